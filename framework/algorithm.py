@@ -1,0 +1,98 @@
+"""Algorithm: a serial coordinator that proposes candidates and learns from their values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+
+import numpy as np
+
+from framework.arrays import Array, frozen
+from framework.batch import Evaluated
+from framework.errors import ContractError
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.streams import algorithm_stream
+
+
+class Algorithm(ABC):
+    """Base of all searches: ``ask`` for candidates, ``tell`` their values, in the order asked.
+
+    A subclass implements :meth:`propose` and :meth:`learn`. It keeps the space and the roles but
+    not the problem, draws from ``self.rng`` alone, and looks at nothing but what it was told; so
+    the same seed asks for the same candidates whoever evaluates them.
+
+    Parameters
+    ----------
+    problem : Problem
+        Only its space, measures and gene names are kept.
+    roles : Roles
+    seed : int
+
+    Attributes
+    ----------
+    lookahead : int
+        Batches it may propose before earlier answers arrive.
+    done : bool
+        True once it has nothing more to propose; ``reason`` says why.
+    """
+
+    lookahead: int = 1
+
+    def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
+        self.space = problem.space
+        self.roles = roles
+        self.metrics = problem.metrics
+        self.rng = algorithm_stream(seed)
+        self.done = False
+        self.reason = ""
+        self._asked: deque[tuple[int, Array]] = deque()
+        self._next_id = 0
+
+    @abstractmethod
+    def propose(self) -> Array | None:
+        """Return genomes to evaluate, shape (n, d), n >= 1; None = nothing until told."""
+
+    @abstractmethod
+    def learn(self, batch: Evaluated) -> None:
+        """Take in a batch that :meth:`propose` returned, whole and in order."""
+
+    def ask(self) -> Array | None:
+        """Return the next batch of genomes, shape (n, d), read-only; None = nothing until told."""
+        if self.done or len(self._asked) >= self.lookahead:
+            return None
+        X = self.propose()
+        if X is None:
+            return None
+        X = frozen(X)
+        self._asked.append((self._next_id, X))
+        self._next_id += len(X)
+        return X
+
+    def tell(self, batch: Evaluated) -> None:
+        """Answer the oldest batch asked for.
+
+        Raises
+        ------
+        ContractError
+            The batch is not that one: unknown, incomplete, reordered, with other genomes, or
+            with a metric missing. The state is untouched then.
+        """
+        if not self._asked:
+            raise ContractError("tell: expected an ask before, found no batch waiting")
+        first, X = self._asked[0]
+        expected = np.arange(first, first + len(X))
+        if not np.array_equal(batch.ids, expected):
+            raise ContractError(
+                f"tell: expected the rows {first}..{first + len(X) - 1} in order, found "
+                f"{len(batch)} rows {batch.ids[:3].tolist()}..."
+            )
+        if not np.array_equal(batch.X, X):
+            raise ContractError("tell: expected the genomes that were asked for, found others")
+        for name in self.metrics:
+            if name not in batch.values or batch.values[name].shape != (len(X),):
+                raise ContractError(f"tell: expected metric {name!r} with shape ({len(X)},)")
+            if np.isnan(batch.values[name][batch.ok]).any():
+                raise ContractError(f"tell: expected no NaN in {name!r} outside failed rows")
+        self._asked.popleft()
+        self.learn(batch)

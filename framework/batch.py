@@ -1,0 +1,94 @@
+"""Evaluated candidates, columnar and read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, IntArray, frozen
+
+
+class Row(NamedTuple):
+    """One evaluated candidate; ``error`` is None where the evaluation succeeded."""
+
+    id: int
+    x: Array
+    values: Mapping[str, float]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A batch of evaluated candidates.
+
+    Attributes
+    ----------
+    ids : numpy.ndarray of int64, shape (n,)
+        Numbers that the driver gave the rows: 0, 1, 2, ... in the order of asking.
+    X : numpy.ndarray, shape (n, d)
+        Genomes.
+    values : mapping of str to numpy.ndarray of float64, shape (n,)
+        Metrics in natural sign and unit; NaN in a failed row.
+    errors : mapping of int to str
+        Why a row failed, by its id; rows that are absent succeeded.
+    """
+
+    ids: IntArray
+    X: Array
+    values: Mapping[str, Array]
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", frozen(self.ids))
+        object.__setattr__(self, "X", frozen(self.X))
+        object.__setattr__(self, "values", {k: frozen(v) for k, v in self.values.items()})
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Row]:
+        for i, id in enumerate(self.ids.tolist()):
+            values = {name: float(column[i]) for name, column in self.values.items()}
+            yield Row(id, self.X[i], values, self.errors.get(id))
+
+    @property
+    def ok(self) -> BoolArray:
+        """Tell which rows succeeded, shape (n,)."""
+        mask = np.ones(len(self), dtype=bool)
+        if self.errors:
+            mask[np.isin(self.ids, list(self.errors))] = False
+        return mask
+
+    def take(self, rows: Array) -> Evaluated:
+        """Return the rows at these positions (or under this mask)."""
+        ids = self.ids[rows]
+        kept = set(ids.tolist()) if self.errors else set()
+        return Evaluated(
+            ids,
+            self.X[rows],
+            {name: column[rows] for name, column in self.values.items()},
+            {id: error for id, error in self.errors.items() if id in kept},
+        )
+
+    @staticmethod
+    def concat(pieces: Sequence[Evaluated]) -> Evaluated:
+        """Join pieces into one batch, rows in the order of their ids."""
+        if len(pieces) == 1:
+            return pieces[0]
+        ids = np.concatenate([piece.ids for piece in pieces])
+        order = np.argsort(ids, kind="stable")
+        errors: dict[int, str] = {}
+        for piece in pieces:
+            errors.update(piece.errors)
+        return Evaluated(
+            ids[order],
+            np.concatenate([piece.X for piece in pieces])[order],
+            {
+                name: np.concatenate([piece.values[name] for piece in pieces])[order]
+                for name in pieces[0].values
+            },
+            errors,
+        )

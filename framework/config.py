@@ -1,0 +1,303 @@
+"""YAML -> a checked configuration, with every mistake named at once.
+
+A mistake is one line: file, key, what was expected, what was found; an unknown key suggests the
+nearest known one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+
+from framework import registry
+from framework.errors import InputError
+from framework.roles import Constraint, Objective
+
+
+class Section(BaseModel):
+    """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ObjectiveConfig(Section):
+    """``{metric: coverage, sense: max}``; ``worst`` is where the hypervolume starts."""
+
+    metric: str
+    sense: Literal["min", "max"]
+    worst: float | None = None
+
+
+class ConstraintConfig(Section):
+    """``{metric: false_positive_rate, at_most: 0.1}``."""
+
+    metric: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> ConstraintConfig:
+        if self.at_most is None and self.at_least is None:
+            raise ValueError("expected at_most or at_least")
+        return self
+
+
+class BudgetConfig(Section):
+    """When a run ends: at whichever comes first; at least one of the first four is needed.
+
+    generations : batches after the first one.
+    evaluations : rows.
+    seconds : of searching, all sessions together; the one budget whose front depends on the
+        machine.
+    patience : batches in a row without a change of the front.
+    failures : share of failed rows above which the run stops (once 50 rows are in).
+    """
+
+    generations: int | None = Field(None, ge=0)
+    evaluations: int | None = Field(None, ge=1)
+    seconds: float | None = Field(None, gt=0)
+    patience: int | None = Field(None, ge=1)
+    failures: float = Field(0.5, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _finite(self) -> BudgetConfig:
+        if not any((self.generations is not None, self.evaluations, self.seconds, self.patience)):
+            raise ValueError("expected one of generations, evaluations, seconds, patience")
+        return self
+
+
+class TrackingConfig(Section):
+    """Where MLflow logs: any tracking URI, and the experiment's name (the run's name if None)."""
+
+    uri: str = "sqlite:///mlflow.db"
+    experiment: str | None = None
+
+
+class RunConfig(Section):
+    """A whole experiment. ``problem`` and ``algorithm`` are checked by the class they name."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    problem: dict[str, Any]
+    objectives: list[ObjectiveConfig] = Field(min_length=1)
+    constraints: list[ConstraintConfig] = []
+    algorithm: dict[str, Any]
+    budget: BudgetConfig
+    seed: int = Field(0, ge=0)
+    trials: int = Field(1, ge=1)
+    workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
+    tracking: TrackingConfig | None = TrackingConfig()
+
+    def objective_roles(self) -> list[Objective]:
+        return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
+
+    def constraint_roles(self) -> list[Constraint]:
+        return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
+
+    def identity(self) -> dict[str, Any]:
+        """Return, flat, the keys that decide which rows a run evaluates.
+
+        Budget, workers, trials, tracking and the name do not: a run may be resumed with others.
+        """
+        kept = self.model_dump(
+            include={"problem", "objectives", "constraints", "algorithm", "seed"}
+        )
+        return flatten(kept)
+
+
+def load_config(
+    path: str | os.PathLike[str], overrides: Sequence[str] = (), **top_level: Any
+) -> RunConfig:
+    """Read, override and check a configuration.
+
+    Parameters
+    ----------
+    path : path-like
+    overrides : sequence of 'dotted.key=value'
+        Values are YAML. List items go by number: ``objectives.0.sense=min``.
+    **top_level
+        Further top-level keys (``seed``, ``trials``, ``workers``); None is ignored.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, a line a mistake. The data are not looked at.
+    """
+    path = Path(path)
+    raw = read_yaml(path)
+    for override in overrides:
+        _override(raw, override)
+    raw |= {key: value for key, value in top_level.items() if value is not None}
+    config = check(RunConfig, raw, str(path))
+    problem = section("problems", config.problem, f"{path}: problem", base=path.parent)
+    algorithm = section("algorithms", config.algorithm, f"{path}: algorithm")
+    return config.model_copy(update={"problem": problem, "algorithm": algorithm})
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML mapping, safely."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{path}: expected a configuration file, found {error.strerror}"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" (line {where.line + 1}, column {where.column + 1})" if where else ""
+        found = getattr(error, "problem", None) or str(error)
+        raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
+    if not isinstance(raw, dict):
+        raise InputError(f"{path}: expected a mapping of keys, found {type(raw).__name__}")
+    return raw
+
+
+def section(
+    group: registry.Group, raw: Mapping[str, Any], where: str, **context: Any
+) -> dict[str, Any]:
+    """Check a section whose ``kind`` names a registered class; return it with all defaults.
+
+    Paths in it are resolved against ``context['base']`` by models that have some.
+    """
+    if "kind" not in raw:
+        known = ", ".join(registry.names(group))
+        raise InputError(f"{where}.kind: expected one of {known}; found nothing")
+    try:
+        cls = registry.load(group, str(raw["kind"]))
+    except InputError as error:
+        raise InputError(f"{where}.kind: {error}") from error
+    rest = {key: value for key, value in raw.items() if key != "kind"}
+    checked = check(parameters(cls), rest, where, context)
+    return {"kind": raw["kind"], **checked.model_dump(mode="json")}
+
+
+def parameters(cls: type) -> type[BaseModel]:
+    """Return the model of a class's configuration.
+
+    It is the class's ``Config`` where it has one, else made of the keyword parameters of its
+    ``__init__`` with their annotations and defaults; so what Python takes, a configuration takes.
+    """
+    own = getattr(cls, "Config", None)
+    if own is not None:
+        return typing.cast("type[BaseModel]", own)
+    hints = typing.get_type_hints(cls.__init__, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and name != "seed":
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (hints[name], default)
+    return create_model(f"{cls.__name__}Config", __base__=Section, **fields)
+
+
+def check(
+    model: type[typing.Any], raw: Any, where: str, context: Mapping[str, Any] | None = None
+) -> Any:
+    """Validate ``raw``; all mistakes become one InputError, a line each."""
+    try:
+        return model.model_validate(raw, context=dict(context or {}))
+    except ValidationError as error:
+        lines = [_mistake(model, detail, where) for detail in error.errors()]
+        raise InputError("\n".join(dict.fromkeys(lines))) from error
+
+
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings and lists of mappings as one mapping of dotted keys."""
+    if isinstance(tree, Mapping):
+        items = [(str(key), value) for key, value in tree.items()]
+    elif isinstance(tree, list) and any(isinstance(item, Mapping) for item in tree):
+        items = [(str(i), value) for i, value in enumerate(tree)]
+    else:
+        return {prefix: tree}
+    flat: dict[str, Any] = {}
+    for key, value in items:
+        flat |= flatten(value, f"{prefix}.{key}" if prefix else key)
+    return flat
+
+
+def _override(raw: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set: expected KEY=VALUE, found {override!r}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"--set {key}: expected a YAML value, found {text!r}") from error
+    *path, last = key.split(".")
+    node: Any = raw
+    for step in path:
+        if isinstance(node, dict) and node.get(step) is None:
+            node[step] = {}
+        node = _child(node, step, key)
+    if isinstance(node, list):
+        _child(node, last, key)
+        node[int(last)] = value
+    elif isinstance(node, dict):
+        node[last] = value
+    else:
+        raise InputError(f"--set {key}: expected a section above {last!r}, found a plain value")
+
+
+def _child(node: Any, step: str, key: str) -> Any:
+    if isinstance(node, dict):
+        return node[step]
+    if isinstance(node, list) and step.isdigit() and int(step) < len(node):
+        return node[int(step)]
+    raise InputError(f"--set {key}: expected a key or a list position at {step!r}, found none")
+
+
+def _mistake(model: type[BaseModel], detail: Mapping[str, Any], where: str) -> str:
+    """Turn one of pydantic's complaints into our sentence."""
+    # a step that names a branch of a union, not a key, has no place in the user's file
+    location = [str(s) for s in detail["loc"] if not _is_branch(str(s))]
+    key = ".".join(location)
+    place = f"{where}{'.' if ': ' in where else ': '}{key}" if key else where
+    kind, found = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        known = _fields_at(model, location[:-1])
+        listed = f"one of {', '.join(known)}" if known else "no such key"
+        hint = registry.nearest(location[-1], known)
+        return f"{place}: unknown key; expected {listed}; found {location[-1]!r}{hint}"
+    if kind == "missing":
+        return f"{place}: expected a value, found nothing"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    message = message.replace("Input should be ", "expected ")
+    if kind == "value_error":
+        return f"{place}: {message}"
+    return f"{place}: {message}, found {found!r}"
+
+
+def _is_branch(step: str) -> bool:
+    return "[" in step or step in {"int", "str", "float", "bool", "constrained-int"}
+
+
+def _fields_at(model: Any, location: Sequence[str]) -> list[str]:
+    """Return the keys known at a place of a model, through unions and lists."""
+    level = [model]
+    for step in location:
+        below: list[Any] = []
+        for candidate in level:
+            if step.isdigit():
+                below.append(candidate)
+            elif step in candidate.model_fields:
+                below += _models_in(candidate.model_fields[step].annotation)
+        level = below
+    known: dict[str, None] = {}
+    for candidate in level:
+        known |= dict.fromkeys(candidate.model_fields)
+    return list(known)
+
+
+def _models_in(annotation: Any) -> list[Any]:
+    """Return the models that an annotation mentions."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (Union, types.UnionType, list, Annotated):
+        return [m for argument in typing.get_args(annotation) for m in _models_in(argument)]
+    return []

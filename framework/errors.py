@@ -1,0 +1,35 @@
+"""The errors that paretolab raises on purpose: one root, few children, each says what to do.
+
+A message names the place (file, key), what was expected, what was found and what to do about
+it, in one sentence; the command prints it as it is and leaves with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+
+class ParetolabError(Exception):
+    """Root of all errors raised on purpose."""
+
+    exit_code = 2
+
+
+class InputError(ParetolabError):
+    """A configuration, a data set or an argument cannot be used."""
+
+
+class ContractError(ParetolabError):
+    """A component broke a contract of the framework (a law of ``framework.testing``)."""
+
+
+class JournalError(ParetolabError):
+    """The journal cannot be opened, read or written."""
+
+
+class ClusterError(ParetolabError):
+    """Ray cannot be started or reached, or its workers keep dying."""
+
+
+class FailureLimitError(ParetolabError):
+    """More rows failed than the budget of failures allows."""
+
+    exit_code = 3

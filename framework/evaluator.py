@@ -1,0 +1,106 @@
+"""Evaluators: who scores the candidates. The serial one, and what all of them share."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from framework.arrays import Array, IntArray
+from framework.batch import Evaluated
+from framework.problem import Problem
+from framework.streams import RowStreams
+
+
+class Evaluator(Protocol):
+    """Scores rows somewhere.
+
+    ``submit`` returns at once; ``collect`` waits until something is there (or until ``timeout``
+    seconds have passed) and returns pieces in any order: any subset of the rows submitted, each
+    row once. A failed evaluation is a row with its error, never an exception.
+    """
+
+    def submit(self, ids: IntArray, X: Array) -> None:
+        """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
+        ...
+
+    def collect(self, timeout: float | None = None) -> list[Evaluated]:
+        """Return finished pieces; an empty list when none came in time."""
+        ...
+
+    def close(self) -> None:
+        """Free what the evaluator holds; rows not collected are lost."""
+        ...
+
+
+class SerialEvaluator:
+    """Scores batches in this process, one after the other, when they are collected.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+        Seed of the run, for the streams of stochastic problems.
+    """
+
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        self.problem, self.seed = problem, seed
+        self._queue: deque[tuple[IntArray, Array]] = deque()
+
+    def submit(self, ids: IntArray, X: Array) -> None:
+        self._queue.append((ids, X))
+
+    def collect(self, timeout: float | None = None) -> list[Evaluated]:
+        if not self._queue:
+            return []
+        ids, X = self._queue.popleft()
+        return [evaluate_rows(self.problem, self.seed, ids, X)]
+
+    def close(self) -> None:
+        self._queue.clear()
+
+
+def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evaluated:
+    """Score rows and turn whatever goes wrong into rows with an error.
+
+    Where the batch as a whole raises, its rows are scored one by one, so that only the culprits
+    fail. NaN in any metric is a failure too.
+    """
+    try:
+        values = _checked(problem, problem.evaluate(X, RowStreams(seed, ids)), len(X))
+    except Exception as error:  # whatever user code raises is the row's error, not ours
+        if len(X) > 1:
+            pieces = [
+                evaluate_rows(problem, seed, ids[i : i + 1], X[i : i + 1]) for i in range(len(X))
+            ]
+            return Evaluated.concat(pieces)
+        return failed_rows(problem, ids, X, f"{type(error).__name__}: {error}")
+    errors: dict[int, str] = {}
+    bad = np.isnan(np.column_stack(list(values.values()))).any(axis=1)
+    for i in np.flatnonzero(bad).tolist():
+        names = ", ".join(name for name, column in values.items() if np.isnan(column[i]))
+        errors[int(ids[i])] = problem.explain(X[i]) or f"NaN in {names}"
+    if errors:
+        values = {name: np.where(bad, np.nan, column) for name, column in values.items()}
+    return Evaluated(ids, X, values, errors)
+
+
+def failed_rows(problem: Problem, ids: IntArray, X: Array, error: str) -> Evaluated:
+    """Return rows that all failed for one reason."""
+    nothing = {name: np.full(len(X), np.nan) for name in problem.metrics}
+    return Evaluated(ids, X, nothing, dict.fromkeys(ids.tolist(), error))
+
+
+def _checked(problem: Problem, values: Mapping[str, Array], n: int) -> dict[str, Array]:
+    """Keep the declared metrics, as float64 columns; complain about any that is missing."""
+    columns = {}
+    for name in problem.metrics:
+        if name not in values:
+            raise KeyError(f"evaluate: expected metric {name!r}, found {', '.join(values)}")
+        column = np.asarray(values[name], dtype=np.float64)
+        if column.shape != (n,):
+            raise ValueError(f"evaluate: expected {name!r} with shape ({n},), found {column.shape}")
+        columns[name] = column
+    return columns

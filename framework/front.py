@@ -1,0 +1,205 @@
+"""Fronts: the non-dominated, feasible, successful rows of a run, one row a distinct vector."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import moocore
+import numpy as np
+import pandas as pd
+
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.journal import Journal
+from framework.roles import Roles
+
+GENE_PREFIX = "gene_"
+
+
+def nondominated(losses: FloatArray) -> BoolArray:
+    """Tell which rows no other row dominates, all to be minimised.
+
+    Of rows with equal losses the first counts.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n, m)
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (n,)
+
+    Notes
+    -----
+    O(n log n) for up to three objectives (moocore; Kung, Luccio and Preparata 1975).
+    """
+    if len(losses) == 0:
+        return np.zeros(0, dtype=bool)
+    return np.asarray(moocore.is_nondominated(losses, keep_weakly=False), dtype=bool)
+
+
+class Archive:
+    """The front of the rows seen so far, updated a batch at a time.
+
+    Attributes
+    ----------
+    rows : Evaluated or None
+        The front's rows, by id.
+    losses : numpy.ndarray, shape (front size, objectives)
+    """
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+        self.rows: Evaluated | None = None
+        self.losses: FloatArray = np.zeros((0, len(roles.objectives)))
+
+    def update(self, batch: Evaluated) -> bool:
+        """Take in a batch; tell whether the front changed."""
+        usable = batch.ok & (self.roles.violation(batch.values) == 0.0)
+        if not usable.any():
+            return False
+        if not usable.all():
+            batch = batch.take(usable)
+        fresh = self.roles.losses(batch.values)
+        candidates = np.concatenate([self.losses, fresh])
+        keep = nondominated(candidates)
+        old = len(self.losses)
+        if not keep[old:].any():
+            return False
+        pieces = [] if self.rows is None else [self.rows.take(keep[:old])]
+        pieces.append(batch.take(keep[old:]))
+        # concat orders by id; ids only grow, so the losses stay aligned
+        self.rows = Evaluated.concat([piece for piece in pieces if len(piece)])
+        self.losses = candidates[keep]
+        return True
+
+    def __len__(self) -> int:
+        return len(self.losses)
+
+    def hypervolume(self) -> float:
+        """Volume dominated, as a share of the box between best and worst values.
+
+        0 for an empty front. The box is ``Roles.bounds``; it must be finite.
+        """
+        if len(self) == 0:
+            return 0.0
+        bounds = self.roles.bounds()
+        span = np.where(bounds[:, 1] > bounds[:, 0], bounds[:, 1] - bounds[:, 0], 1.0)
+        scaled = (self.losses - bounds[:, 0]) / span
+        return float(moocore.hypervolume(scaled, ref=np.ones(scaled.shape[1])))
+
+
+@dataclass(frozen=True)
+class Front:
+    """A front, by id.
+
+    Attributes
+    ----------
+    rows : Evaluated
+        Its rows: ids, genomes, metrics.
+    roles : Roles
+    gene_names : tuple of str
+    test : mapping of str to numpy.ndarray, or None
+        The same metrics on the test records.
+    """
+
+    rows: Evaluated
+    roles: Roles
+    gene_names: tuple[str, ...]
+    test: Mapping[str, Array] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def ids(self) -> IntArray:
+        """Row numbers, ascending, shape (n,)."""
+        return self.rows.ids
+
+    @property
+    def X(self) -> Array:
+        """Genomes, shape (n, d)."""
+        return self.rows.X
+
+    @property
+    def losses(self) -> FloatArray:
+        """Objectives to minimise, shape (n, m)."""
+        return self.roles.losses(self.rows.values)
+
+    def hypervolume(self) -> float:
+        """See :meth:`Archive.hypervolume`."""
+        archive = Archive(self.roles)
+        archive.update(self.rows)
+        return archive.hypervolume()
+
+    @classmethod
+    def of(cls, batches: Iterable[Evaluated], roles: Roles, gene_names: tuple[str, ...]) -> Front:
+        """Return the front of some batches, ids ascending."""
+        archive = Archive(roles)
+        last: Evaluated | None = None
+        for last in batches:
+            archive.update(last)
+        if archive.rows is not None:
+            return cls(archive.rows, roles, gene_names)
+        if last is None:
+            empty = np.zeros(0)
+            names = roles.measures
+            nothing = Evaluated(
+                empty.astype(np.int64), np.zeros((0, len(gene_names))), dict.fromkeys(names, empty)
+            )
+            return cls(nothing, roles, gene_names)
+        return cls(last.take(np.zeros(len(last), dtype=bool)), roles, gene_names)
+
+    @classmethod
+    def from_journal(
+        cls, journal: Journal, roles: Roles, gene_names: tuple[str, ...], upto: int | None = None
+    ) -> Front:
+        """Return the front of the first ``upto`` batches of a journal (all of them if None)."""
+        batches = (b for i, (b, _) in enumerate(journal.batches()) if upto is None or i < upto)
+        return cls.of(batches, roles, gene_names)
+
+    def frame(self) -> pd.DataFrame:
+        """Return a row a solution: ``id``, metrics, ``test_`` metrics, ``gene_`` columns."""
+        columns: dict[str, Array] = {"id": self.ids, **self.rows.values}
+        if self.test is not None:
+            columns |= {f"test_{name}": column for name, column in self.test.items()}
+        genes = {f"{GENE_PREFIX}{name}": self.X[:, j] for j, name in enumerate(self.gene_names)}
+        return pd.DataFrame(columns | genes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write :meth:`frame` as CSV; floats round-trip exactly. The file appears whole."""
+        path = Path(path)
+        part = path.with_name(path.name + ".part")
+        self.frame().to_csv(part, index=False)
+        os.replace(part, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            The file is missing or lacks a metric of ``roles``.
+        """
+        try:
+            frame = pd.read_csv(path, float_precision="round_trip")
+        except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+            raise InputError(f"{path}: expected a front, found {error}") from error
+        lacking = [name for name in ("id", *roles.measures) if name not in frame]
+        if lacking:
+            raise InputError(f"{path}: expected a front with a column {lacking[0]!r}, found none")
+        genes = [name for name in frame.columns if name.startswith(GENE_PREFIX)]
+        tests = [name for name in frame.columns if name.startswith("test_")]
+        rows = Evaluated(
+            frame["id"].to_numpy(np.int64),
+            frame[genes].to_numpy(),
+            {name: frame[name].to_numpy(np.float64) for name in roles.measures},
+        )
+        test = {name.removeprefix("test_"): frame[name].to_numpy(np.float64) for name in tests}
+        names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
+        return cls(rows, roles, names, test or None)

@@ -1,0 +1,139 @@
+"""Problem: what candidates mean and what they are worth. It lives in the workers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from framework.arrays import Array, WordArray
+from framework.roles import Measure
+from framework.space import Space
+from framework.streams import RowStreams
+
+
+class Problem(ABC):
+    """A space of candidates and how to score them.
+
+    Evaluation is pure: the same genome has the same values in any worker, in any batch, at any
+    time. A problem pickles (it travels to the workers once) and knows neither the algorithm nor
+    where it is evaluated.
+
+    Attributes
+    ----------
+    space : Space
+    measures : tuple of Measure
+        What ``evaluate`` reports.
+    stochastic : bool
+        Whether ``evaluate`` draws from the rows' streams.
+    fingerprint : str
+        Names the problem's content (data, split, parameters): equal fingerprints, equal values.
+    gene_names : tuple of str
+        One a gene; columns of ``front.csv``.
+    """
+
+    space: Space
+    measures: tuple[Measure, ...]
+    stochastic: bool = False
+    fingerprint: str
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the measures, in order."""
+        return tuple(measure.name for measure in self.measures)
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return tuple(str(i) for i in range(self.space.d))
+
+    @abstractmethod
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        """Score a batch.
+
+        Parameters
+        ----------
+        X : numpy.ndarray, shape (n, d)
+            Genomes of ``space``.
+        streams : RowStreams
+            One generator a row, for stochastic problems.
+
+        Returns
+        -------
+        mapping of str to numpy.ndarray of float64, shape (n,)
+            Every measure in natural sign and unit; NaN where a row cannot be scored.
+        """
+
+    def evaluate_test(self, X: Array, streams: RowStreams) -> Mapping[str, Array] | None:
+        """Score a batch on records that no search may see; None where there are none."""
+        return None
+
+    def explain(self, x: Array) -> str | None:
+        """Say why a row's values are NaN, where the problem knows."""
+        return None
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted, deployable scikit-learn estimator that genome ``x`` stands for."""
+        raise NotImplementedError(f"{type(self).__name__} has no deployable model")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Expensive pieces that several candidates share, columnar.
+
+    Attributes
+    ----------
+    keys : numpy.ndarray of uint64, shape (m, key words)
+        What names a part.
+    bits : numpy.ndarray of uint64, shape (m, planes, words)
+        What scoring needs.
+    models : list of bytes, length m
+        What decoding needs; empty where the parts were stripped for scoring.
+    errors : mapping of int to str
+        Why a part could not be built, by position.
+    """
+
+    keys: WordArray
+    bits: WordArray
+    models: list[bytes] = field(default_factory=list)
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class SharedParts(Problem):
+    """A problem whose candidates are scored from shared parts.
+
+    The evaluator asks which parts a batch is missing, has them built (in parallel, each once),
+    adds them, and then scores. ``evaluate`` itself builds what is missing where nobody did.
+    Parts are numbered in the order in which they were added.
+    """
+
+    @property
+    @abstractmethod
+    def n_parts(self) -> int:
+        """Number of parts held."""
+
+    @abstractmethod
+    def missing_parts(self, X: Array) -> WordArray:
+        """Return the keys that the batch needs and the problem does not hold, each once."""
+
+    @abstractmethod
+    def build_parts(self, keys: WordArray) -> Parts:
+        """Build parts; pure and independent of the parts held."""
+
+    @abstractmethod
+    def add_parts(self, parts: Parts) -> None:
+        """Hold parts (those already held are skipped)."""
+
+    @abstractmethod
+    def parts_since(self, start: int) -> Parts:
+        """Return the parts numbered ``start`` and up, without models: what a scorer lacks."""
+
+    def failed_parts(self, keys: WordArray, error: str) -> Parts:
+        """Return parts that say why they could not be built."""
+        bits = np.zeros((len(keys), 0, 0), dtype=np.uint64)
+        return Parts(keys, bits, [b""] * len(keys), dict.fromkeys(range(len(keys)), error))

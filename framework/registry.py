@@ -1,0 +1,53 @@
+"""Names of algorithms, problems and the rest, found through entry points, imported on demand.
+
+A package that registers a class under one of the groups below is usable by name in a
+configuration as soon as it is installed::
+
+    [project.entry-points."paretolab.algorithms"]
+    emsco = "algorithms.multistage.emsco:EMSCO"
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from framework.errors import InputError
+
+Group = Literal["algorithms", "problems", "commands", "observers", "models", "reports"]
+
+
+@cache
+def _entries(group: Group) -> dict[str, EntryPoint]:
+    found = sorted(entry_points(group=f"paretolab.{group}"), key=lambda entry: entry.name)
+    return {entry.name: entry for entry in found}
+
+
+def names(group: Group) -> list[str]:
+    """Return the registered names of a group, sorted."""
+    return list(_entries(group))
+
+
+def load(group: Group, name: str) -> Any:
+    """Import what is registered under a name.
+
+    Raises
+    ------
+    InputError
+        No such name; the nearest one is suggested.
+    """
+    entries = _entries(group)
+    if name not in entries:
+        known = ", ".join(entries) or "nothing (is paretolab installed?)"
+        raise InputError(
+            f"{group}: expected one of {known}; found {name!r}{nearest(name, entries)}"
+        )
+    return entries[name].load()
+
+
+def nearest(word: str, known: Any) -> str:
+    """Return '; did you mean X?' for the known word nearest to ``word``, or nothing."""
+    close = get_close_matches(str(word), [str(k) for k in known], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,137 @@
+"""What each metric is for, and the only place where a sign flips.
+
+A problem reports *measures* in natural sign and unit. A configuration gives some of them the
+role of an *objective* or a *constraint*. Everything that compares candidates works on *losses*:
+one column an objective, smaller is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+
+Sense = Literal["min", "max"]
+
+
+class Measure(NamedTuple):
+    """A metric that a problem reports.
+
+    ``kind`` tells how values compare: a ``rate`` lives between two bounds and differences mean
+    something (coverage); an ``amount`` has a true zero and ratios mean something (a cost).
+    """
+
+    name: str
+    sense: Sense
+    kind: Literal["rate", "amount"] = "rate"
+    low: float = 0.0
+    high: float = 1.0
+    unit: str = ""
+    text: str = ""
+
+
+class Objective(NamedTuple):
+    """A metric to minimise or maximise.
+
+    ``worst`` is the value (natural sign) that the hypervolume is measured from; the measure's
+    own bound where it is None.
+    """
+
+    metric: str
+    sense: Sense
+    worst: float | None = None
+
+
+class Constraint(NamedTuple):
+    """A metric that must stay within bounds (inclusive)."""
+
+    metric: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+
+class Roles:
+    """Objectives and constraints over the measures of one problem.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+        What the problem reports.
+    objectives : sequence of Objective
+        At least one; no metric twice.
+    constraints : sequence of Constraint
+
+    Raises
+    ------
+    InputError
+        A metric that the problem does not report, or no objective.
+    """
+
+    def __init__(
+        self,
+        measures: Sequence[Measure],
+        objectives: Sequence[Objective],
+        constraints: Sequence[Constraint] = (),
+    ) -> None:
+        self.measures = {measure.name: measure for measure in measures}
+        self.objectives = tuple(objectives)
+        self.constraints = tuple(constraints)
+        if not self.objectives:
+            raise InputError("objectives: expected at least one, found none")
+        names = [objective.metric for objective in self.objectives]
+        for place, used in (
+            ("objectives", names),
+            ("constraints", [c.metric for c in constraints]),
+        ):
+            for name in used:
+                if name not in self.measures:
+                    raise InputError(
+                        f"{place}: expected a metric of the problem "
+                        f"({', '.join(self.measures)}), found {name!r}"
+                    )
+        if len(set(names)) < len(names):
+            raise InputError(f"objectives: expected each metric once, found {', '.join(names)}")
+        self._signs = np.array([-1.0 if o.sense == "max" else 1.0 for o in self.objectives])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Metric of each objective, in order."""
+        return tuple(objective.metric for objective in self.objectives)
+
+    def losses(self, values: Mapping[str, Array]) -> FloatArray:
+        """Return the objectives as a matrix to minimise, shape (n, number of objectives)."""
+        columns = [np.asarray(values[name], dtype=np.float64) for name in self.names]
+        return np.column_stack(columns) * self._signs + 0.0  # + 0.0: no negative zero
+
+    def natural(self, losses: FloatArray) -> FloatArray:
+        """Undo :meth:`losses`, keeping the matrix form."""
+        return losses * self._signs + 0.0
+
+    def bounds(self) -> FloatArray:
+        """Return the best and the worst loss of each objective, shape (objectives, 2)."""
+        rows = []
+        for objective, sign in zip(self.objectives, self._signs, strict=True):
+            measure = self.measures[objective.metric]
+            low, high = sorted((sign * measure.low, sign * measure.high))
+            rows.append((low, high if objective.worst is None else sign * objective.worst))
+        return np.array(rows) + 0.0
+
+    def kinds(self) -> tuple[str, ...]:
+        """Return 'rate' or 'amount' for each objective."""
+        return tuple(self.measures[name].kind for name in self.names)
+
+    def violation(self, values: Mapping[str, Array]) -> FloatArray:
+        """Return by how much each row breaks the constraints, summed; 0 is feasible, shape (n,)."""
+        n = len(next(iter(values.values())))
+        total = np.zeros(n)
+        for constraint in self.constraints:
+            column = np.asarray(values[constraint.metric], dtype=np.float64)
+            if constraint.at_most is not None:
+                total += np.maximum(column - constraint.at_most, 0.0)
+            if constraint.at_least is not None:
+                total += np.maximum(constraint.at_least - column, 0.0)
+        return total

@@ -1,0 +1,175 @@
+"""What a candidate looks like: four kinds of genome, each with bounds, sampling and a test.
+
+A genome is one row of a two-dimensional array; a batch of ``n`` candidates is ``(n, space.d)``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, FloatArray
+from framework.errors import InputError
+
+
+class Space(ABC):
+    """The set of genomes that a problem can evaluate.
+
+    Attributes
+    ----------
+    d : int
+        Length of a genome.
+    dtype : numpy.dtype
+        Type of its genes.
+    lower, upper : numpy.ndarray, shape (d,)
+        Least and greatest value of each gene, both inclusive.
+    """
+
+    d: int
+    dtype: np.dtype[np.generic]
+    lower: Array
+    upper: Array
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw ``size`` genomes, shape (size, d)."""
+
+    def contains(self, X: Array) -> BoolArray:
+        """Tell for each row of ``X``, shape (n, d), whether it is a genome of this space."""
+        inside: BoolArray = ((self.lower <= X) & (self.upper >= X)).all(axis=1)
+        return inside
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(d={self.d})"
+
+
+class Partition(Space):
+    """Ordered partitions of ``n`` items into at most ``k`` non-empty stages.
+
+    Gene ``i`` is the stage of item ``i``, counted from 0; no stage below the greatest may be
+    empty (EMSCO paper, Section 3.1). With ``removal`` a gene may also be -1: the item is left
+    out altogether (Section 5.1, "Feature Removal Option"); at least one item stays.
+
+    Parameters
+    ----------
+    n : int
+        Number of items, at least 1.
+    k : int
+        Greatest number of stages, 1 <= k <= n.
+    removal : bool
+        Whether -1 is a gene.
+    """
+
+    def __init__(self, n: int, k: int, removal: bool = False) -> None:
+        if n < 1:
+            raise InputError(f"Partition: expected at least one item, found n={n}")
+        if not 1 <= k <= n:
+            raise InputError(f"Partition: expected 1 <= k <= n={n} stages, found k={k}")
+        self.n, self.k, self.removal = n, k, removal
+        self.d = n
+        self.dtype = np.dtype(np.int8 if k <= 127 else np.int16)
+        self.lower = np.full(n, -1 if removal else 0, dtype=self.dtype)
+        self.upper = np.full(n, k - 1, dtype=self.dtype)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw a stage for every item, uniform over a stage count that is itself uniform."""
+        stages = rng.integers(1, self.k + 1, size=(size, 1))
+        raw = np.floor(rng.random((size, self.n)) * (stages + self.removal)).astype(np.int64)
+        if self.removal:
+            raw -= 1
+            nothing_left = (raw < 0).all(axis=1)
+            raw[nothing_left, rng.integers(self.n, size=size)[nothing_left]] = 0
+        return compress(raw).astype(self.dtype)
+
+    def contains(self, X: Array) -> BoolArray:
+        """Tell which rows stay within the bounds and have no empty stage."""
+        inside = super().contains(X)
+        closed = (compress(X) == X).all(axis=1) & (X >= 0).any(axis=1)
+        return np.asarray(inside & closed)
+
+
+class Counts(Space):
+    """How often each of ``n`` items is picked, each at most ``most`` times."""
+
+    def __init__(self, n: int, most: int) -> None:
+        if n < 1 or most < 1:
+            raise InputError(f"Counts: expected n >= 1 and most >= 1, found n={n}, most={most}")
+        self.n, self.most, self.d = n, most, n
+        self.dtype = np.dtype(np.int32)
+        self.lower = np.zeros(n, dtype=self.dtype)
+        self.upper = np.full(n, most, dtype=self.dtype)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw each count uniformly."""
+        return rng.integers(0, self.most + 1, size=(size, self.n), dtype=np.int32)
+
+
+class Bits(Space):
+    """Subsets of ``n`` items, a 0/1 gene each."""
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise InputError(f"Bits: expected at least one item, found n={n}")
+        self.n, self.d = n, n
+        self.dtype = np.dtype(np.int8)
+        self.lower = np.zeros(n, dtype=self.dtype)
+        self.upper = np.ones(n, dtype=self.dtype)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw each bit by a fair coin."""
+        return rng.integers(0, 2, size=(size, self.n), dtype=np.int8)
+
+
+class Box(Space):
+    """Real vectors between two corners.
+
+    Parameters
+    ----------
+    lower, upper : array_like, shape (d,)
+        The corners, ``lower <= upper``.
+    """
+
+    def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
+        self.lower = np.asarray(lower, dtype=np.float64)
+        self.upper = np.asarray(upper, dtype=np.float64)
+        if self.lower.ndim != 1 or self.lower.shape != self.upper.shape:
+            raise InputError(
+                f"Box: expected two corners of one shape (d,), found {self.lower.shape} "
+                f"and {self.upper.shape}"
+            )
+        if not (self.lower <= self.upper).all():
+            raise InputError("Box: expected lower <= upper in every coordinate")
+        self.d = len(self.lower)
+        self.dtype = np.dtype(np.float64)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw uniformly from the box."""
+        return self.lower + rng.random((size, self.d)) * (self.upper - self.lower)
+
+
+def compress(X: Array) -> Array:
+    """Close the gaps of stage assignments, row by row (EMSCO paper, Section 3.1).
+
+    The stages in use are renumbered 0, 1, ... in their old order, which is where the paper's
+    "while there is a missing j, replace j + 1 with j" ends; -1 stays.
+
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+
+    Returns
+    -------
+    numpy.ndarray, shape (n, d), same dtype
+
+    Examples
+    --------
+    >>> compress(np.array([[0, 0, 0, 2]]))
+    array([[0, 0, 0, 1]])
+    """
+    top = int(X.max(initial=-1)) + 2  # one slot for the stage -1
+    used = np.zeros((len(X), top), dtype=bool)
+    np.put_along_axis(used, X.astype(np.int64) + 1, True, axis=1)
+    used[:, 0] = False
+    rank = used.cumsum(axis=1) - 1
+    return np.asarray(np.take_along_axis(rank, X.astype(np.int64) + 1, axis=1), dtype=X.dtype)

@@ -1,0 +1,44 @@
+"""One seed, many independent random streams.
+
+The algorithm draws from a stream of its own; each row of a stochastic problem has a stream that
+depends on the seed and the row's id alone, so that neither chunks nor workers change a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from framework.arrays import IntArray
+
+_ALGORITHM, _ROW, _TRIAL = range(3)
+
+
+def algorithm_stream(seed: int) -> np.random.Generator:
+    """Return the stream that the algorithm of a run draws from."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ALGORITHM,)))
+
+
+def trial_seed(seed: int, trial: int) -> int:
+    """Return the seed of the ``trial``-th repetition (from 0); the first has the seed itself."""
+    if trial == 0:
+        return seed
+    return int(np.random.SeedSequence(seed, spawn_key=(_TRIAL, trial)).generate_state(1)[0])
+
+
+class RowStreams:
+    """A generator for each row of a batch, made when it is asked for."""
+
+    def __init__(self, seed: int, ids: IntArray) -> None:
+        self.seed, self.ids = seed, ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, i: int) -> np.random.Generator:
+        key = (_ROW, int(self.ids[i]))
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    def __iter__(self) -> Iterator[np.random.Generator]:
+        return (self[i] for i in range(len(self)))
