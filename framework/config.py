@@ -50,7 +50,7 @@ class ConstraintConfig(Section):
         return self
 
 
-class BudgetConfig(Section):
+class Budget(Section):
     """When a run ends: at whichever comes first; at least one of the first four is needed.
 
     generations : batches after the first one.
@@ -68,7 +68,7 @@ class BudgetConfig(Section):
     failures: float = Field(0.5, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _finite(self) -> BudgetConfig:
+    def _finite(self) -> Budget:
         if not any((self.generations is not None, self.evaluations, self.seconds, self.patience)):
             raise ValueError("expected one of generations, evaluations, seconds, patience")
         return self
@@ -89,7 +89,7 @@ class RunConfig(Section):
     objectives: list[ObjectiveConfig] = Field(min_length=1)
     constraints: list[ConstraintConfig] = []
     algorithm: dict[str, Any]
-    budget: BudgetConfig
+    budget: Budget
     seed: int = Field(0, ge=0)
     trials: int = Field(1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"

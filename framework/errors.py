@@ -29,7 +29,3 @@ class ClusterError(ParetolabError):
     """Ray cannot be started or reached, or its workers keep dying."""
 
 
-class FailureLimitError(ParetolabError):
-    """More rows failed than the budget of failures allows."""
-
-    exit_code = 3
