@@ -14,6 +14,7 @@ import pandas as pd
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.indicators import hypervolume
 from framework.journal import Journal
 from framework.roles import Roles
 
@@ -90,7 +91,7 @@ class Archive:
         bounds = self.roles.bounds()
         span = np.where(bounds[:, 1] > bounds[:, 0], bounds[:, 1] - bounds[:, 0], 1.0)
         scaled = (self.losses - bounds[:, 0]) / span
-        return float(moocore.hypervolume(scaled, ref=np.ones(scaled.shape[1])))
+        return hypervolume(scaled, np.ones(scaled.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,100 @@
+"""Quality of a front in one number: thin, pure functions over moocore. NaN is refused.
+
+All take losses (smaller is better), as ``Roles.losses`` gives them.
+"""
+
+from __future__ import annotations
+
+import moocore
+import numpy as np
+
+from framework.arrays import FloatArray
+from framework.errors import InputError
+
+
+def hypervolume(losses: FloatArray, reference: FloatArray) -> float:
+    """Return the volume that a front dominates, bounded by a reference point; larger is better.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n, m)
+        Points that are not better than ``reference`` in every objective add nothing.
+    reference : numpy.ndarray, shape (m,)
+
+    Returns
+    -------
+    float
+        In the product of the objectives' units.
+
+    Raises
+    ------
+    InputError
+        No point, NaN, or shapes that do not match.
+
+    Notes
+    -----
+    O(n log n) for two and three objectives (Fonseca, Paquete and Lopez-Ibanez 2006).
+    """
+    points = _points(losses, "losses")
+    corner = _points(np.asarray(reference)[np.newaxis], "reference", columns=points.shape[1])[0]
+    return float(moocore.hypervolume(points, ref=corner))
+
+
+def igd_plus(losses: FloatArray, reference_set: FloatArray) -> float:
+    """Return the mean distance from a reference set to what a front dominates; smaller is better.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n, m)
+    reference_set : numpy.ndarray, shape (k, m)
+
+    Returns
+    -------
+    float
+        IGD+ (Ishibuchi, Masuda, Tanigaki and Nojima 2015); it agrees with Pareto dominance.
+
+    Raises
+    ------
+    InputError
+        No point, NaN, or shapes that do not match.
+    """
+    points = _points(losses, "losses")
+    wanted = _points(reference_set, "reference_set", columns=points.shape[1])
+    return float(moocore.igd_plus(points, ref=wanted))
+
+
+def epsilon_additive(losses: FloatArray, reference_set: FloatArray) -> float:
+    """Return the least shift by which a front weakly dominates a reference set; smaller is better.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n, m)
+    reference_set : numpy.ndarray, shape (k, m)
+
+    Returns
+    -------
+    float
+        Additive epsilon (Zitzler et al. 2003), negative where the front is strictly better.
+
+    Raises
+    ------
+    InputError
+        No point, NaN, or shapes that do not match.
+    """
+    points = _points(losses, "losses")
+    wanted = _points(reference_set, "reference_set", columns=points.shape[1])
+    return float(moocore.epsilon_additive(points, ref=wanted))
+
+
+def _points(points: FloatArray, name: str, columns: int | None = None) -> FloatArray:
+    """Return a checked float matrix of at least one point."""
+    checked: FloatArray = np.asarray(points, dtype=np.float64)
+    wanted = f"(n, {'m' if columns is None else columns})"
+    if checked.ndim != 2 or columns not in (None, checked.shape[1]):
+        raise InputError(f"{name}: expected points with shape {wanted}, found {np.shape(points)}")
+    if checked.size == 0:
+        raise InputError(f"{name}: expected at least one point, found none")
+    if np.isnan(checked).any():
+        row = int(np.flatnonzero(np.isnan(checked).any(axis=1))[0])
+        raise InputError(f"{name}: expected numbers, found NaN in row {row}; drop failed rows")
+    return checked

@@ -1,0 +1,155 @@
+"""Textbook functions with known fronts: to test searches and to try the tool without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from framework.arrays import Array, FloatArray
+from framework.config import Section
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Measure, Sense
+from framework.space import Bits, Box, Space
+from framework.streams import RowStreams
+
+FunctionName = Literal["zdt1", "zdt2", "dtlz2", "lotz"]
+
+
+class _Function(NamedTuple):
+    """A test function: values of ``f(X)`` are (n, m); each lies in [0, high(d)]."""
+
+    f: Callable[[Array], FloatArray]
+    least_d: int
+    sense: Sense
+    high: Callable[[int], tuple[float, ...]]
+    space: Callable[[int], Space]
+
+
+class FunctionProblem(Problem):
+    """A multi-objective test function; its metrics are ``f1``, ``f2`` (and ``f3``).
+
+    ========  =======  ==========  ======  ====================================================
+    name      space    objectives  sense   source
+    ========  =======  ==========  ======  ====================================================
+    zdt1      Box      2           min     Zitzler, Deb and Thiele 2000, convex front
+    zdt2      Box      2           min     the same, concave front
+    dtlz2     Box      3           min     Deb, Thiele, Laumanns and Zitzler 2002, spherical front
+    lotz      Bits     2           max     Laumanns et al. 2002: leading ones, trailing zeros
+    ========  =======  ==========  ======  ====================================================
+
+    Parameters
+    ----------
+    name : str
+    d : int
+        Length of a genome.
+    noise : float
+        Standard deviation of a Gaussian error on every value, drawn from the row's stream; the
+        values stay within the measures' bounds.
+
+    Raises
+    ------
+    InputError
+        Another name, or fewer genes than the function needs.
+    """
+
+    class Config(Section):
+        """``{kind: function, name: zdt1, d: 10}``."""
+
+        name: FunctionName
+        d: int = Field(10, ge=1)
+        noise: float = Field(0.0, ge=0)
+
+        @model_validator(mode="after")
+        def _enough_genes(self) -> FunctionProblem.Config:
+            if self.d < FUNCTIONS[self.name].least_d:
+                raise ValueError(
+                    f"d: expected at least {FUNCTIONS[self.name].least_d} genes for {self.name}, "
+                    f"found {self.d}"
+                )
+            return self
+
+    def __init__(self, name: FunctionName, d: int = 10, noise: float = 0.0) -> None:
+        if name not in FUNCTIONS:
+            raise InputError(f"name: expected one of {', '.join(FUNCTIONS)}; found {name!r}")
+        function = FUNCTIONS[name]
+        if d < function.least_d:
+            raise InputError(f"d: expected at least {function.least_d} for {name}, found {d}")
+        self.name, self.noise = name, noise
+        self.space = function.space(d)
+        self.stochastic = noise > 0
+        self.measures = tuple(
+            Measure(f"f{j + 1}", function.sense, high=high)
+            for j, high in enumerate(function.high(d))
+        )
+        self.fingerprint = f"function/{name}/{d}/{noise}"
+
+    @classmethod
+    def from_config(cls, config: Config) -> Problem:
+        """Make the problem that a configuration describes."""
+        return cls(config.name, config.d, config.noise)
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        """See :meth:`Problem.evaluate`."""
+        table = FUNCTIONS[self.name].f(X)
+        if self.stochastic:
+            errors = [stream.normal(0.0, self.noise, table.shape[1]) for stream in streams]
+            table = np.clip(table + errors, 0.0, [measure.high for measure in self.measures])
+        return dict(zip(self.metrics, table.T, strict=True))
+
+
+def _zdt_g(X: Array) -> FloatArray:
+    rest: FloatArray = np.ascontiguousarray(X[:, 1:])
+    return 1.0 + 9.0 * rest.sum(axis=1) / rest.shape[1]
+
+
+def _zdt1(X: Array) -> FloatArray:
+    f1, g = X[:, 0], _zdt_g(X)
+    return np.column_stack([f1, g * (1.0 - np.sqrt(f1 / g))])
+
+
+def _zdt2(X: Array) -> FloatArray:
+    f1, g = X[:, 0], _zdt_g(X)
+    return np.column_stack([f1, g * (1.0 - (f1 / g) * (f1 / g))])
+
+
+def _dtlz2(X: Array) -> FloatArray:
+    rest = np.ascontiguousarray(X[:, 2:]) - 0.5
+    radius = 1.0 + (rest * rest).sum(axis=1)
+    # contiguous: numpy's cosine may differ in the last bit with the layout, and so with the batch
+    angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
+    (cos1, cos2), (sin1, sin2) = np.cos(angles), np.sin(angles)
+    return np.column_stack([radius * cos1 * cos2, radius * cos1 * sin2, radius * sin1])
+
+
+def _lotz(X: Array) -> FloatArray:
+    leading_ones = np.cumprod(X == 1, axis=1).sum(axis=1)
+    trailing_zeros = np.cumprod(X[:, ::-1] == 0, axis=1).sum(axis=1)
+    return np.column_stack([leading_ones, trailing_zeros]).astype(np.float64)
+
+
+def _unit_box(d: int) -> Space:
+    return Box(np.zeros(d), np.ones(d))
+
+
+def _zdt_high(d: int) -> tuple[float, ...]:
+    return 1.0, 10.0
+
+
+def _dtlz2_high(d: int) -> tuple[float, ...]:
+    return (1.0 + 0.25 * (d - 2),) * 3
+
+
+def _lotz_high(d: int) -> tuple[float, ...]:
+    return float(d), float(d)
+
+
+FUNCTIONS: dict[str, _Function] = {
+    "zdt1": _Function(_zdt1, 2, "min", _zdt_high, _unit_box),
+    "zdt2": _Function(_zdt2, 2, "min", _zdt_high, _unit_box),
+    "dtlz2": _Function(_dtlz2, 3, "min", _dtlz2_high, _unit_box),
+    "lotz": _Function(_lotz, 1, "max", _lotz_high, Bits),
+}
