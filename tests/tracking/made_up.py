@@ -1,0 +1,136 @@
+"""A run directory without a search: random candidates of a problem with three objectives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from framework.batch import Evaluated
+from framework.config import RunConfig
+from framework.front import Front
+from framework.journal import Journal
+from framework.roles import Measure, Objective, Roles
+from framework.rundir import RunDir
+
+MEASURES = (
+    Measure("coverage", "max", text="share of the records that get an answer"),
+    Measure("accuracy", "max", text="share of the answers that are right"),
+    Measure("cost", "min", kind="amount", high=120.0, unit="cost units"),
+    Measure("false_negative_rate", "min"),
+)
+OBJECTIVES = (
+    Objective("coverage", "max"),
+    Objective("accuracy", "max"),
+    Objective("cost", "min"),
+)
+GENES = 12
+
+
+def roles() -> Roles:
+    return Roles(MEASURES, OBJECTIVES)
+
+
+def score(X: np.ndarray) -> dict[str, np.ndarray]:
+    """Return made-up metrics of stages, shape (n,) each."""
+    used = (X > 0).mean(axis=1)
+    late = X.mean(axis=1) / 5
+    wobble = np.sin(X @ np.arange(1, GENES + 1)) / 2 + 0.5
+    coverage = np.round(0.35 + 0.6 * used - 0.25 * late * wobble, 3)
+    accuracy = np.round(0.97 - 0.25 * coverage**2 + 0.1 * late - 0.06 * wobble, 3)
+    cost = np.round(120 * (0.1 + 0.7 * used * (0.4 + 0.6 * late) + 0.05 * wobble), 1)
+    return {
+        "coverage": coverage,
+        "accuracy": accuracy,
+        "cost": cost,
+        "false_negative_rate": np.round(1 - accuracy * 0.9, 3),
+    }
+
+
+def batch_of(number: int, rows: int) -> Evaluated:
+    """Return one batch, later ones better; its last row failed."""
+    rng = np.random.default_rng(number)
+    shift = min(number, 60) / 60
+    X = (rng.integers(0, 6, size=(rows, GENES)) * (rng.random((rows, 1)) > shift * 0.3)).astype(
+        "i1"
+    )
+    values = {name: column.copy() for name, column in score(X).items()}
+    values["accuracy"] = np.round(values["accuracy"] - 0.15 * (1 - shift) * rng.random(rows), 3)
+    for column in values.values():
+        column[-1] = np.nan
+    first = number * rows
+    return Evaluated(np.arange(first, first + rows), X, values, {first + rows - 1: "made to fail"})
+
+
+def config(**changes: object) -> RunConfig:
+    """Return the configuration of the made-up run."""
+    raw: dict[str, object] = {
+        "name": "made-up",
+        "problem": {"kind": "multistage", "costs": {"values": {"age (years)": 10}}},
+        "objectives": [o._asdict() for o in OBJECTIVES],
+        "algorithm": {"kind": "emsco", "population": 300},
+        "budget": {"generations": 20},
+        "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "made-up"},
+    }
+    return RunConfig.model_validate(raw | changes)
+
+
+def start(path: Path, *, uid: str = "u1", **changes: object) -> RunDir:
+    """Make the directory as it is when a run starts."""
+    path.mkdir(parents=True)
+    run_dir = RunDir(path)
+    run_dir.write_config(config(**changes))
+    about = {
+        "fingerprint": "f" * 64,
+        "measures": [m._asdict() for m in MEASURES],
+        "objectives": [o._asdict() for o in OBJECTIVES],
+        "constraints": [],
+        "gene_names": [f"x{i}" for i in range(GENES)],
+        "uid": uid,
+        "data": {
+            "name": "made_up",
+            "fingerprint": "d" * 64,
+            "source": "made for the test",
+            "records": 299,
+            "features": GENES,
+        },
+    }
+    run_dir.about_file.write_text(json.dumps(about), encoding="utf-8")
+    return run_dir
+
+
+def search(run_dir: RunDir, first: int, last: int, rows: int = 20) -> None:
+    """Write the batches ``first`` to ``last - 1`` to the journal."""
+    shape = {"metrics": tuple(m.name for m in MEASURES), "d": GENES, "dtype": np.dtype("i1")}
+    with Journal(run_dir.journal_file, {"seed": 0}, **shape) as journal:
+        for number in range(first, last):
+            journal.append(batch_of(number, rows), seconds=0.5 * (number + 1))
+
+
+def end(run_dir: RunDir, status: str = "done") -> None:
+    """Write the front and the summary, as a run does at its end."""
+    names = tuple(f"x{i}" for i in range(GENES))
+    with run_dir.journal() as journal:
+        front = Front.from_journal(journal, roles(), names)
+        n = journal.n_batches
+    rng = np.random.default_rng(0)
+    test = {
+        name: np.round(column * (1 + 0.04 * rng.standard_normal(len(front))), 3)
+        for name, column in front.rows.values.items()
+    }
+    Front(front.rows, front.roles, names, test).save(run_dir.front_file)
+    run_dir.write_summary(
+        {
+            "status": status,
+            "algorithm": "emsco",
+            "problem": "multistage",
+            "seed": 0,
+            "evaluations": 20 * n,
+            "rows_failed": n,
+            "wall_s": 12.5,
+            "front_size": len(front),
+            "indicators": {"hypervolume": front.hypervolume(), "igd_plus": 0.01},
+            "versions": {"paretolab": "0.1.0", "numpy": "2.2.0"},
+        }
+    )
