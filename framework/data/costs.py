@@ -1,0 +1,278 @@
+"""What it costs to acquire each feature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+
+from framework.arrays import FloatArray, IntArray
+from framework.config import Section
+from framework.data.encoding import Encoder
+from framework.data.files import read_rows
+from framework.errors import InputError
+from framework.registry import nearest
+
+_SOURCES = ("classes", "values", "path", "by_importance")
+_TREES = 200
+_LONGEST_SCALE = 10**6
+_BINARY_SCALE = 2**20
+_LARGEST_SUM = 2**62
+
+
+def _form(value: Any) -> str:
+    return "[map]" if isinstance(value, Mapping) else "[list]"
+
+
+_Class = Annotated[int, Field(ge=0, strict=True)]
+_Cost = Annotated[float, Field(ge=0, strict=True)]
+_Classes = Annotated[
+    Annotated[dict[str, _Class], Tag("[map]")] | Annotated[list[_Class], Tag("[list]")],
+    Discriminator(_form),
+]
+_Costs = Annotated[
+    Annotated[dict[str, _Cost], Tag("[map]")] | Annotated[list[_Cost], Tag("[list]")],
+    Discriminator(_form),
+]
+
+
+class CostsConfig(Section):
+    """Exactly one of the first four.
+
+    classes : cost class of each feature, a list in the features' order or a mapping.
+    values : cost of each feature, likewise.
+    path : a CSV file with columns ``feature`` and ``cost``, relative to the configuration's
+        folder.
+    by_importance : number of cost classes of equal frequency, by the mean decrease in impurity
+        in a random forest on the training part; the most important features cost most.
+    scale, factor : of class T the cost is ``factor * T`` (linear) or ``factor ** T`` (power);
+        linear and 10 unless said; only with classes and by_importance.
+    """
+
+    classes: _Classes | None = None
+    values: _Costs | None = None
+    path: Path | None = None
+    by_importance: int | None = Field(None, ge=1)
+    scale: Literal["linear", "power"] | None = None
+    factor: float | None = Field(None, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scaled(cls, raw: Any) -> Any:
+        """Fill in scale and factor where they mean something."""
+        if not isinstance(raw, Mapping):
+            return raw
+        given = {key: value for key, value in raw.items() if value is not None}
+        if "classes" in given or "by_importance" in given:
+            return {"scale": "linear", "factor": 10.0, **given}
+        return given
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is None:
+            return None
+        base = (info.context or {}).get("base")
+        return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> CostsConfig:
+        given = [key for key in _SOURCES if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"expected exactly one of {', '.join(_SOURCES)}; found "
+                f"{' and '.join(given) or 'none'}"
+            )
+        scaled = self.classes is not None or self.by_importance is not None
+        if not scaled and (self.scale is not None or self.factor is not None):
+            raise ValueError(
+                f"expected scale and factor only with classes or by_importance, found {given[0]}"
+            )
+        return self
+
+
+def feature_costs(
+    config: CostsConfig | None,
+    names: Sequence[str],
+    X_train: pd.DataFrame | None = None,
+    y_train: IntArray | None = None,
+    where: str = "problem.costs",
+) -> FloatArray:
+    """Return the cost of each feature.
+
+    Parameters
+    ----------
+    config : CostsConfig or None
+        None: each feature costs 1.
+    names : sequence of n names
+    X_train, y_train : DataFrame (m, n) and int64 (m,), optional
+        The training part; needed by ``by_importance`` only.
+    where : str
+        Key of the section, for messages.
+
+    Returns
+    -------
+    float64 (n,), finite, not negative, not all zero
+
+    Raises
+    ------
+    InputError
+        A cost is missing, for an unknown feature, given twice or not a cost; all are zero.
+    """
+    if config is None:
+        return np.ones(len(names))
+    costs = _costs(config, names, X_train, y_train, where)
+    if not np.isfinite(costs).all():
+        name = names[int(np.argmin(np.isfinite(costs)))]
+        raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
+    if not costs.any():
+        raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
+    return costs
+
+
+def _costs(
+    config: CostsConfig,
+    names: Sequence[str],
+    X_train: pd.DataFrame | None,
+    y_train: IntArray | None,
+    where: str,
+) -> FloatArray:
+    if config.values is not None:
+        return np.array(_in_order(config.values, names, f"{where}.values"), dtype=np.float64)
+    if config.path is not None:
+        return np.array(_in_order(_read_costs(config.path), names, str(config.path)))
+    if config.classes is not None:
+        return _scale(_in_order(config.classes, names, f"{where}.classes"), config)
+    assert config.by_importance is not None  # one source is given: the model says so
+    if X_train is None or y_train is None:
+        raise InputError(f"{where}.by_importance: expected training records, found none")
+    return _scale(importance_classes(X_train, y_train, config.by_importance), config)
+
+
+def _in_order(
+    given: Mapping[str, float] | Sequence[float], names: Sequence[str], where: str
+) -> list[float]:
+    if not isinstance(given, Mapping):
+        if len(given) != len(names):
+            raise InputError(
+                f"{where}: expected {len(names)} entries, one a feature, found {len(given)}"
+            )
+        return list(given)
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise InputError(
+            f"{where}: expected names of features, found {unknown[0]!r}{nearest(unknown[0], names)}"
+        )
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise InputError(
+            f"{where}: expected an entry for each feature, found none for {lacking[0]!r}{more}"
+        )
+    return [given[name] for name in names]
+
+
+def _scale(classes: Sequence[float] | IntArray, config: CostsConfig) -> FloatArray:
+    assert config.factor is not None  # filled in with classes and by_importance
+    numbers = np.asarray(classes, dtype=np.float64)
+    if config.scale == "linear":
+        return config.factor * numbers
+    with np.errstate(over="ignore"):
+        return np.power(config.factor, numbers)
+
+
+def _read_costs(path: Path) -> dict[str, float]:
+    rows = read_rows(path)
+    _, header = next(rows)
+    if [name.strip().lower() for name in header] != ["feature", "cost"]:
+        raise InputError(f"{path}: expected the header feature,cost; found {','.join(header)}")
+    costs: dict[str, float] = {}
+    for line, (feature, text) in rows:
+        if feature in costs:
+            raise InputError(
+                f"{path}: line {line}: expected each feature once, found {feature!r} again"
+            )
+        costs[feature] = _cost(text, f"{path}: line {line}")
+    return costs
+
+
+def _cost(text: str, where: str) -> float:
+    try:
+        cost = float(text)
+    except ValueError:
+        cost = math.nan
+    if not (math.isfinite(cost) and cost >= 0):
+        raise InputError(f"{where}: expected a cost, a number from 0, found {text!r}")
+    return cost
+
+
+def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:
+    """Return the cost class (1 to ``levels``) of each feature, by its importance.
+
+    The feature of rank r among n (1 = least important) has class ``ceil(levels * r / n)``; of
+    equally important ones the earlier has the lower rank.
+
+    Parameters
+    ----------
+    X : DataFrame (m, n)
+    y : int64 (m,)
+    levels : int
+
+    Returns
+    -------
+    int64 (n,)
+
+    References
+    ----------
+    EMSCO, Section 4.1.3: importance is the mean decrease in Gini impurity.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    encoder = Encoder.fit(X)
+    forest = RandomForestClassifier(n_estimators=_TREES, random_state=0)
+    forest.fit(encoder.transform(X), y)
+    importances = [forest.feature_importances_[group].sum() for group in encoder.groups]
+    ranks = np.empty(len(importances), dtype=np.int64)
+    ranks[np.argsort(importances, kind="stable")] = np.arange(1, len(importances) + 1)
+    return -(-levels * ranks // len(ranks))
+
+
+def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
+    """Return costs as integers over a common scale, so that sums are exact in any order.
+
+    Parameters
+    ----------
+    costs : float64 (n,)
+        Not negative.
+    records : int
+        How many records' costs will be summed: any such sum then fits in int64.
+
+    Returns
+    -------
+    units : int64 (n,)
+    scale : int
+        ``costs == units / scale``, to the bit where the decimals are short (a common denominator
+        of at most 10**6); else the scale is 2**20 and costs are rounded to it.
+
+    Raises
+    ------
+    InputError
+        ``sum(units) * records`` would reach 2**62.
+    """
+    exact = [Fraction(repr(float(cost))) for cost in costs]
+    scale = math.lcm(*(cost.denominator for cost in exact))
+    if scale > _LONGEST_SCALE:
+        scale = _BINARY_SCALE
+    units = [round(cost * scale) for cost in exact]
+    if sum(units) * records >= _LARGEST_SUM:
+        raise InputError(
+            f"costs: expected a sum below {_LARGEST_SUM / scale / records:.3g} for {records} "
+            f"records, found {sum(units) / scale:.3g}; give costs in a larger unit"
+        )
+    return np.array(units, dtype=np.int64), scale

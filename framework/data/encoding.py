@@ -1,0 +1,292 @@
+"""From features as people have them to the numbers that classifiers take, feature by feature.
+
+Each original feature has its own columns, so that a stage of a classifier can encode what it
+acquires and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from framework.arrays import Array, FloatArray, IntArray, frozen
+from framework.data.categories import category_text, is_numeric, to_numbers, to_texts
+from framework.errors import InputError
+from framework.registry import nearest
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A numeric feature: a missing value is the median, then ``(value - mean) / scale``."""
+
+    median: float
+    mean: float
+    scale: float
+
+    width = 1
+
+    @classmethod
+    def fit(cls, numbers: FloatArray, name: str) -> Numeric:
+        known = numbers[~np.isnan(numbers)]
+        _check_finite(numbers, name)
+        if len(known) == 0:
+            raise InputError(
+                f"feature {name!r}: expected values in the training part, found none; drop it"
+            )
+        median = float(np.median(known))
+        filled = np.where(np.isnan(numbers), median, numbers)
+        if filled.min() == filled.max():
+            return cls(median, float(filled[0]), 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = float(filled.mean()), float(filled.std())
+        if not np.isfinite(scale) or scale == 0:
+            raise InputError(
+                f"feature {name!r}: expected numbers whose spread can be computed, found values "
+                f"from {filled.min():g} to {filled.max():g}; rescale it"
+            )
+        return cls(median, mean, scale)
+
+    def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
+        numbers = _numbers(column, name)
+        _check_finite(numbers, name)
+        filled = np.where(np.isnan(numbers), self.median, numbers)
+        return ((filled - self.mean) / self.scale)[:, np.newaxis]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"median": self.median, "mean": self.mean, "scale": self.scale}
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A feature of categories: one column each; missing and unknown ones are all zeros."""
+
+    categories: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.categories)
+
+    @classmethod
+    def fit(cls, column: pd.Series[Any], name: str) -> Categorical:
+        texts, missing = to_texts(column)
+        if missing.all():
+            raise InputError(
+                f"feature {name!r}: expected values in the training part, found none; drop it"
+            )
+        return cls(tuple(sorted(set(texts[~missing]))))
+
+    def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
+        texts, missing = to_texts(column)
+        codes = pd.Categorical(texts, categories=self.categories).codes.astype(np.int64)
+        codes[missing] = -1
+        return np.asarray(codes[:, np.newaxis] == np.arange(self.width), dtype=np.float64)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"categories": list(self.categories)}
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Imputes and standardises numbers, one-hot encodes categories; fitted on training records.
+
+    Attributes
+    ----------
+    feature_names : names of the original features, in order (``x0``, ``x1`` ... of an array).
+    named : whether features are found by name in a frame (else by position).
+    features : how each feature is encoded.
+    """
+
+    feature_names: tuple[str, ...]
+    named: bool
+    features: tuple[Numeric | Categorical, ...]
+
+    @classmethod
+    def fit(cls, data: pd.DataFrame | Array, categorical: Iterable[str | int] = ()) -> Encoder:
+        """Learn medians, means, scales and categories.
+
+        Parameters
+        ----------
+        data : DataFrame or ndarray (n, d)
+            Training records. Numbers are numeric features, all else is categorical.
+        categorical : names or positions
+            Numeric features that mean categories.
+
+        Raises
+        ------
+        InputError
+            A feature without a value, infinite values, or an unknown name.
+        """
+        names, named = _names(data)
+        chosen = {_position(feature, names) for feature in categorical}
+        features: list[Numeric | Categorical] = []
+        for i, name in enumerate(names):
+            column = _column(data, i)
+            if i in chosen or not is_numeric(column):
+                features.append(Categorical.fit(column, name))
+            else:
+                features.append(Numeric.fit(to_numbers(column), name))
+        return cls(names, named, tuple(features))
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def groups(self) -> tuple[IntArray, ...]:
+        """Encoded columns of each original feature, in order."""
+        ends = np.cumsum([feature.width for feature in self.features])
+        return tuple(
+            frozen(np.arange(end - feature.width, end, dtype=np.int64))
+            for end, feature in zip(ends, self.features, strict=True)
+        )
+
+    def columns_of(self, features: Iterable[int | str]) -> IntArray:
+        """Return the encoded columns (int64) of original features, in the order given."""
+        groups = self.groups
+        chosen = [groups[_position(f, self.feature_names)] for f in features]
+        return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
+
+    def transform(self, data: pd.DataFrame | Array) -> FloatArray:
+        """Encode all features of records: float64 (n, width). Raises as transform_features."""
+        return self.transform_features(data, range(len(self.feature_names)))
+
+    def transform_features(
+        self,
+        data: pd.DataFrame | Array,
+        features: Iterable[int | str],
+        records: IntArray | None = None,
+    ) -> FloatArray:
+        """Encode some features, reading no others.
+
+        Parameters
+        ----------
+        data : DataFrame or ndarray (n, d)
+            Of a frame only the columns of ``features`` need be there.
+        features : positions or names
+        records : int64 (m,), optional
+            Records to read, of no other is a value looked at; all n if None.
+
+        Returns
+        -------
+        float64 (m, columns), the columns in the order of ``features``
+
+        Raises
+        ------
+        InputError
+            A column is missing, or a numeric feature holds text or infinite values.
+        """
+        blocks = []
+        for feature in features:
+            i = _position(feature, self.feature_names)
+            column = self._find(data, i)
+            if records is not None:
+                column = column.iloc[records]
+            blocks.append(self.features[i].encode(column, self.feature_names[i]))
+        if blocks:
+            return np.hstack(blocks)
+        return np.empty((len(data) if records is None else len(records), 0))
+
+    def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
+        name = self.feature_names[i]
+        if isinstance(data, pd.DataFrame) and self.named:
+            if name not in data.columns:
+                raise InputError(
+                    f"data: expected a column {name!r}, found none of that name"
+                    f"{nearest(name, data.columns)}"
+                )
+            return data[name]
+        if data.shape[1] != len(self.feature_names):
+            raise InputError(
+                f"data: expected {len(self.feature_names)} columns, found {data.shape[1]}"
+            )
+        return _column(data, i)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON types; floats come back to the bit."""
+        features = [
+            {"name": name, **feature.to_json()}
+            for name, feature in zip(self.feature_names, self.features, strict=True)
+        ]
+        return {"named": self.named, "features": features}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Encoder:
+        """Return the encoder that ``to_json`` described.
+
+        Raises
+        ------
+        InputError
+            It describes none.
+        """
+        try:
+            rows = plain["features"]
+            names = tuple(str(row["name"]) for row in rows)
+            return cls(names, bool(plain["named"]), tuple(_feature_from_json(row) for row in rows))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"encoder: expected what to_json wrote, found {type(error).__name__}: {error}"
+            ) from error
+
+
+def _feature_from_json(row: Mapping[str, Any]) -> Numeric | Categorical:
+    if "categories" in row:
+        return Categorical(tuple(str(category) for category in row["categories"]))
+    return Numeric(float(row["median"]), float(row["mean"]), float(row["scale"]))
+
+
+def _names(data: pd.DataFrame | Array) -> tuple[tuple[str, ...], bool]:
+    """Return the features' names, and whether they are columns of a frame."""
+    if isinstance(data, pd.DataFrame) and all(isinstance(c, str) for c in data.columns):
+        return tuple(data.columns), True
+    return tuple(f"x{i}" for i in range(data.shape[1])), False
+
+
+def _position(feature: int | str, names: Sequence[str]) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise InputError(
+                f"features: expected one of {len(names)} names, found {feature!r}"
+                f"{nearest(feature, names)}"
+            )
+        return names.index(feature)
+    if not 0 <= feature < len(names):
+        raise InputError(
+            f"features: expected a position from 0 to {len(names) - 1}, found {feature}"
+        )
+    return int(feature)
+
+
+def _column(data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
+    if isinstance(data, pd.DataFrame):
+        return data.iloc[:, i]
+    return pd.Series(data[:, i])
+
+
+def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
+    try:
+        return to_numbers(column)
+    except (ValueError, TypeError) as error:
+        wrong = next(value for value in column.dropna() if not _is_number(value))
+        raise InputError(
+            f"feature {name!r}: expected numbers, found {category_text(wrong)!r}"
+        ) from error
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _check_finite(numbers: FloatArray, name: str) -> None:
+    if np.isinf(numbers).any():
+        raise InputError(
+            f"feature {name!r}: expected finite numbers, found {numbers[np.isinf(numbers)][0]}"
+        )

@@ -1,0 +1,144 @@
+"""The ``dataset`` section of a configuration, and the table it stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from framework.config import Section
+from framework.data import sources
+from framework.data.assemble import Label, Raw, Table, assemble
+
+__all__ = ["DatasetConfig", "SyntheticConfig", "Table", "load_table"]
+
+_SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
+
+
+class SyntheticConfig(Section):
+    """Parameters of ``sklearn.datasets.make_classification``; features are ``f1`` ... ``fn``."""
+
+    samples: int = Field(1000, ge=6)
+    features: int = Field(20, ge=1)
+    informative: int = Field(2, ge=1)
+    redundant: int = Field(0, ge=0)
+    classes: int = Field(2, ge=2)
+    clusters_per_class: int = Field(2, ge=1)
+    class_sep: float = Field(1.0, gt=0)
+    flip_y: float = Field(0.01, ge=0, le=1)
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _possible(self) -> SyntheticConfig:
+        if self.informative + self.redundant > self.features:
+            raise ValueError(
+                f"expected informative + redundant of at most {self.features} features, found "
+                f"{self.informative + self.redundant}"
+            )
+        clusters = self.classes * self.clusters_per_class
+        if self.informative < 31 and clusters > 2**self.informative:
+            raise ValueError(
+                f"expected at most 2**informative = {2**self.informative} clusters, found "
+                f"classes * clusters_per_class = {clusters}; raise informative"
+            )
+        return self
+
+
+class DatasetConfig(Section):
+    """Exactly one source, and how to read it.
+
+    name : a file of the folder ``PARETOLAB_DATA`` without its ending, or a known set.
+    path : a CSV (also ``.csv.gz``) or Parquet file, relative to the configuration's folder.
+    sklearn : a set that scikit-learn brings along.
+    openml : an id or a name of OpenML, the latter with ``version`` (the active one if None).
+    synthetic : a generated set.
+    target : column of the labels.
+    categorical : columns of numbers that mean categories.
+    drop : columns to leave out.
+    positive : label of the positive class; of two classes the last one, unless said.
+    """
+
+    name: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+    path: Path | None = None
+    sklearn: sources.BuiltIn | None = None
+    openml: Annotated[int, Field(ge=1)] | str | None = None
+    synthetic: SyntheticConfig | None = None
+    version: int | None = Field(None, ge=1)
+    target: str = sources.TARGET
+    categorical: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    positive: Label | None = None
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        """Resolve a relative path against ``context['base']``, the configuration's folder."""
+        if path is None:
+            return None
+        base = (info.context or {}).get("base")
+        return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DatasetConfig:
+        given = [key for key in _SOURCES if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"expected exactly one of {', '.join(_SOURCES)}; found "
+                f"{' and '.join(given) or 'none'}"
+            )
+        if self.version is not None and not isinstance(self.openml, str):
+            raise ValueError("expected version only with openml and a name (an id has one)")
+        return self
+
+
+def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
+    """Load and check the data set of a configuration.
+
+    Parameters
+    ----------
+    config : DatasetConfig
+    where : str
+        Key of the section, for messages.
+
+    Raises
+    ------
+    InputError
+        The data cannot be had, or cannot be used.
+    """
+    return assemble(
+        _raw(config, where),
+        where,
+        target=config.target,
+        categorical=config.categorical,
+        drop=config.drop,
+        positive=config.positive,
+    )
+
+
+def _raw(config: DatasetConfig, where: str) -> Raw:
+    if config.name is not None:
+        return sources.from_name(config.name, where)
+    if config.sklearn is not None:
+        return sources.from_sklearn(config.sklearn)
+    if config.openml is not None:
+        return sources.from_openml(config.openml, config.version, where)
+    if config.synthetic is not None:
+        return _synthetic(config.synthetic, where)
+    assert config.path is not None  # one source is given: the model says so
+    return sources.from_path(config.path)
+
+
+def _synthetic(config: SyntheticConfig, where: str) -> Raw:
+    return sources.from_generator(
+        where,
+        n_samples=config.samples,
+        n_features=config.features,
+        n_informative=config.informative,
+        n_redundant=config.redundant,
+        n_classes=config.classes,
+        n_clusters_per_class=config.clusters_per_class,
+        class_sep=config.class_sep,
+        flip_y=config.flip_y,
+        random_state=config.seed,
+    )
