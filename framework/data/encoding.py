@@ -81,7 +81,7 @@ class Categorical:
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
         texts, missing = to_texts(column)
-        codes = pd.Categorical(texts, categories=self.categories).codes.astype(np.int64)
+        codes = pd.Index(self.categories, dtype=object).get_indexer(pd.Index(texts, dtype=object))
         codes[missing] = -1
         return np.asarray(codes[:, np.newaxis] == np.arange(self.width), dtype=np.float64)
 

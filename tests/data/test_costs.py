@@ -1,0 +1,123 @@
+"""Feature costs: each way to give them, and the sentence for each mistake."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.config import check
+from framework.data import CostsConfig, exact_costs, feature_costs
+from framework.data.costs import importance_classes
+from framework.errors import InputError
+
+NAMES = ["age", "sex", "time"]
+
+
+def config(raw, base=None):
+    return check(CostsConfig, raw, "problem.costs", {"base": base} if base else {})
+
+
+def costs(raw, **more):
+    return feature_costs(config(raw), NAMES, **more).tolist()
+
+
+def test_each_way_to_give_costs(tmp_path):
+    (tmp_path / "costs.csv").write_text("feature,cost\ntime,3\nage, 1.5\nsex,0\n")
+    assert feature_costs(None, NAMES).tolist() == [1, 1, 1]
+    assert costs({"classes": [1, 2, 3]}) == [10, 20, 30]
+    assert costs({"classes": {"sex": 2, "age": 1, "time": 3}, "factor": 100}) == [100, 200, 300]
+    assert costs({"classes": [0, 1, 2], "scale": "power"}) == [1, 10, 100]
+    assert costs({"values": {"age": 1, "sex": 0.25, "time": 0}}) == [1, 0.25, 0]
+    assert costs({"values": [3, 2, 1]}) == [3, 2, 1]
+    relative = config({"path": "costs.csv"}, tmp_path)
+    assert feature_costs(relative, NAMES).tolist() == [1.5, 0, 3]
+
+
+@pytest.mark.parametrize("raw", [{"classes": [1, 2, 2]}, {"values": {"age": 1.5}}])
+def test_a_written_section_reads_the_same(raw):
+    assert config(config(raw).model_dump(mode="json")) == config(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        ({}, "costs: expected exactly one of classes, values, path, by_importance; found none"),
+        ({"values": [1], "by_importance": 2}, "found values and by_importance"),
+        ({"values": [1, 2, 3], "factor": 5}, "expected scale and factor only with classes"),
+        ({"values": {"age": "ten"}}, "values.age: expected a valid number, found 'ten'"),
+        ({"values": {"age": True}}, "values.age: expected a valid number, found True"),
+        ({"values": {"age": -1}}, "values.age: expected greater than or equal to 0, found -1"),
+        ({"values": [1, float("nan")]}, "values.1: expected a finite number, found nan"),
+        ({"classes": [1, 1.5]}, "classes.1: expected a valid integer, found 1.5"),
+        ({"classes": [1, 2]}, "costs.classes: expected 3 entries, one a feature, found 2"),
+        ({"values": {"age": 1, "sex": 1}}, "expected an entry for each feature, found none for "
+         "'time'"),
+        ({"values": {"agee": 1}}, "expected names of features, found 'agee'; did you mean 'age'?"),
+        ({"values": [0, 0, 0]}, "expected a cost above zero, found all 3 zero"),
+        ({"classes": [1, 2, 999], "scale": "power"}, "found one too large for 'time'"),
+        ({"by_importance": 3}, "by_importance: expected training records, found none"),
+    ],
+)  # fmt: skip
+def test_mistakes(raw, sentence):
+    with pytest.raises(InputError) as caught:
+        costs(raw)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name,cost\n", "expected the header feature,cost; found name,cost"),
+        ("feature,cost\nage,1\nage,2\n", "line 3: expected each feature once, found 'age' again"),
+        ("feature,cost\nage,ten\n", "line 2: expected a cost, a number from 0, found 'ten'"),
+        ("feature,cost\nage,-1\n", "line 2: expected a cost, a number from 0, found '-1'"),
+        ("feature,cost\nage,nan\n", "found 'nan'"),
+        ("feature,cost\nage,1\n", "expected an entry for each feature, found none for 'sex' and 1"),
+        ("feature,cost\nagee,1\n", "found 'agee'; did you mean 'age'?"),
+        ("feature,cost\nage\n", "line 2: expected 2 fields, found 1"),
+    ],
+)
+def test_mistakes_in_a_file(tmp_path, text, sentence):
+    path = tmp_path / "costs.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        costs({"path": str(path)})
+    assert str(caught.value).startswith(f"{path}: ")
+    assert sentence in str(caught.value)
+
+
+def test_important_features_cost_most():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = pd.DataFrame({f"f{i}": y * i * 0.4 + rng.normal(size=120) for i in range(5)})
+    X["text"] = np.where(y == 1, "a", "b")
+    classes = importance_classes(X, y, 3)
+    assert np.bincount(classes).tolist() == [0, 2, 2, 2]
+    assert classes[5] == 3
+    assert classes[0] == 1
+    found = feature_costs(config({"by_importance": 3, "factor": 100}), list(X), X, y)
+    assert found.tolist() == (100.0 * classes).tolist()
+
+
+@given(st.lists(st.decimals(0, 1000, places=3), min_size=1, max_size=20))
+def test_short_decimals_are_exact(decimals):
+    costs = np.array([float(d) for d in decimals])
+    units, scale = exact_costs(costs, records=10**6)
+    assert units.dtype == np.int64
+    assert np.array_equal(units / scale, costs)
+    assert [Fraction(int(u), scale) for u in units] == [Fraction(d) for d in decimals]
+
+
+def test_long_decimals_are_rounded_and_too_large_sums_refused():
+    units, scale = exact_costs(np.array([np.pi, 1 / 3]))
+    assert scale == 2**20
+    assert np.allclose(units / scale, [np.pi, 1 / 3], atol=2**-21, rtol=0)
+    exact_costs(np.array([2.0**41]), records=2**20)
+    with pytest.raises(InputError, match="give costs in a larger unit"):
+        exact_costs(np.array([2.0**42]), records=2**20)

@@ -1,0 +1,131 @@
+"""The encoder: fitted on training records, feature by feature, exact through JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from framework.data import Encoder
+from framework.errors import InputError
+
+NUMBERS = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)
+
+
+@pytest.fixture
+def frame():
+    return pd.DataFrame(
+        {
+            "age": [1.0, 2.0, np.nan, 6.0],
+            "sex": ["m", "f", None, "m"],
+            "same": [3, 3, 3, 3],
+            "kind": [1, 2, 2, 10],
+        }
+    )
+
+
+def test_numbers_are_imputed_and_standardised(frame):
+    codes = Encoder.fit(frame, categorical=["kind"]).transform(frame)
+    filled = np.array([1, 2, 2, 6])
+    assert np.allclose(codes[:, 0], (filled - filled.mean()) / filled.std())
+    assert codes[:, 3].tolist() == [0, 0, 0, 0]
+
+
+def test_categories_have_a_column_each_and_missing_ones_none(frame):
+    encoder = Encoder.fit(frame, categorical=["kind"])
+    assert [group.tolist() for group in encoder.groups] == [[0], [1, 2], [3], [4, 5, 6]]
+    codes = encoder.transform(frame)
+    assert codes[:, 1:3].tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
+    assert codes[:, 4:].tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]]
+    assert encoder.columns_of(["kind", 0]).tolist() == [4, 5, 6, 0]
+
+
+def test_unknown_categories_are_all_zeros(frame):
+    encoder = Encoder.fit(frame, categorical=["kind"])
+    other = frame.assign(sex="x", kind=["1", "2.0", "3", None])
+    assert encoder.transform_features(other, ["sex"]).sum() == 0
+    assert encoder.transform_features(other, ["kind"]).sum() == 1
+
+
+def test_one_category_in_many_spellings(frame):
+    encoder = Encoder.fit(frame, categorical=["kind"])
+    want = encoder.transform(frame)
+    for dtype in (float, str, "Int64", "category", object):
+        assert np.array_equal(encoder.transform(frame.astype({"kind": dtype})), want)
+
+
+def test_other_columns_need_not_be_there_and_order_is_free(frame):
+    encoder = Encoder.fit(frame)
+    want = encoder.transform(frame)[:, encoder.columns_of(["sex", "age"])]
+    only = encoder.transform_features(frame[["age", "sex"]], ["sex", "age"])
+    assert np.array_equal(only, want)
+    assert np.array_equal(encoder.transform(frame[frame.columns[::-1]]), encoder.transform(frame))
+    assert encoder.transform_features(frame, []).shape == (4, 0)
+
+
+def test_records_that_are_not_asked_for_are_not_read(frame):
+    encoder = Encoder.fit(frame)
+    poisoned = frame.astype({"age": object})
+    poisoned.loc[0, "age"] = "poison"
+    some = np.array([3, 1])
+    codes = encoder.transform_features(poisoned, ["age"], some)
+    assert np.array_equal(codes, encoder.transform_features(frame, ["age"])[some])
+
+
+@given(npst.arrays(np.float64, (7, 3), elements=NUMBERS))
+def test_json_round_trip_is_exact(X):
+    X[0] = np.nan_to_num(X[0])  # each feature has a value
+    encoder = Encoder.fit(X)
+    again = Encoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    assert again == encoder
+    assert np.array_equal(again.transform(X), encoder.transform(X))
+    assert np.isfinite(encoder.transform(X)).all()
+
+
+def test_json_round_trip_of_categories(frame):
+    encoder = Encoder.fit(frame, categorical=["kind"])
+    assert Encoder.from_json(json.loads(json.dumps(encoder.to_json()))) == encoder
+
+
+def test_arrays_go_by_position(frame):
+    encoder = Encoder.fit(frame)
+    by_position = Encoder.fit(frame.to_numpy())
+    assert by_position.feature_names == ("x0", "x1", "x2", "x3")
+    assert np.array_equal(encoder.transform(frame.to_numpy()), encoder.transform(frame))
+    assert np.array_equal(by_position.transform(frame), encoder.transform(frame))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda f: f.rename(columns={"age": "agee"}), "data: expected a column 'age', found none "
+         "of that name; did you mean 'agee'?"),
+        (lambda f: f.assign(age=["1", "2", "old", None]), "feature 'age': expected numbers, found "
+         "'old'"),
+        (lambda f: f.assign(age=np.inf), "feature 'age': expected finite numbers, found inf"),
+        (lambda f: f.to_numpy()[:, :3], "data: expected 4 columns, found 3"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_new_data(frame, change, sentence):
+    with pytest.raises(InputError) as caught:
+        Encoder.fit(frame).transform(change(frame))
+    assert str(caught.value) == sentence
+
+
+def test_mistakes_in_fitting(frame):
+    for bad in (frame.assign(age=np.nan), frame.assign(sex=pd.Series([None] * 4, dtype=str))):
+        with pytest.raises(InputError, match="expected values in the training part, found none"):
+            Encoder.fit(bad)
+    with pytest.raises(InputError, match="found 'agee'; did you mean 'age'"):
+        Encoder.fit(frame, categorical=["agee"])
+    with pytest.raises(InputError, match="whose spread can be computed"):
+        Encoder.fit(frame.assign(age=[1e308, -1e308, 0, 1]))
+    with pytest.raises(InputError, match="expected a position from 0 to 3, found 4"):
+        Encoder.fit(frame).columns_of([4])
+    with pytest.raises(InputError, match="expected what to_json wrote"):
+        Encoder.from_json({"features": [{"name": "a"}], "named": True})
