@@ -74,6 +74,7 @@ class Uploader:
     ) -> None:
         self.run_dir = run_dir
         self.state = begin(run_dir, uri, experiment, tags)
+        self._several = run_dir.config().trials > 1
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}
@@ -98,7 +99,7 @@ class Uploader:
             Whatever MLflow raises; what was sent is noted, and the next call goes on from there.
         """
         self._connect()
-        several = self.run_dir.config().trials > 1
+        several = self._several
         directories = self.run_dir.trials() if several else [self.run_dir]
         started = [d for d in directories if d.about_file.is_file()]
         parent = self._member(PARENT, self.run_dir)
