@@ -105,20 +105,27 @@ class Roles:
     def losses(self, values: Mapping[str, Array]) -> FloatArray:
         """Return the objectives as a matrix to minimise, shape (n, number of objectives)."""
         columns = [np.asarray(values[name], dtype=np.float64) for name in self.names]
-        return np.column_stack(columns) * self._signs + 0.0  # + 0.0: no negative zero
+        return np.asarray(np.column_stack(columns) * self._signs + 0.0)  # + 0.0: no negative zero
 
     def natural(self, losses: FloatArray) -> FloatArray:
         """Undo :meth:`losses`, keeping the matrix form."""
-        return losses * self._signs + 0.0
+        return np.asarray(losses * self._signs + 0.0)
 
-    def bounds(self) -> FloatArray:
-        """Return the best and the worst loss of each objective, shape (objectives, 2)."""
+    def limits(self) -> FloatArray:
+        """Return the least and the greatest loss that each measure allows, (objectives, 2)."""
         rows = []
         for objective, sign in zip(self.objectives, self._signs, strict=True):
             measure = self.measures[objective.metric]
-            low, high = sorted((sign * measure.low, sign * measure.high))
-            rows.append((low, high if objective.worst is None else sign * objective.worst))
+            rows.append(sorted((sign * measure.low, sign * measure.high)))
         return np.array(rows) + 0.0
+
+    def bounds(self) -> FloatArray:
+        """Return :meth:`limits` with the objectives' own ``worst`` values where given."""
+        bounds = self.limits()
+        for j, objective in enumerate(self.objectives):
+            if objective.worst is not None:
+                bounds[j, 1] = self._signs[j] * objective.worst
+        return bounds
 
     def kinds(self) -> tuple[str, ...]:
         """Return 'rate' or 'amount' for each objective."""

@@ -60,8 +60,8 @@ class FunctionProblem(Problem):
         """``{kind: function, name: zdt1, d: 10}``."""
 
         name: FunctionName
-        d: int = Field(10, ge=1)
-        noise: float = Field(0.0, ge=0)
+        d: int = Field(default=10, ge=1)
+        noise: float = Field(default=0.0, ge=0)
 
         @model_validator(mode="after")
         def _enough_genes(self) -> FunctionProblem.Config:

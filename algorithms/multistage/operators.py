@@ -1,0 +1,210 @@
+"""EMSCO's problem-specific operators on ordered partitions (paper, Algorithms 1 and 2)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray
+from framework.jit import njit
+
+
+def beta_binomial_cdf(most: int, beta: float) -> FloatArray:
+    """Tabulate the distribution of Equation 7.
+
+    Row ``m`` has, for j = 0 ... m, the probability that a draw from BB(m, 1, beta) is at most j;
+    the rest of the row is 1.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (most + 1, most + 1)
+
+    Notes
+    -----
+    P[j] = C(m, j) B(j + 1, m - j + beta) / B(1, beta), and with alpha = 1 the ratio of neighbours
+    is P[j + 1] / P[j] = (m - j) / (m - j - 1 + beta).
+    """
+    table = np.ones((most + 1, most + 1))
+    for m in range(most + 1):
+        p = beta / (beta + m)
+        total = 0.0
+        for j in range(m):
+            total += p
+            table[m, j] = total
+            p *= (m - j) / (m - j - 1 + beta)
+    return table
+
+
+@njit
+def compress_in_place(x: Array) -> int:
+    """Close the gaps of one genome and return its stage count (paper, Section 3.1)."""
+    d = len(x)
+    used = np.zeros(d + 1, dtype=np.bool_)
+    for i in range(d):
+        if x[i] >= 0:
+            used[x[i]] = True
+    rename = np.zeros(d + 1, dtype=np.int64)
+    stages = 0
+    for s in range(d + 1):
+        rename[s] = stages
+        if used[s]:
+            stages += 1
+    for i in range(d):
+        if x[i] >= 0:
+            x[i] = rename[x[i]]
+    return stages
+
+
+@njit
+def _draw(row: FloatArray, u: float) -> int:
+    j = 0
+    while u >= row[j] and j < len(row) - 1:
+        j += 1
+    return j
+
+
+@njit
+def mutate(
+    x: Array, stages: int, k: int, rate: float, cdf: FloatArray, removal: bool,
+    rng: np.random.Generator,
+) -> int:  # fmt: skip
+    """Mutate one genome without gaps in place; return its new stage count (Algorithm 1).
+
+    Each gene is redrawn with probability ``rate`` unless it is the last of its stage, from the
+    beta-binomial over {0, ..., min(stages, k - 1)}; the value ``stages`` opens a new stage, which
+    counts from then on. With ``removal`` a redrawn gene becomes -1 with the weight of one
+    assignment among them all, and a removed gene may always be redrawn.
+    """
+    d = len(x)
+    count = np.zeros(d + 1, dtype=np.int64)
+    for i in range(d):
+        if x[i] >= 0:
+            count[x[i]] += 1
+    for i in range(d):
+        if rng.random() > rate:
+            continue
+        if x[i] >= 0 and count[x[i]] == 1:
+            continue
+        most = min(stages, k - 1)
+        if x[i] >= 0:
+            count[x[i]] -= 1
+        if removal and rng.random() * (most + 2) < 1.0:
+            x[i] = -1
+            continue
+        j = _draw(cdf[most], rng.random())
+        x[i] = j
+        count[j] += 1
+        if j == stages:
+            stages += 1
+    return stages
+
+
+@njit
+def recombine(
+    a: Array, stages_a: int, b: Array, stages_b: int, child: Array, rng: np.random.Generator
+) -> None:
+    """Fill ``child`` from two parents (Algorithm 2); gaps are left for ``compress``.
+
+    The child's stage count is one of the parents' or their mean rounded down, each with one chance
+    in three; each gene is a parent's relative stage, round((stage + 1) / its count * the child's
+    count) - 1, at least 0. Halves are rounded up. A removed feature stays removed.
+    """
+    option = np.int64(rng.random() * 3.0)
+    stages = (stages_a + stages_b) // 2
+    if option == 1:
+        stages = stages_a
+    elif option == 2:
+        stages = stages_b
+    for i in range(len(child)):
+        gene, of = (a[i], stages_a) if rng.random() < 0.5 else (b[i], stages_b)
+        child[i] = -1 if gene < 0 else rescale(gene, of, stages)
+
+
+@njit
+def rescale(gene: int, of: int, to: int) -> int:
+    """Map a stage of a system of ``of`` stages to one of ``to`` stages (Algorithm 2).
+
+    Whole-number arithmetic: floor((2 (gene + 1) to + of) / (2 of)) is the ratio rounded half up.
+    """
+    return max((2 * (np.int64(gene) + 1) * to + of) // (2 * of) - 1, 0)
+
+
+@njit
+def breed(
+    X: Array, cumulative: FloatArray, children: int, k: int, crossover_rate: float,
+    mutation_rate: float, cdf: FloatArray, removal: bool, rng: np.random.Generator,
+) -> Array:  # fmt: skip
+    """Make children: roulette selection, recombination, compression, mutation (Algorithm 3).
+
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+        The generation.
+    cumulative : numpy.ndarray of float64, shape (n,)
+        Cumulated selection weights; parents are drawn with replacement.
+    children : int
+    k : int
+        Greatest stage count.
+    cdf : see :func:`beta_binomial_cdf`
+
+    Returns
+    -------
+    numpy.ndarray, shape (children, d), of the type of ``X``
+    """
+    n, d = X.shape
+    stages = np.empty(n, dtype=np.int64)
+    for r in range(n):
+        stages[r] = np.int64(X[r].max()) + 1
+    out = np.empty((children, d), dtype=X.dtype)
+    for r in range(children):
+        a = _select(cumulative, rng)
+        b = _select(cumulative, rng)
+        child = out[r]
+        if rng.random() < crossover_rate:
+            recombine(X[a], stages[a], X[b], stages[b], child, rng)
+        elif rng.random() < 0.5:
+            child[:] = X[a]
+        else:
+            child[:] = X[b]
+        count = compress_in_place(child)
+        if count == 0:  # every feature removed: give one back
+            child[np.int64(rng.random() * d)] = 0
+            count = 1
+        mutate(child, count, k, mutation_rate, cdf, removal, rng)
+    return out
+
+
+@njit
+def _select(cumulative: FloatArray, rng: np.random.Generator) -> int:
+    at = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+    return min(at, len(cumulative) - 1)  # type: ignore[return-value]
+
+
+@njit
+def first_generation(
+    size: int, d: int, k: int, rate: float, cdf: FloatArray, removal: bool,
+    rng: np.random.Generator, out: Array,
+) -> None:  # fmt: skip
+    """Fill ``out`` (size, d) with mutants of the one-stage genome (paper, init())."""
+    out[:] = 0
+    for r in range(size):
+        mutate(out[r], 1, k, rate, cdf, removal, rng)
+
+
+def log_fitness(gains: FloatArray, layers: Array, epsilon: float) -> FloatArray:
+    """Return the logarithm of Equation 9 for each row of a generation.
+
+    f = gamma^rank * E with E the length of the gains, gamma = max E / min E + epsilon and rank
+    counted from the worst layer (0) to the best. In logarithms many ranks do not overflow.
+
+    Parameters
+    ----------
+    gains : numpy.ndarray of float64, shape (n, m)
+        Objectives to maximise, in [0, 1].
+    layers : numpy.ndarray of int64, shape (n,)
+        0 = non-dominated.
+    """
+    length = np.maximum(np.sqrt((gains**2).sum(axis=1)), 1e-12)
+    log_gamma = math.log(float(length.max()) / float(length.min()) + epsilon)
+    return np.asarray((layers.max() - layers) * log_gamma + np.log(length))

@@ -1,0 +1,200 @@
+"""Ordered partitions scored over bits: which sub-classifiers they need, and what they are worth.
+
+A feature set is a row of 64-bit words (bit ``i % 64`` of word ``i // 64`` for feature ``i``). Held
+sets are found through an open-addressing hash table: ``slots`` has a power of two of entries, each
+the number of a part or -1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, IntArray, WordArray
+from framework.jit import njit
+
+# columns of what score() counts
+CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED = range(8)
+
+
+@njit
+def _hash(key: Array) -> int:
+    h = np.uint64(0x9E3779B97F4A7C15)
+    for word in key:
+        h ^= word
+        h ^= h >> np.uint64(30)
+        h *= np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(27)
+        h *= np.uint64(0x94D049BB133111EB)
+        h ^= h >> np.uint64(31)
+    return np.int64(h >> np.uint64(1))  # type: ignore[return-value]
+
+
+@njit
+def find(slots: IntArray, keys: WordArray, key: WordArray) -> int:
+    """Return the number of ``key`` among the held ``keys``, or -1 - the free slot it would take."""
+    at = _hash(key) & (len(slots) - 1)
+    while slots[at] >= 0:
+        held = keys[slots[at]]
+        same = True
+        for w in range(len(key)):
+            if held[w] != key[w]:
+                same = False
+                break
+        if same:
+            return slots[at]  # type: ignore[no-any-return]
+        at = (at + 1) & (len(slots) - 1)
+    return -1 - at
+
+
+@njit
+def insert(slots: IntArray, keys: WordArray, start: int, stop: int) -> None:
+    """Enter the keys numbered ``start`` to ``stop - 1`` into the table; they must be new."""
+    for number in range(start, stop):
+        slots[-1 - find(slots, keys, keys[number])] = number
+
+
+@njit
+def _prefix_keys(x: Array, stages: int, out: WordArray) -> None:
+    """Fill ``out`` (stages, words) with the features acquired up to each stage."""
+    out[:] = np.uint64(0)
+    for i in range(len(x)):
+        if x[i] >= 0:
+            out[x[i], i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+    for s in range(1, stages):
+        for w in range(out.shape[1]):
+            out[s, w] |= out[s - 1, w]
+
+
+@njit
+def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
+    """Return the feature sets that the rows of ``X`` need and ``keys`` lacks, in order of need.
+
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+        Ordered partitions without gaps; -1 = never acquired.
+    slots, keys : the table and the keys held
+
+    Returns
+    -------
+    numpy.ndarray of uint64, shape (m, words)
+        Each set once.
+    """
+    n, d = X.shape
+    words = keys.shape[1]
+    room = 64
+    fresh = np.empty((room, words), dtype=np.uint64)
+    own = np.full(4 * room, -1, dtype=np.int64)
+    count = 0
+    prefix = np.empty((d, words), dtype=np.uint64)
+    for r in range(n):
+        stages = np.int64(X[r].max()) + 1
+        _prefix_keys(X[r], stages, prefix[:stages])
+        for s in range(stages):
+            if find(slots, keys, prefix[s]) >= 0:
+                continue
+            at = find(own, fresh, prefix[s])
+            if at >= 0:
+                continue
+            if count == room:
+                room *= 2
+                wider = np.empty((room, words), dtype=np.uint64)
+                wider[:count] = fresh
+                fresh = wider
+                own = np.full(4 * room, -1, dtype=np.int64)
+                insert(own, fresh, 0, count)
+                at = find(own, fresh, prefix[s])
+            fresh[count] = prefix[s]
+            own[-1 - at] = count
+            count += 1
+    return fresh[:count].copy()
+
+
+@njit
+def _popcount(v: np.uint64) -> int:
+    v = v - ((v >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]
+
+
+@njit
+def score(
+    X: Array,
+    slots: IntArray,
+    keys: WordArray,
+    bits: WordArray,
+    first_word: int,
+    failed: BoolArray,
+    costs: IntArray,
+    everyone: WordArray,
+    negatives: WordArray,
+) -> IntArray:
+    """Run every record through the stages of each partition and count what comes of it.
+
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+    slots, keys : the table and the keys held; every set that ``X`` needs is among them
+    bits : numpy.ndarray of uint64, shape (parts, planes, words)
+        Planes: conclusive; conclusive and right; optionally conclusive and called positive.
+    first_word : int
+        Where in each plane the words of these records begin.
+    failed : numpy.ndarray of bool, shape (parts,)
+        Parts that could not be built; a partition that needs one is marked FAILED.
+    costs : numpy.ndarray of int64, shape (d,)
+        Fixed-point acquisition costs.
+    everyone, negatives : numpy.ndarray of uint64, shape (words,)
+        All records; those whose true class is not the positive one.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (n, 8)
+        Records conclusive, right, total cost, called positive, falsely so, conclusive negatives,
+        stages, and whether a part failed. Integer, hence exact and free of order.
+
+    Notes
+    -----
+    O(d + stages * words) a row: EMSCO paper, Section 2.2, all records at once.
+    """
+    n, d = X.shape
+    words = len(everyone)
+    with_positive = bits.shape[1] > 2
+    counts = np.zeros((n, 8), dtype=np.int64)
+    prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
+    price = np.empty(d, dtype=np.int64)
+    waiting = np.empty(words, dtype=np.uint64)
+    for r in range(n):
+        stages = np.int64(X[r].max()) + 1
+        _prefix_keys(X[r], stages, prefix[:stages])
+        price[:stages] = 0
+        for i in range(d):
+            if X[r, i] >= 0:
+                price[X[r, i]] += costs[i]
+        waiting[:] = everyone
+        left = np.int64(0)
+        for w in range(words):
+            left += _popcount(everyone[w])
+        row = counts[r]
+        row[STAGES] = stages
+        for s in range(stages):
+            part = find(slots, keys, prefix[s])
+            if failed[part]:
+                row[FAILED] = 1
+                break
+            row[COST] += left * price[s]
+            for w in range(words):
+                leaving = waiting[w] & bits[part, 0, first_word + w]
+                if leaving == np.uint64(0):
+                    continue
+                gone = _popcount(leaving)
+                left -= gone
+                row[CONCLUSIVE] += gone
+                row[RIGHT] += _popcount(leaving & bits[part, 1, first_word + w])
+                if with_positive:
+                    called = leaving & bits[part, 2, first_word + w]
+                    row[POSITIVE] += _popcount(called)
+                    row[FALSE_POSITIVE] += _popcount(called & negatives[w])
+                    row[NEGATIVE] += _popcount(leaving & negatives[w])
+                waiting[w] ^= leaving
+    return counts

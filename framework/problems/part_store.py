@@ -1,0 +1,109 @@
+"""Sub-classifiers on disk, so that none is ever trained twice: one SQLite file a fingerprint.
+
+Several processes may use a file at once. The store is a convenience: where it cannot be read or
+written, the run says so once and goes on without it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from framework.arrays import WordArray
+from framework.problem import Parts
+
+_CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
+
+
+def cache_dir() -> Path | None:
+    """Return where stores live: ``PARETOLAB_CACHE``, else the user's cache folder.
+
+    None where ``PARETOLAB_CACHE`` is ``off``.
+    """
+    given = os.environ.get("PARETOLAB_CACHE")
+    if given == "off":
+        return None
+    if given:
+        return Path(given)
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(root) / "paretolab"
+
+
+class PartStore:
+    """The parts of one fingerprint on disk.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    fingerprint : str
+    planes, words : int
+        Shape of a part's bits.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, planes: int, words: int) -> None:
+        self.path = folder / f"parts-{fingerprint[:32]}.sqlite"
+        self._shape = (planes, words)
+        self._db: sqlite3.Connection | None = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=10)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=OFF")  # a lost part is trained again
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS parts "
+                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL) WITHOUT ROWID"
+            )
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(error)
+
+    def get(self, keys: WordArray) -> Parts:
+        """Return those of the keys, shape (m, key words), that are stored."""
+        found: list[tuple[bytes, bytes, bytes]] = []
+        names = _names(keys)
+        try:
+            for start in range(0, len(names) if self._db else 0, _CHUNK):
+                some = names[start : start + _CHUNK]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, bits, model FROM parts WHERE key IN ({marks})"
+                found += self._db.execute(query, some)  # type: ignore[union-attr]
+        except sqlite3.Error as error:
+            self._give_up(error)
+        shape = (len(found), *self._shape)
+        found = [row for row in found if len(row[1]) == 8 * shape[1] * shape[2]]
+        bits = np.frombuffer(b"".join(row[1] for row in found), dtype="<u8")
+        return Parts(
+            np.frombuffer(b"".join(row[0] for row in found), "<u8").reshape(-1, keys.shape[1]),
+            bits.reshape(-1, *self._shape),
+            [row[2] for row in found],
+        )
+
+    def put(self, parts: Parts) -> None:
+        """Store parts; failed ones are left out, known ones stay as they are."""
+        if self._db is None:
+            return
+        rows = [
+            (name, parts.bits[i].astype("<u8").tobytes(), parts.models[i])
+            for i, name in enumerate(_names(parts.keys))
+            if i not in parts.errors
+        ]
+        try:
+            with self._db:
+                self._db.executemany("INSERT OR IGNORE INTO parts VALUES (?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        print(
+            f"paretolab: sub-classifiers are not kept on disk: {self.path}: {error}",
+            file=sys.stderr,
+        )
+        self._db = None
+
+
+def _names(keys: WordArray) -> Sequence[bytes]:
+    return [row.tobytes() for row in keys.astype("<u8")]

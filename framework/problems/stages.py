@@ -1,0 +1,278 @@
+"""Multi-stage classifiers with early exit and a terminal reject, as a problem (EMSCO, Section 2).
+
+A candidate is an ordered partition of the features into stages. A record passes the stages in
+turn; at each, the features of the stage are acquired (and paid for) and a classifier trained on
+all features acquired so far predicts; the record leaves as soon as the most likely class is
+confident enough, or undecided after the last stage.
+
+A stage's classifier depends on its set of features alone, so all candidates share one cache of
+sub-classifiers, kept as bits per record; scoring a candidate is a handful of word operations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from framework.arrays import Array, FloatArray, WordArray
+from framework.config import Section, check
+from framework.data import CostsConfig, DatasetConfig, SplitConfig
+from framework.errors import InputError
+from framework.kernels import stages as kernels
+from framework.problem import Parts, SharedParts
+from framework.problems.classifiers import LOGISTIC_REGRESSION, ClassifierConfig
+from framework.problems.part_store import PartStore, cache_dir
+from framework.problems.part_table import PartTable, features_of, pack, words_for
+from framework.problems.subclassifiers import StageData, train
+from framework.roles import Measure
+from framework.space import Partition
+from framework.streams import RowStreams
+
+PARTS_FORMAT = 1  # raise it when a kernel change alters what a part holds
+
+
+class MultiStageConfig(Section):
+    """The ``problem`` section of kind ``multistage``.
+
+    threshold : confidence that a prediction needs, for all classes or by label (the paper's
+        future work); labels left out need 0.5.
+    max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
+    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    """
+
+    dataset: DatasetConfig
+    split: SplitConfig = SplitConfig()
+    costs: CostsConfig | None = None
+    threshold: float | dict[str | int | float | bool, float] = 0.75
+    max_stages: int | None = Field(None, ge=1)
+    remove_features: bool = False
+    classifier: ClassifierConfig = ClassifierConfig()
+
+
+class MultiStageProblem(SharedParts):
+    """Coverage, conclusive accuracy and cost of ordered feature partitions.
+
+    Usually made by :meth:`from_config`. Measures, over the validation records:
+
+    ``coverage``
+        Share of records that leave with an answer (Equation 3, conclusiveness).
+    ``accuracy``
+        Share of the answers that are right (Equation 4, conclusive accuracy). Without any answer
+        it is undefined (0/0); 0 then.
+    ``cost``
+        Mean cost of the features acquired, undecided records included (Section 2.2.3, raw cost).
+    ``stages``
+        Number of stages.
+    ``inconclusive_rate``
+        Share of records terminally rejected, 1 - coverage.
+    ``false_positive_rate``
+        Share of the negative records with an answer that are called positive; 0 where no negative
+        record has one. Only where there is a positive class.
+
+    All are exact: integer counts over integer counts, costs in fixed point.
+
+    Parameters
+    ----------
+    data : StageData
+    costs : numpy.ndarray of int64, shape (n,)
+        Fixed-point costs; a real cost is ``costs / cost_scale``.
+    cost_scale : int
+    max_stages : int
+    remove_features : bool
+    classifier : ClassifierConfig
+    fingerprint : str
+        Of the data, split and encoding in ``data``.
+    feature_names, classes : sequences
+    encoder : mapping
+        ``Encoder.to_json()`` of the fitted encoder, for :meth:`decode`.
+    about_data : mapping
+        What reports say of the data set.
+    """
+
+    def __init__(
+        self,
+        data: StageData,
+        *,
+        costs: Array,
+        cost_scale: int = 1,
+        max_stages: int,
+        remove_features: bool = False,
+        classifier: ClassifierConfig | None = None,
+        fingerprint: str,
+        feature_names: Sequence[str],
+        classes: Sequence[Any],
+        encoder: Mapping[str, Any],
+        about_data: Mapping[str, Any] | None = None,
+    ) -> None:
+        n = data.n_features
+        classifier = classifier or ClassifierConfig()
+        self.data = data
+        self.costs = np.asarray(costs, dtype=np.int64)
+        self.cost_scale = cost_scale
+        self.kind, self.parameters = classifier.kind, classifier.parameters
+        self.space: Partition = Partition(n, max_stages, removal=remove_features)
+        self.feature_names, self.classes = tuple(feature_names), tuple(classes)
+        self.encoder, self.about_data = dict(encoder), dict(about_data or {})
+        dearest = float(self.costs.sum()) / cost_scale
+        self.measures = (
+            Measure("coverage", "max", text="share of records that get an answer"),
+            Measure("accuracy", "max", text="share of the answers that are right"),
+            Measure("cost", "min", "amount", 0.0, dearest, text="mean acquisition cost a record"),
+            Measure("stages", "min", "amount", 0.0, float(max_stages), text="number of stages"),
+            Measure("inconclusive_rate", "min", text="share of records without an answer"),
+        )
+        if data.positive >= 0:
+            text = "share of the answered negatives that are called positive"
+            self.measures += (Measure("false_positive_rate", "min", text=text),)
+        content = [PARTS_FORMAT, fingerprint, self.kind, self.parameters,
+                   data.thresholds.tolist(), data.positive]  # fmt: skip
+        self.parts_fingerprint = _digest(content)
+        self.fingerprint = _digest(
+            [self.parts_fingerprint, self.costs.tolist(), cost_scale, max_stages, remove_features]
+        )
+        truth = data.y_held != data.positive
+        cut = data.n_validation
+        self._everyone = pack(np.ones(cut, bool)), pack(np.ones(len(truth) - cut, bool))
+        self._negatives = pack(truth[:cut]), pack(truth[cut:])
+        self._table = PartTable(words_for(n), data.planes, data.words)
+        self._store: PartStore | None = None
+
+    Config = MultiStageConfig
+
+    @classmethod
+    def from_config(cls, config: MultiStageConfig) -> MultiStageProblem:
+        """Load the data, split and encode them, and open the cache of sub-classifiers.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with data, costs or the other keys.
+        """
+        from framework.problems.stage_setup import set_up
+
+        problem = cls(**set_up(config))
+        folder = cache_dir()
+        if folder is not None:
+            problem._store = PartStore(
+                folder, problem.parts_fingerprint, problem.data.planes, problem.data.words
+            )
+        return problem
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Parts and the disk stay with the driver; workers are sent the parts they lack.
+        state = self.__dict__.copy()
+        state["_store"] = None
+        state["_table"] = PartTable(
+            words_for(self.data.n_features), self.data.planes, self.data.validation_words
+        )
+        return state
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return self.feature_names
+
+    @property
+    def n_parts(self) -> int:
+        return self._table.n
+
+    def missing_parts(self, X: Array) -> WordArray:
+        X = self._genomes(X)
+        lacking = kernels.missing(X, self._table.slots, self._table.keys)
+        if self._store is not None and len(lacking):
+            self._table.add(self._store.get(lacking))
+            lacking = kernels.missing(X, self._table.slots, self._table.keys)
+        return lacking
+
+    def build_parts(self, keys: WordArray) -> Parts:
+        return train(self.data, self.kind, self.parameters, keys)
+
+    def add_parts(self, parts: Parts) -> None:
+        self._table.add(parts)
+        if self._store is not None and parts.models:
+            self._store.put(parts)
+
+    def parts_since(self, start: int) -> Parts:
+        return self._table.slice(start, self.data.validation_words)
+
+    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+        return self._measure(X, 0)
+
+    def evaluate_test(
+        self, X: Array, streams: RowStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        if len(self.data.y_held) == self.data.n_validation:
+            return None
+        return self._measure(X, 1)
+
+    def explain(self, x: Array) -> str | None:
+        for key in self._keys(x):
+            number = self._table.find(key)
+            if number in self._table.errors:
+                names = [self.feature_names[f] for f in features_of(key, self.space.n)]
+                return f"sub-classifier on {', '.join(names)}: {self._table.errors[number]}"
+        return None
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted :class:`~framework.models.multistage.MultiStageClassifier`."""
+        from framework.problems.stage_setup import deploy
+
+        self._complete(x[None, :])
+        numbers = [self._table.find(key) for key in self._keys(x)]
+        return deploy(self, x, [self._table.models[number] for number in numbers])
+
+    def _genomes(self, X: Array) -> Array:
+        """Return a writeable copy in the space's type (one machine-code version for all)."""
+        if X.ndim != 2 or X.shape[1] != self.space.d:
+            raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
+        if len(X) and (X.min() < self.space.lower[0] or X.max() >= self.space.k):
+            raise ValueError(
+                f"expected stages from {self.space.lower[0]} to {self.space.k - 1}, "
+                f"found {X.min()} to {X.max()}"
+            )
+        return np.array(X, dtype=self.space.dtype, order="C")
+
+    def _complete(self, X: Array) -> None:
+        lacking = self.missing_parts(X)
+        if len(lacking):
+            self.add_parts(self.build_parts(lacking))
+
+    def _keys(self, x: Array) -> list[WordArray]:
+        """Return the feature set of each stage of one genome."""
+        masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
+        return [pack(mask) for mask in masks]
+
+    def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
+        """Score genomes on the validation (0) or the test records (1)."""
+        self._complete(X)
+        first = self.data.validation_words * part
+        counts = kernels.score(
+            self._genomes(X), self._table.slots, self._table.keys, self._table.bits, first,
+            self._table.failed, self.costs, self._everyone[part], self._negatives[part],
+        )  # fmt: skip
+        cut = self.data.n_validation
+        records = cut if part == 0 else len(self.data.y_held) - cut
+        conclusive = counts[:, kernels.CONCLUSIVE]
+        values = {
+            "coverage": conclusive / records,
+            "accuracy": counts[:, kernels.RIGHT] / np.maximum(conclusive, 1),
+            "cost": counts[:, kernels.COST] / (self.cost_scale * records),
+            "stages": counts[:, kernels.STAGES].astype(np.float64),
+            "inconclusive_rate": (records - conclusive) / records,
+        }
+        if self.data.positive >= 0:
+            negatives = np.maximum(counts[:, kernels.NEGATIVE], 1)
+            values["false_positive_rate"] = counts[:, kernels.FALSE_POSITIVE] / negatives
+        failed = counts[:, kernels.FAILED] == 1
+        if failed.any():
+            values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
+        return values
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
