@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 
-import numpy as np
-
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.errors import ContractError
@@ -81,18 +79,6 @@ class Algorithm(ABC):
         if not self._asked:
             raise ContractError("tell: expected an ask before, found no batch waiting")
         first, X = self._asked[0]
-        expected = np.arange(first, first + len(X))
-        if not np.array_equal(batch.ids, expected):
-            raise ContractError(
-                f"tell: expected the rows {first}..{first + len(X) - 1} in order, found "
-                f"{len(batch)} rows {batch.ids[:3].tolist()}..."
-            )
-        if not np.array_equal(batch.X, X):
-            raise ContractError("tell: expected the genomes that were asked for, found others")
-        for name in self.metrics:
-            if name not in batch.values or batch.values[name].shape != (len(X),):
-                raise ContractError(f"tell: expected metric {name!r} with shape ({len(X)},)")
-            if np.isnan(batch.values[name][batch.ok]).any():
-                raise ContractError(f"tell: expected no NaN in {name!r} outside failed rows")
+        batch.check_answers(first, X, self.metrics, "tell")
         self._asked.popleft()
         self.learn(batch)

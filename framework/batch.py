@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import Array, BoolArray, IntArray, frozen
+from framework.errors import ContractError
 
 
 class Row(NamedTuple):
@@ -73,12 +74,44 @@ class Evaluated:
             {id: error for id, error in self.errors.items() if id in kept},
         )
 
+    def check_answers(self, first: int, X: Array, metrics: Sequence[str], place: str) -> None:
+        """Check that this is the whole answer to a batch that was asked for.
+
+        Parameters
+        ----------
+        first : int
+            Id of its first row.
+        X : numpy.ndarray, shape (n, d)
+            Its genomes.
+        metrics : sequence of str
+            What every row must have, as numbers unless it failed.
+        place : str
+            Who is answered, for the message.
+
+        Raises
+        ------
+        ContractError
+            Rows are unknown, missing or in another order, genomes differ, or a metric lacks.
+        """
+        if not np.array_equal(self.ids, np.arange(first, first + len(X))):
+            raise ContractError(
+                f"{place}: expected the rows {first}..{first + len(X) - 1} in order, found "
+                f"{len(self)} rows {self.ids[:3].tolist()}..."
+            )
+        if not np.array_equal(self.X, X):
+            raise ContractError(f"{place}: expected the genomes that were asked for, found others")
+        for name in metrics:
+            if name not in self.values or self.values[name].shape != (len(X),):
+                raise ContractError(f"{place}: expected metric {name!r} with shape ({len(X)},)")
+            if np.isnan(self.values[name][self.ok]).any():
+                raise ContractError(f"{place}: expected no NaN in {name!r} outside failed rows")
+
     @staticmethod
     def concat(pieces: Sequence[Evaluated]) -> Evaluated:
         """Join pieces into one batch, rows in the order of their ids."""
-        if len(pieces) == 1:
-            return pieces[0]
         ids = np.concatenate([piece.ids for piece in pieces])
+        if len(pieces) == 1 and (ids[1:] > ids[:-1]).all():
+            return pieces[0]
         order = np.argsort(ids, kind="stable")
         errors: dict[int, str] = {}
         for piece in pieces:

@@ -61,11 +61,11 @@ class Budget(Section):
     failures : share of failed rows above which the run stops (once 50 rows are in).
     """
 
-    generations: int | None = Field(None, ge=0)
-    evaluations: int | None = Field(None, ge=1)
-    seconds: float | None = Field(None, gt=0)
-    patience: int | None = Field(None, ge=1)
-    failures: float = Field(0.5, ge=0, le=1)
+    generations: int | None = Field(default=None, ge=0)
+    evaluations: int | None = Field(default=None, ge=1)
+    seconds: float | None = Field(default=None, gt=0)
+    patience: int | None = Field(default=None, ge=1)
+    failures: float = Field(default=0.5, ge=0, le=1)
 
     @model_validator(mode="after")
     def _finite(self) -> Budget:
@@ -90,8 +90,8 @@ class RunConfig(Section):
     constraints: list[ConstraintConfig] = []
     algorithm: dict[str, Any]
     budget: Budget
-    seed: int = Field(0, ge=0)
-    trials: int = Field(1, ge=1)
+    seed: int = Field(default=0, ge=0)
+    trials: int = Field(default=1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
     tracking: TrackingConfig | None = TrackingConfig()
 
@@ -135,7 +135,7 @@ def load_config(
     for override in overrides:
         _override(raw, override)
     raw |= {key: value for key, value in top_level.items() if value is not None}
-    config = check(RunConfig, raw, str(path))
+    config: RunConfig = check(RunConfig, raw, str(path))
     problem = section("problems", config.problem, f"{path}: problem", base=path.parent)
     algorithm = section("algorithms", config.algorithm, f"{path}: algorithm")
     return config.model_copy(update={"problem": problem, "algorithm": algorithm})
@@ -187,7 +187,7 @@ def parameters(cls: type) -> type[BaseModel]:
     own = getattr(cls, "Config", None)
     if own is not None:
         return typing.cast("type[BaseModel]", own)
-    hints = typing.get_type_hints(cls.__init__, include_extras=True)
+    hints = typing.get_type_hints(typing.cast("Any", cls).__init__, include_extras=True)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(cls).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and name != "seed":

@@ -245,7 +245,7 @@ def _sound(path: Path) -> bool:
         db = _connect(path)
         try:
             if not _has_tables(db):
-                return db.execute("PRAGMA quick_check").fetchone() == ("ok",)
+                return bool(db.execute("PRAGMA quick_check").fetchone() == ("ok",))
             n = db.execute("SELECT COUNT(*) FROM batches").fetchone()[0]
             return (
                 db.execute("PRAGMA quick_check").fetchone() == ("ok",)

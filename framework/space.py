@@ -37,8 +37,7 @@ class Space(ABC):
 
     def contains(self, X: Array) -> BoolArray:
         """Tell for each row of ``X``, shape (n, d), whether it is a genome of this space."""
-        inside: BoolArray = ((self.lower <= X) & (self.upper >= X)).all(axis=1)
-        return inside
+        return np.asarray(((self.lower <= X) & (self.upper >= X)).all(axis=1), dtype=bool)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(d={self.d})"
@@ -145,7 +144,8 @@ class Box(Space):
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw uniformly from the box."""
-        return self.lower + rng.random((size, self.d)) * (self.upper - self.lower)
+        unit = rng.random((size, self.d))
+        return np.asarray(self.lower + unit * (self.upper - self.lower))
 
 
 def compress(X: Array) -> Array:

@@ -103,7 +103,7 @@ class FunctionProblem(Problem):
 
 def _zdt_g(X: Array) -> FloatArray:
     rest: FloatArray = np.ascontiguousarray(X[:, 1:])
-    return 1.0 + 9.0 * rest.sum(axis=1) / rest.shape[1]
+    return np.asarray(1.0 + 9.0 * rest.sum(axis=1) / rest.shape[1])
 
 
 def _zdt1(X: Array) -> FloatArray:

@@ -1,0 +1,242 @@
+"""Choosing one solution of a front: conditions first, then one rule."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.errors import InputError
+from framework.front import Front
+from framework.registry import nearest
+
+_OPERATORS: dict[str, Callable[[Array, float], Array]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+_CONDITION = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|==|>|<)\s*(\S+)\s*")
+_MARGIN = re.compile(r"\s*([^<>=\s]+)\s*=\s*([^\s%]+)\s*(%?)\s*")
+
+
+class Condition(NamedTuple):
+    """``metric operator value``, such as ``coverage >= 0.9``; values compare exactly."""
+
+    metric: str
+    operator: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.metric}{self.operator}{self.value:.12g}"
+
+    def holds(self, column: Array) -> BoolArray:
+        """Tell for which values it holds, shape (n,)."""
+        return np.asarray(_OPERATORS[self.operator](column, self.value), dtype=bool)
+
+
+class Margin(NamedTuple):
+    """How far from the best value of a metric a solution may be."""
+
+    metric: str
+    amount: float
+    relative: bool
+
+    def __str__(self) -> str:
+        shown = f"{self.amount * 100:g}%" if self.relative else f"{self.amount:g}"
+        return f"{self.metric}={shown}"
+
+    def holds(self, losses: FloatArray) -> BoolArray:
+        """Tell which losses of the metric are near enough to the least, shape (n,)."""
+        best = losses.min()
+        allowed = self.amount * abs(best) if self.relative else self.amount
+        return np.asarray(losses <= best + allowed, dtype=bool)
+
+
+def parse_condition(text: str) -> Condition:
+    """Read ``coverage>=0.9``; operators are ``>=``, ``<=``, ``>``, ``<`` and ``==``.
+
+    Raises
+    ------
+    InputError
+        The text is not of that form.
+    """
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"where: expected METRIC>=NUMBER (or <=, >, <, ==), such as coverage>=0.9; "
+            f"found {text!r}"
+        )
+    metric, comparison, value = match.groups()
+    return Condition(metric, comparison, _number(value, "where", text))
+
+
+def parse_margin(text: str) -> Margin:
+    """Read ``accuracy=2%`` (relative to the best value) or ``accuracy=0.02`` (absolute).
+
+    Raises
+    ------
+    InputError
+        The text is not of that form.
+    """
+    match = _MARGIN.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"within: expected METRIC=NUMBER or METRIC=NUMBER%, such as accuracy=2%; found {text!r}"
+        )
+    metric, amount, percent = match.groups()
+    number = _number(amount, "within", text)
+    if number < 0:
+        raise InputError(f"within: expected a margin of at least 0, found {text!r}")
+    return Margin(metric, number / 100 if percent else number, bool(percent))
+
+
+def choose(
+    front: Front,
+    *,
+    where: Sequence[str | Condition] = (),
+    within: Sequence[str | Margin] = (),
+    best: str | None = None,
+    knee: bool = False,
+    weights: Mapping[str, float] | None = None,
+    id: int | None = None,
+) -> int:
+    """Choose one solution, on validation metrics alone.
+
+    ``where`` and then ``within`` narrow the front, one after the other; of what is left one rule
+    picks. Losses are normalised between the best and the worst value left, 0 to 1.
+
+    Parameters
+    ----------
+    front : Front
+    where : sequence of str or Condition
+        Kept is what meets ``coverage>=0.9``.
+    within : sequence of str or Margin
+        Kept is what lies within ``accuracy=2%`` (or ``accuracy=0.02``) of the best value left.
+    best : str, optional
+        Pick the best value of this metric; ties go to the better objective, in their order.
+    knee : bool
+        Pick the solution nearest to the ideal point (every objective at its best) in normalised
+        losses, by Euclidean distance. The rule where no other is given.
+    weights : mapping of str to float, optional
+        Pick the least weighted sum of normalised losses.
+    id : int, optional
+        Pick the solution with this id.
+
+    Returns
+    -------
+    int
+        Position in the front. All ties end at the lowest id.
+
+    Raises
+    ------
+    InputError
+        An unknown or a test metric, more than one rule, or nothing left.
+    """
+    rules = [best is not None, knee, weights is not None, id is not None]
+    if sum(rules) > 1:
+        raise InputError("choose: expected one of best, knee, weights and id; found several")
+    left = _narrow(front, where, within)
+    if id is not None:
+        return _by_id(front, left, id)
+    if best is not None:
+        return _first(front, left, _loss(front, best, "best")[left])
+    if weights is not None:
+        return _first(front, left, _weighted(front, left, weights))
+    scaled = _normalised(front.losses[left])
+    return _first(front, left, np.sqrt((scaled**2).sum(axis=1)))
+
+
+def _narrow(
+    front: Front, where: Sequence[str | Condition], within: Sequence[str | Margin]
+) -> IntArray:
+    """Return the positions that pass every condition and margin."""
+    left: IntArray = np.arange(len(front))
+    if len(left) == 0:
+        raise InputError("front: expected at least one solution, found none")
+    for item in where:
+        condition = parse_condition(item) if isinstance(item, str) else item
+        column = _column(front, condition.metric, "where")[left]
+        kept = condition.holds(column)
+        if not kept.any():
+            best = column[np.argmin(np.abs(column - condition.value))]
+            raise InputError(
+                f"where {condition}: no solution is left; the best {condition.metric} among the "
+                f"{len(left)} before it is {best:.12g}"
+            )
+        left = left[kept]
+    for limit in within:
+        margin = parse_margin(limit) if isinstance(limit, str) else limit
+        left = left[margin.holds(_loss(front, margin.metric, "within")[left])]
+    return left
+
+
+def _first(front: Front, left: IntArray, scores: FloatArray) -> int:
+    """Return the position with the least score; ties: better objectives in order, then the id."""
+    keys = [front.ids[left], *front.losses[left].T[::-1], scores]
+    return int(left[np.lexsort(keys)[0]])
+
+
+def _by_id(front: Front, left: IntArray, id: int) -> int:
+    position = np.flatnonzero(front.ids == id)
+    if len(position) == 0:
+        raise InputError(f"id: expected a solution of the front ({_listed(front.ids)}), found {id}")
+    if position[0] not in left:
+        raise InputError(
+            f"id: expected a solution that meets the conditions ({_listed(front.ids[left])}), "
+            f"found {id}"
+        )
+    return int(position[0])
+
+
+def _weighted(front: Front, left: IntArray, weights: Mapping[str, float]) -> FloatArray:
+    if not weights or any(not w >= 0 for w in weights.values()) or not any(weights.values()):
+        shown = ", ".join(f"{name}={weight:g}" for name, weight in weights.items()) or "none"
+        raise InputError(f"weights: expected weights >= 0, one of them positive; found {shown}")
+    losses = np.column_stack([_loss(front, name, "weights")[left] for name in weights])
+    return np.asarray(_normalised(losses) @ np.array(list(weights.values())))
+
+
+def _normalised(losses: FloatArray) -> FloatArray:
+    """Scale each column to 0 (its least) ... 1 (its greatest); a constant one is 0."""
+    low, high = losses.min(axis=0), losses.max(axis=0)
+    return np.asarray((losses - low) / np.where(high > low, high - low, 1.0))
+
+
+def _column(front: Front, metric: str, place: str) -> Array:
+    """Return a validation metric in natural sign, shape (n,)."""
+    known = front.roles.measures
+    if metric not in known:
+        if metric.startswith("test_"):
+            raise InputError(
+                f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
+                "data voids what they say about the chosen solution"
+            )
+        raise InputError(
+            f"{place}: expected one of {', '.join(known)}; found {metric!r}{nearest(metric, known)}"
+        )
+    return front.rows.values[metric]
+
+
+def _loss(front: Front, metric: str, place: str) -> FloatArray:
+    """Return a metric to minimise, by its objective's sense or else its measure's."""
+    column = _column(front, metric, place)
+    senses = {objective.metric: objective.sense for objective in front.roles.objectives}
+    sense = senses.get(metric, front.roles.measures[metric].sense)
+    return np.asarray(-column if sense == "max" else column, dtype=np.float64)
+
+
+def _listed(ids: IntArray) -> str:
+    shown = ", ".join(str(id) for id in ids[:8])
+    return shown if len(ids) <= 8 else f"{shown}, ... {len(ids)} in all"
+
+
+def _number(text: str, place: str, whole: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        raise InputError(f"{place}: expected a number in {whole!r}, found {text!r}")
+    return number

@@ -1,0 +1,97 @@
+"""The laws that every algorithm, problem and evaluator keeps, as functions to run on your own.
+
+Each law is a small function that raises AssertionError with what it expected and what it found.
+``check_algorithm``, ``check_problem`` and ``check_evaluator`` run all of theirs; to see each law
+as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``PROBLEM_LAWS``, ``EVALUATOR_LAWS``.
+What needs another process - a run killed, workers that die - is not checked here.
+
+Examples
+--------
+>>> from functools import partial
+>>> from algorithms.random_search import RandomSearch
+>>> from framework.problems.functions import FunctionProblem
+>>> from framework.roles import Objective, Roles
+>>> problem = FunctionProblem("zdt1", 5)
+>>> roles = Roles(problem.measures, [Objective("f1", "min"), Objective("f2", "min")])
+>>> check_algorithm(partial(RandomSearch, batch=20), problem, roles)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from framework.algorithm import Algorithm
+from framework.evaluator import Evaluator
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.testing.algorithms import ALGORITHM_LAWS
+from framework.testing.case import AlgorithmCase
+from framework.testing.evaluators import EVALUATOR_LAWS
+from framework.testing.problems import PROBLEM_LAWS
+
+__all__ = [
+    "ALGORITHM_LAWS",
+    "EVALUATOR_LAWS",
+    "PROBLEM_LAWS",
+    "AlgorithmCase",
+    "check_algorithm",
+    "check_evaluator",
+    "check_problem",
+]
+
+
+def check_algorithm(
+    make: Callable[..., Algorithm], problem: Problem, roles: Roles, **options: Any
+) -> None:
+    """Check every law on an algorithm.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(problem, roles, seed=seed)`` returns a fresh algorithm: its class, or a partial
+        of it with small parameters.
+    problem : Problem
+        One it can search and that is quick to evaluate.
+    roles : Roles
+    **options
+        ``seed``, ``generations``, ``deterministic`` of :class:`AlgorithmCase`.
+
+    Raises
+    ------
+    AssertionError
+        A law is broken; the message names it.
+    """
+    case = AlgorithmCase(make, problem, roles, **options)
+    for law in ALGORITHM_LAWS:
+        law(case)
+
+
+def check_problem(problem: Problem, seed: int = 0, n: int = 24) -> None:
+    """Check every law on a problem, with ``n`` random genomes.
+
+    Raises
+    ------
+    AssertionError
+        A law is broken; the message names it.
+    """
+    for law in PROBLEM_LAWS:
+        law(problem, seed, n)
+
+
+def check_evaluator(make: Callable[[Problem, int], Evaluator], problem: Problem) -> None:
+    """Check every law on an evaluator.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(problem, seed)`` returns a fresh evaluator.
+    problem : Problem
+
+    Raises
+    ------
+    AssertionError
+        A law is broken; the message names it.
+    """
+    for law in EVALUATOR_LAWS:
+        law(make, problem)

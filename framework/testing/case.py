@@ -1,0 +1,96 @@
+"""An algorithm on a problem, ready to be run as often as a law needs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from framework.algorithm import Algorithm
+from framework.batch import Evaluated
+from framework.config import Budget
+from framework.driver import run
+from framework.evaluator import Evaluator, SerialEvaluator
+from framework.front import Front
+from framework.journal import Journal
+from framework.problem import Problem
+from framework.roles import Roles
+
+
+@dataclass(frozen=True)
+class AlgorithmCase:
+    """An algorithm on a problem.
+
+    Attributes
+    ----------
+    make : callable
+        ``make(problem, roles, seed=seed)`` returns a fresh algorithm.
+    problem : Problem
+    roles : Roles
+    seed : int
+    generations : int
+        How long the runs are.
+    deterministic : bool
+        Whether the algorithm draws nothing, so that all seeds ask the same.
+    """
+
+    make: Callable[..., Algorithm]
+    problem: Problem
+    roles: Roles
+    seed: int = 0
+    generations: int = 4
+    deterministic: bool = False
+
+    @property
+    def budget(self) -> Budget:
+        """As many generations as the case says, however many rows fail."""
+        return Budget(generations=self.generations, failures=1.0)
+
+    def fresh(self) -> Algorithm:
+        """Return a new algorithm."""
+        return self.make(self.problem, self.roles, seed=self.seed)
+
+    def serial(self) -> SerialEvaluator:
+        """Return the evaluator that all others must agree with."""
+        return SerialEvaluator(self.problem, self.seed)
+
+    def on(self, problem: Problem) -> AlgorithmCase:
+        """Return the case on another problem with the same measures."""
+        return replace(self, problem=problem)
+
+    def journal(self, path: Path) -> Journal:
+        """Open or make the journal of this case."""
+        space = self.problem.space
+        return Journal(
+            path, {"seed": self.seed}, metrics=self.problem.metrics, d=space.d, dtype=space.dtype
+        )
+
+    def run(
+        self,
+        path: Path | None = None,
+        evaluator: Evaluator | None = None,
+        budget: Budget | None = None,
+    ) -> Front:
+        """Run, or go on with, the case."""
+        used = evaluator or self.serial()
+        if path is None:
+            return run(self.problem, self.fresh(), used, budget=budget or self.budget)
+        with self.journal(path) as journal:
+            return run(
+                self.problem, self.fresh(), used, budget=budget or self.budget, journal=journal
+            )
+
+    def told(self, path: Path) -> list[Evaluated]:
+        """Return the batches of a journal."""
+        with Journal(path) as journal:
+            return [batch for batch, _ in journal.batches()]
+
+    def trace(
+        self, evaluator: Evaluator | None = None, budget: Budget | None = None
+    ) -> tuple[list[Evaluated], Front]:
+        """Run and return the batches told and the front."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "journal.sqlite"
+            front = self.run(path, evaluator, budget)
+            return self.told(path), front

@@ -1,0 +1,157 @@
+"""The laws of problems; each takes one, a seed and a number of genomes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from framework.arrays import Array, frozen
+from framework.batch import Evaluated
+from framework.evaluator import evaluate_rows
+from framework.problem import Problem, SharedParts
+from framework.streams import RowStreams
+from framework.testing.expect import expect, same_global_random_state, same_rows
+
+P = TypeVar("P", bound=Problem)
+ProblemLaw = Callable[[Problem, int, int], None]
+
+
+def describes_itself(problem: Problem, seed: int, n: int) -> None:
+    """Names, bounds and types are there and fit together."""
+    metrics = problem.metrics
+    expect(
+        metrics and len(set(metrics)) == len(metrics), f"measures: expected names, found {metrics}"
+    )
+    expect(
+        not any(name.startswith("test_") or name == "id" for name in metrics),
+        f"measures: expected names other than 'id' and 'test_...', found {metrics}",
+    )
+    for measure in problem.measures:
+        expect(
+            np.isfinite([measure.low, measure.high]).all() and measure.low < measure.high,
+            f"measure {measure.name}: expected finite low < high, found {measure}",
+        )
+    names = problem.gene_names
+    expect(
+        len(set(names)) == problem.space.d,
+        f"gene_names: expected {problem.space.d} different names, found {names}",
+    )
+    expect(
+        isinstance(problem.fingerprint, str) and problem.fingerprint,
+        f"fingerprint: expected a text, found {problem.fingerprint!r}",
+    )
+
+
+def values_are_numbers_within_bounds(problem: Problem, seed: int, n: int) -> None:
+    """Every declared metric comes as (n,) numbers between its bounds."""
+    X = _genomes(problem, seed, n)
+    values = problem.evaluate(X, RowStreams(seed, np.arange(n)))
+    for measure in problem.measures:
+        expect(measure.name in values, f"evaluate: expected {measure.name!r}, found {list(values)}")
+        column = np.asarray(values[measure.name])
+        expect(
+            column.shape == (n,),
+            f"evaluate: expected {measure.name!r} with shape ({n},), found {column.shape}",
+        )
+        numbers = column[~np.isnan(column)]
+        expect(
+            ((numbers >= measure.low) & (numbers <= measure.high)).all(),
+            f"evaluate: expected {measure.name} within [{measure.low}, {measure.high}], found "
+            f"{numbers.min(initial=np.inf)} to {numbers.max(initial=-np.inf)}",
+        )
+
+
+def rows_do_not_depend_on_the_batch(problem: Problem, seed: int, n: int) -> None:
+    """Law 2: chunks, order and repetition change no bit of a row."""
+    whole = _scored(problem, seed, _genomes(problem, seed, n))
+    order = np.random.default_rng(seed).permutation(n)
+    for size in (1, 2, 7):
+        chunks = [
+            evaluate_rows(problem, seed, whole.ids[part], whole.X[part])
+            for part in np.array_split(order, -(-n // size))
+        ]
+        same_rows(whole, Evaluated.concat(chunks), f"law 2: chunks of {size}")
+    same_rows(whole, _scored(problem, seed, whole.X), "law 1: evaluated again")
+
+
+def draws_from_the_streams_alone(problem: Problem, seed: int, n: int) -> None:
+    """Laws 1 and 6: another seed changes the values just where ``stochastic`` says so."""
+    X = _genomes(problem, seed, n)
+    with same_global_random_state("evaluate"):
+        a, b = _scored(problem, seed, X), _scored(problem, seed + 1, X)
+    equal = all(np.array_equal(a.values[name], b.values[name], equal_nan=True) for name in a.values)
+    expect(
+        equal != problem.stochastic,
+        f"law 1: expected {'other' if problem.stochastic else 'the same'} values under another "
+        f"seed (stochastic={problem.stochastic}), found the opposite",
+    )
+
+
+def takes_frozen_genomes(problem: Problem, seed: int, n: int) -> None:
+    """Law 6: read-only input is enough and stays as it is."""
+    X = _genomes(problem, seed, n)
+    before = X.copy()
+    problem.evaluate(X, RowStreams(seed, np.arange(n)))
+    expect(np.array_equal(before, X), "law 6: evaluate: expected its input untouched")
+
+
+def pickled_copy_scores_the_same(problem: Problem, seed: int, n: int) -> None:
+    """Law 2: a copy that travelled to a worker gives the same values."""
+    X = _genomes(problem, seed, n)
+    copy = _copy(problem)
+    same_rows(_scored(problem, seed, X), _scored(copy, seed, X), "law 2: a pickled copy")
+    expect(
+        copy.fingerprint == problem.fingerprint and copy.measures == problem.measures,
+        "law 2: expected a pickled copy to have the same fingerprint and measures, found others",
+    )
+
+
+def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
+    """Law 2, for shared parts: who builds them, and in which order, changes no bit."""
+    if not isinstance(problem, SharedParts):
+        return
+    X = _genomes(problem, seed, n)
+    whole = _scored(_copy(problem), seed, X)
+    builder, scorer = _copy(problem), _copy(problem)
+    keys = scorer.missing_parts(X)
+    expect(len(np.unique(keys, axis=0)) == len(keys), "missing_parts: expected each key once")
+    for part in np.array_split(np.arange(len(keys))[::-1], 3):
+        if len(part):
+            scorer.add_parts(builder.build_parts(keys[part]))
+    expect(
+        len(scorer.missing_parts(X)) == 0,
+        "missing_parts: expected none once all were added, found some",
+    )
+    same_rows(whole, _scored(scorer, seed, X), "law 2: parts built elsewhere")
+    held = scorer.n_parts
+    scorer.add_parts(builder.build_parts(keys[:1]))
+    expect(scorer.n_parts == held, "add_parts: expected parts held before to be skipped")
+
+
+PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
+    describes_itself,
+    values_are_numbers_within_bounds,
+    rows_do_not_depend_on_the_batch,
+    draws_from_the_streams_alone,
+    takes_frozen_genomes,
+    pickled_copy_scores_the_same,
+    parts_may_come_in_any_order,
+)
+
+
+def _genomes(problem: Problem, seed: int, n: int) -> Array:
+    X = frozen(problem.space.sample(np.random.default_rng(seed), n))
+    expect(problem.space.contains(X).all(), "space: expected sample() to satisfy contains()")
+    return X
+
+
+def _scored(problem: Problem, seed: int, X: Array) -> Evaluated:
+    return evaluate_rows(problem, seed, np.arange(len(X)), X)
+
+
+def _copy(problem: P) -> P:
+    copy: P = pickle.loads(pickle.dumps(problem))
+    return copy

@@ -1,0 +1,71 @@
+"""Instances of everything that is registered: the laws run on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import settings
+
+from algorithms.random_search import RandomSearch
+from framework.algorithm import Algorithm
+from framework.problem import Problem
+from framework.problems.functions import FunctionProblem
+from framework.roles import Constraint, Objective, Roles
+from framework.testing import AlgorithmCase
+from tests.toys import StagesToy
+
+settings.register_profile("quick", max_examples=40, deadline=None)
+settings.load_profile("quick")
+
+
+def roles_of(problem: Problem, *constraints: Constraint) -> Roles:
+    """Return every measure as an objective, in its natural sense."""
+    objectives = [Objective(measure.name, measure.sense) for measure in problem.measures]
+    return Roles(problem.measures, objectives, constraints)
+
+
+# A line for each registered problem: its registry name -> small instances of it.
+PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
+    "function": [
+        partial(FunctionProblem, "zdt1", 5),
+        partial(FunctionProblem, "zdt2", 4, noise=0.1),
+        partial(FunctionProblem, "dtlz2", 6),
+        partial(FunctionProblem, "lotz", 9),
+    ],
+}
+
+# A line for each registered algorithm: its registry name -> how to make a small one, and
+# instances of problems that it can search.
+ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
+    "random": (
+        partial(RandomSearch, batch=20),
+        [
+            *PROBLEMS["function"],
+            StagesToy,
+            partial(StagesToy, removal=True),
+        ],
+    ),
+}
+
+
+def algorithm_cases() -> list[pytest.param]:
+    """Return every algorithm on every problem it can search, once with a constraint."""
+    cases = []
+    for name, (make, problems) in ALGORITHMS.items():
+        for i, make_problem in enumerate(problems):
+            problem = make_problem()
+            measure = problem.measures[0]
+            middle = Constraint(measure.name, at_most=(measure.low + measure.high) / 2)
+            roles = roles_of(problem, *([middle] if i == 0 else []))
+            case = AlgorithmCase(make, problem, roles)
+            cases.append(pytest.param(case, id=f"{name}-{problem.fingerprint}"))
+    return cases
+
+
+def problem_cases() -> list[pytest.param]:
+    """Return every instance of every problem, and the toys."""
+    makers = [make for several in PROBLEMS.values() for make in several]
+    problems = [make() for make in [*makers, StagesToy]]
+    return [pytest.param(problem, id=problem.fingerprint) for problem in problems]

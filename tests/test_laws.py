@@ -1,0 +1,194 @@
+"""The laws, for everything that is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framework import registry
+from framework.algorithm import Algorithm
+from framework.evaluator import SerialEvaluator
+from framework.problems.functions import FunctionProblem
+from framework.testing import (
+    ALGORITHM_LAWS,
+    EVALUATOR_LAWS,
+    PROBLEM_LAWS,
+    check_algorithm,
+    check_evaluator,
+    check_problem,
+)
+from framework.testing.doubles import ShuffledEvaluator
+from tests.conftest import ALGORITHMS, PROBLEMS, algorithm_cases, problem_cases, roles_of
+
+
+def law_name(law: Callable[..., None]) -> str:
+    return law.__name__
+
+
+@pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
+@pytest.mark.parametrize("case", algorithm_cases())
+def test_algorithm(case, law):
+    law(case)
+
+
+@pytest.mark.parametrize("law", PROBLEM_LAWS, ids=law_name)
+@pytest.mark.parametrize("problem", problem_cases())
+def test_problem(problem, law):
+    law(problem, 0, 24)
+
+
+@pytest.mark.parametrize("law", EVALUATOR_LAWS, ids=law_name)
+@pytest.mark.parametrize("make", [SerialEvaluator], ids=["serial"])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_evaluator(make, noise, law):
+    law(make, FunctionProblem("zdt1", 5, noise))
+
+
+@pytest.fixture(scope="module")
+def ray_evaluator() -> Iterator[Callable[..., Any]]:
+    if find_spec("framework.ray_evaluator") is None:
+        pytest.skip("no Ray evaluator here")
+    from framework.cluster import cluster
+    from framework.ray_evaluator import RayEvaluator
+
+    with ExitStack() as stack:
+        stack.enter_context(cluster(workers=2, address=None))
+        yield lambda problem, seed: RayEvaluator(problem, seed, workers=2)
+
+
+@pytest.mark.parametrize("law", EVALUATOR_LAWS, ids=law_name)
+def test_ray_evaluator(ray_evaluator, law):
+    law(ray_evaluator, FunctionProblem("zdt2", 5, 0.1))
+
+
+@pytest.mark.parametrize("name", registry.names("algorithms"))
+def test_every_algorithm_is_under_the_laws(name):
+    assert name in ALGORITHMS, f"add a line for {name!r} to ALGORITHMS in tests/conftest.py"
+
+
+@pytest.mark.parametrize("name", registry.names("problems"))
+def test_every_problem_is_under_the_laws(name):
+    assert name in PROBLEMS, f"add a line for {name!r} to PROBLEMS in tests/conftest.py"
+
+
+# --- the laws catch those who break them ----------------------------------------------------
+
+
+class Broken(Algorithm):
+    """Random search with one fault, named by ``fault``."""
+
+    def __init__(self, problem, roles, *, seed, fault):
+        super().__init__(problem, roles, seed=seed)
+        self.fault = fault
+        self.n = 0
+        if fault == "keeps the problem":
+            self.problem = problem
+        if fault == "ignores the seed":
+            self.rng = np.random.default_rng(0)
+        self.X = self.space.sample(self.rng, 10)
+
+    def propose(self):
+        if self.fault == "draws globally":
+            return np.random.random((10, self.space.d))  # noqa: NPY002
+        if self.fault == "leaves the space":
+            return self.space.sample(self.rng, 10) + 2.0
+        if self.fault == "changes what it asked":
+            return self.X
+        return self.space.sample(self.rng, 10)
+
+    def learn(self, batch):
+        if self.fault == "changes what it asked":
+            self.X[:] = self.space.sample(self.rng, 10)
+        if self.fault == "looks at signs" and batch.values["f1"].mean() < 0:
+            self.rng.random()
+
+    def tell(self, batch):
+        self.n += self.fault == "counts before it checks"
+        super().tell(batch)
+        if self.fault == "averages failures" and np.isnan(batch.values["f1"]).any():
+            raise ValueError("NaN")
+
+
+@pytest.mark.parametrize(
+    ("fault", "law"),
+    [
+        ("keeps the problem", "without the problem"),
+        ("ignores the seed", "law 1"),
+        ("draws globally", "law"),
+        ("leaves the space", "genomes of"),
+        ("changes what it asked", "law 6"),
+        ("looks at signs", "law 7"),
+        ("counts before it checks", "law 5"),
+        ("averages failures", "NaN"),
+    ],
+)
+def test_a_broken_algorithm_is_caught(fault, law):
+    problem = FunctionProblem("zdt1", 3)
+
+    def make(problem, roles, seed):
+        return Broken(problem, roles, seed=seed, fault=fault)
+
+    with pytest.raises((AssertionError, TypeError, ValueError), match=law):
+        check_algorithm(make, problem, roles_of(problem))
+
+
+class BrokenFunction(FunctionProblem):
+    """zdt1 with one fault."""
+
+    def __init__(self, fault):
+        super().__init__("zdt1", 3)
+        self.fault = fault
+
+    def evaluate(self, X, streams):
+        values = dict(super().evaluate(X, streams))
+        if self.fault == "depends on the batch":
+            values["f1"] = values["f1"] - values["f1"].min()
+        if self.fault == "draws globally":
+            np.random.random()  # noqa: NPY002
+        if self.fault == "draws without saying so":
+            values["f1"] = np.array([stream.random() for stream in streams])
+        if self.fault == "leaves its bounds":
+            values["f1"] = values["f1"] + 5.0
+        return values
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("depends on the batch", "law 2: chunks"),
+        ("draws globally", "law 6"),
+        ("draws without saying so", "law 1"),
+        ("leaves its bounds", "within"),
+    ],
+)
+def test_a_broken_problem_is_caught(fault, message):
+    with pytest.raises(AssertionError, match=message):
+        check_problem(BrokenFunction(fault))
+
+
+class Lossy(SerialEvaluator):
+    """Swallows or repeats rows."""
+
+    def collect(self, timeout=None):
+        return 2 * super().collect(timeout)
+
+
+def test_a_broken_evaluator_is_caught():
+    with pytest.raises(AssertionError, match="each row once|nothing left"):
+        check_evaluator(Lossy, FunctionProblem("zdt1", 3))
+
+
+def test_shuffled_evaluator_returns_every_row():
+    problem = FunctionProblem("zdt1", 3)
+    evaluator = ShuffledEvaluator(problem, 0, order=1)
+    X = problem.space.sample(np.random.default_rng(0), 30)
+    evaluator.submit(np.arange(30), X)
+    ids = []
+    while len(ids) < 30:
+        ids += [id for piece in evaluator.collect() for id in piece.ids.tolist()]
+    assert sorted(ids) == list(range(30))
