@@ -145,10 +145,20 @@ class Encoder:
             for end, feature in zip(ends, self.features, strict=True)
         )
 
+    def position(self, feature: int | str) -> int:
+        """Return the position of a feature given by name or position.
+
+        Raises
+        ------
+        InputError
+            There is no such feature.
+        """
+        return _position(feature, self.feature_names)
+
     def columns_of(self, features: Iterable[int | str]) -> IntArray:
         """Return the encoded columns (int64) of original features, in the order given."""
         groups = self.groups
-        chosen = [groups[_position(f, self.feature_names)] for f in features]
+        chosen = [groups[self.position(f)] for f in features]
         return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
     def transform(self, data: pd.DataFrame | Array) -> FloatArray:
@@ -182,7 +192,7 @@ class Encoder:
         """
         blocks = []
         for feature in features:
-            i = _position(feature, self.feature_names)
+            i = self.position(feature)
             column = self._find(data, i)
             if records is not None:
                 column = column.iloc[records]

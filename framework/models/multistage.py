@@ -1,0 +1,363 @@
+"""Multi-stage classifiers with early exit and a terminal reject (EMSCO, Section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.models.confidence import decide
+from framework.registry import nearest
+
+Threshold = float | Mapping[Any, float]
+
+_UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
+
+
+class Outcome(NamedTuple):
+    """How records (n of them) went through the stages.
+
+    probabilities : float64 (n, K), at the stage where each left.
+    best : int64 (n,), position of the most likely class.
+    stage : int64 (n,), the stage where each left, from 0.
+    conclusive : bool (n,), whether it left with enough confidence.
+    """
+
+    probabilities: FloatArray
+    best: IntArray
+    stage: IntArray
+    conclusive: BoolArray
+
+
+class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Acquires features stage by stage, and stops for each record once it is sure of the class.
+
+    A record passes the stages in order. At each one its features are acquired and a classifier
+    trained on all features acquired so far predicts. The record leaves with the most likely class
+    once the probability of that class reaches its threshold. After the last stage it leaves
+    anyway: rejected if there is a label for that, else with the most likely class. Features of
+    later stages are neither read nor encoded for records that have left.
+
+    Parameters
+    ----------
+    stages : sequence of sequences of feature positions or names, optional
+        Disjoint and not empty. None: one stage with all features. A feature of no stage is never
+        acquired.
+    costs : sequence of float, optional
+        What each feature costs to acquire; None: 1 each.
+    threshold : float or mapping of class label to float
+        The probability that an answer needs, from 0 to 1; labels left out need 0.5.
+    classifier : scikit-learn classifier with ``predict_proba``, optional
+        Cloned for each stage. None: l2-penalised logistic regression with C = 1.
+    reject_label : label, optional
+        What ``predict`` returns for records that no stage is confident about. None: the most
+        likely class.
+
+    Attributes
+    ----------
+    classes_ : (K,)
+    stages_ : tuple of int64 arrays, the features acquired at each stage
+    classifiers_ : list, one a stage; the one of stage j takes the encoded columns of all features
+        of stages 0 to j, the features in ascending order
+    encoder_ : Encoder
+    costs_ : float64 (n_features_in_,)
+    thresholds_ : float64 (K,)
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,), if fitted on a frame with column names
+
+    References
+    ----------
+    EMSCO (evolutionary multi-stage classifier optimisation), Section 2.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Sequence[int | str]] | None = None,
+        costs: Sequence[float] | FloatArray | None = None,
+        threshold: Threshold = 0.75,
+        classifier: Any = None,
+        reject_label: Any = None,
+    ) -> None:
+        self.stages = stages
+        self.costs = costs
+        self.threshold = threshold
+        self.classifier = classifier
+        self.reject_label = reject_label
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: pd.DataFrame | Array, y: Array) -> MultiStageClassifier:
+        """Fit the encoder, and each stage's classifier on the features acquired up to it.
+
+        Parameters
+        ----------
+        X : DataFrame or array (n, d)
+            Missing values are allowed; in a frame, so are categories.
+        y : (n,)
+
+        Raises
+        ------
+        InputError
+            Stages, costs or thresholds that do not fit the data, and what the encoder refuses.
+        ValueError
+            What scikit-learn refuses.
+        """
+        X, y = self._checked(X, y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._set(Encoder.fit(X))
+        encoded = self.encoder_.transform(X)
+        template = self.classifier
+        if template is None:
+            template = LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000)
+        self.classifiers_ = [
+            clone(template).fit(encoded[:, columns], self.classes_[codes])
+            for columns in self._columns()
+        ]
+        return self
+
+    @classmethod
+    def from_fitted(
+        cls,
+        encoder: Encoder,
+        stages: Sequence[Sequence[int | str] | IntArray],
+        classifiers: Sequence[Any],
+        classes: Sequence[Any] | Array,
+        costs: Sequence[float] | FloatArray | None,
+        threshold: Threshold,
+        reject_label: Any = None,
+    ) -> MultiStageClassifier:
+        """Return a fitted model from its parts, without training.
+
+        ``classifiers[j]`` takes the encoded columns of all features of stages 0 to j, the features
+        in ascending order, and has its probabilities in the order of ``classes``; its own labels
+        do not matter.
+
+        Raises
+        ------
+        InputError
+            The parts do not fit together.
+        """
+        plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
+        model = cls(plain, costs, threshold, None, reject_label)
+        model.classes_ = np.asarray(classes)
+        model.n_features_in_ = len(encoder.feature_names)
+        if encoder.named:
+            model.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
+        model._set(encoder)
+        if len(classifiers) != len(model.stages_):
+            raise InputError(
+                f"classifiers: expected {len(model.stages_)}, one a stage, found {len(classifiers)}"
+            )
+        for j, (part, columns) in enumerate(zip(classifiers, model._columns(), strict=True)):
+            width = getattr(part, "n_features_in_", len(columns))
+            if width != len(columns):
+                raise InputError(
+                    f"classifier of stage {j + 1}: expected {len(columns)} columns, found {width}"
+                )
+        model.classifiers_ = list(classifiers)
+        return model
+
+    def predict(self, X: pd.DataFrame | Array) -> Array:
+        """Return the label (n,) of each record, ``reject_label`` for those without an answer."""
+        return self.labels_of(self.outcome(X))
+
+    def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return the probabilities (n, K) at the stage where each record leaves."""
+        return self.outcome(X).probabilities
+
+    def confidence(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return the probability (n,) of each record's most likely class where it leaves."""
+        return np.asarray(self.outcome(X).probabilities.max(axis=1))
+
+    def stage_of(self, X: pd.DataFrame | Array) -> IntArray:
+        """Return the stage (n,), from 0, where each record leaves."""
+        return self.outcome(X).stage
+
+    def conclusive(self, X: pd.DataFrame | Array) -> BoolArray:
+        """Return whether each record (n,) leaves with enough confidence."""
+        return self.outcome(X).conclusive
+
+    def acquisition_cost(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return what the features acquired for each record (n,) cost together."""
+        return self.cumulative_costs()[self.outcome(X).stage]
+
+    def cumulative_costs(self) -> FloatArray:
+        """Return the cost (stages,) of all features acquired up to each stage."""
+        check_is_fitted(self)
+        return np.cumsum([self.costs_[stage].sum() for stage in self.stages_])
+
+    def labels_of(self, outcome: Outcome) -> Array:
+        """Return the labels (n,) that ``predict`` gives for an outcome."""
+        labels = self.classes_[outcome.best]
+        if self.reject_label is None:
+            return np.asarray(labels)
+        reject = np.asarray(self.reject_label)
+        same_kind = reject.dtype.kind == labels.dtype.kind
+        wide = np.result_type(reject, labels) if same_kind else np.dtype(object)
+        labels = labels.astype(wide)
+        labels[~outcome.conclusive] = self.reject_label
+        return np.asarray(labels)
+
+    def outcome(self, X: pd.DataFrame | Array) -> Outcome:
+        """Send records (n, d) through the stages; the other methods are views of this.
+
+        Raises
+        ------
+        InputError
+            A value that was acquired cannot be encoded.
+        ValueError
+            Other features than those of ``fit``.
+        """
+        check_is_fitted(self)
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, ensure_all_finite=False)
+        return self.cascade(X)
+
+    def cascade(self, X: pd.DataFrame | Array) -> Outcome:
+        """Do what ``outcome`` does, reading nothing but the features it acquires.
+
+        A frame may have its columns in any order, further ones, and lack those of no stage.
+        """
+        n = len(X)
+        probabilities = np.zeros((n, len(self.classes_)))
+        best, stage = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        conclusive = np.zeros(n, dtype=bool)
+        undecided = np.arange(n)
+        encoded = np.empty((n, self.encoder_.width))
+        steps = zip(self.stages_, self.classifiers_, self._columns(), strict=True)
+        for j, (features, classifier, columns) in enumerate(steps):
+            if len(undecided) == 0:
+                break
+            acquired = self.encoder_.columns_of(features)
+            encoded[:, acquired] = self.encoder_.transform_features(X, features, undecided)
+            found = classifier.predict_proba(encoded[:, columns])
+            likely, confident = decide(found, self.thresholds_)
+            probabilities[undecided], best[undecided] = found, likely
+            stage[undecided], conclusive[undecided] = j, confident
+            undecided, encoded = undecided[~confident], encoded[~confident]
+        return Outcome(probabilities, best, stage, conclusive)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Array]:
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan")
+        check_classification_targets(y)
+        return X, y
+
+    def _set(self, encoder: Encoder) -> None:
+        """Check the parameters and set what follows from them."""
+        self.encoder_ = encoder
+        self.stages_ = _stages(self.stages, encoder)
+        self.costs_ = _costs(self.costs, len(encoder.feature_names))
+        self.thresholds_ = _thresholds(self.threshold, self.classes_)
+
+    def _columns(self) -> list[IntArray]:
+        """Return the encoded columns that each stage's classifier takes."""
+        unions = [np.sort(np.concatenate(self.stages_[: j + 1])) for j in range(len(self.stages_))]
+        return [self.encoder_.columns_of(union) for union in unions]
+
+
+def predict_table(model: MultiStageClassifier, frame: pd.DataFrame) -> pd.DataFrame:
+    """Predict records of a table, whatever else is in it.
+
+    Parameters
+    ----------
+    model : MultiStageClassifier
+    frame : DataFrame (n, any)
+        Has a column for each feature that some stage acquires.
+
+    Returns
+    -------
+    DataFrame (n, 4), indexed as ``frame``
+        ``label`` (or the reject label), ``confidence``, ``stage`` (from 1) and ``cost``.
+
+    Raises
+    ------
+    InputError
+        A column is missing, or a value cannot be used.
+    """
+    check_is_fitted(model)
+    encoder = model.encoder_
+    for position in np.concatenate(model.stages_) if encoder.named else ():
+        name = encoder.feature_names[position]
+        if name not in frame.columns:
+            raise InputError(
+                f"data: expected a column {name!r}, found none of that name"
+                f"{nearest(name, frame.columns)}"
+            )
+    outcome = model.cascade(frame)
+    columns = {
+        "label": model.labels_of(outcome),
+        "confidence": outcome.probabilities.max(axis=1),
+        "stage": outcome.stage + 1,
+        "cost": model.cumulative_costs()[outcome.stage],
+    }
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> tuple[IntArray, ...]:
+    if stages is None:
+        return (np.arange(len(encoder.feature_names), dtype=np.int64),)
+    if len(stages) == 0:
+        raise InputError("stages: expected one or more, found none")
+    found: list[IntArray] = []
+    seen: set[int] = set()
+    for j, stage in enumerate(stages, start=1):
+        positions = [encoder.position(feature) for feature in stage]
+        if not positions:
+            raise InputError(f"stages: expected features in each stage, found none in stage {j}")
+        for position in positions:
+            if position in seen:
+                raise InputError(
+                    f"stages: expected each feature once, found "
+                    f"{encoder.feature_names[position]!r} again in stage {j}"
+                )
+            seen.add(position)
+        found.append(np.array(positions, dtype=np.int64))
+    return tuple(found)
+
+
+def _costs(costs: Sequence[float] | FloatArray | None, count: int) -> FloatArray:
+    if costs is None:
+        return np.ones(count)
+    found = np.asarray(costs, dtype=np.float64)
+    if found.shape != (count,):
+        raise InputError(f"costs: expected shape ({count},), one a feature, found {found.shape}")
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        raise InputError("costs: expected finite numbers from 0, found others")
+    return found
+
+
+def _thresholds(threshold: Threshold, classes: Array) -> FloatArray:
+    if isinstance(threshold, Mapping):
+        known = classes.tolist()
+        unknown = [label for label in threshold if label not in known]
+        if unknown:
+            raise InputError(
+                f"threshold: expected classes among {known}, found {unknown[0]!r}"
+                f"{nearest(str(unknown[0]), known)}"
+            )
+        found = np.array([float(threshold.get(c, _UNSAID_THRESHOLD)) for c in known])
+    else:
+        found = np.full(len(classes), float(threshold))
+    if not ((found >= 0) & (found <= 1)).all():
+        raise InputError(f"threshold: expected probabilities from 0 to 1, found {threshold}")
+    return found
