@@ -1,0 +1,80 @@
+"""The README of a saved model: what it is, what it acquires when, and how to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from framework.models.multistage import MultiStageClassifier
+
+_TEXT = """\
+# A multi-stage classifier
+
+It acquires the features of a record stage by stage and answers as soon as it is confident
+enough; features of later stages are then neither needed nor paid for. {reject}
+
+| stage | features acquired | cost of the stage | cost so far |
+| --- | --- | --- | --- |
+{stages}
+
+| class | confidence that an answer needs |
+| --- | --- |
+{thresholds}
+
+## Use
+
+From the command line, on a table with the features' columns (order and further columns do not
+matter), written out with the columns `label`, `confidence`, `stage` and `cost`:
+
+```
+paretolab predict DIR data.csv
+```
+
+In Python:
+
+```python
+import pandas as pd
+from framework.models.multistage import predict_table
+from framework.models.store import load_model
+
+model = load_model("DIR")
+print(predict_table(model, pd.read_csv("data.csv")))
+```
+
+`model` is a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, `acquisition_cost`.
+Loading unpickles nothing: `model.json` is JSON, `stage_*.npy` are plain arrays, `stage_*.skops`
+are read with scikit-learn's own classes only.
+"""
+
+
+def write_card(model: MultiStageClassifier, path: Path, about: Mapping[str, Any]) -> None:
+    """Write the README of a model; ``about`` becomes a table."""
+    reject = (
+        "A record that no stage is confident about gets the most likely class."
+        if model.reject_label is None
+        else f"A record that no stage is confident about is labelled `{model.reject_label}`."
+    )
+    text = _TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model))
+    if about:
+        rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in about.items())
+        text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def _stages(model: MultiStageClassifier) -> str:
+    names, total = model.encoder_.feature_names, model.cumulative_costs()
+    rows = []
+    for j, stage in enumerate(model.stages_):
+        features = ", ".join(f"{_cell(names[i])} ({model.costs_[i]:g})" for i in stage)
+        rows.append(f"| {j + 1} | {features} | {model.costs_[stage].sum():g} | {total[j]:g} |")
+    return "\n".join(rows)
+
+
+def _thresholds(model: MultiStageClassifier) -> str:
+    pairs = zip(model.classes_.tolist(), model.thresholds_.tolist(), strict=True)
+    return "\n".join(f"| {_cell(label)} | {threshold:g} |" for label, threshold in pairs)
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,254 @@
+"""Models in a directory of open formats: JSON, .npy without pickles, .skops; and their README.
+
+Loading executes nothing that the directory brings: classifiers other than linear ones are .skops
+files in which no type but scikit-learn's own classes is accepted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.models.card import write_card
+from framework.models.linear import LinearProbability
+from framework.models.multistage import MultiStageClassifier
+
+FORMAT = 1
+MODEL_FILE = "model.json"
+
+_LIBRARIES = ("numpy", "pandas", "scikit-learn", "skops")
+
+
+def save_model(
+    model: MultiStageClassifier,
+    directory: str | os.PathLike[str],
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a fitted model to a directory, whole or not at all.
+
+    Parameters
+    ----------
+    model : MultiStageClassifier
+    directory : path-like
+        Made; a model that is there is replaced, anything else is left alone.
+    about : mapping of JSON values, optional
+        Where the model comes from and how good it is; shown in the README.
+
+    Raises
+    ------
+    InputError
+        The directory holds something else or cannot be written; a classifier has no open format;
+        ``about`` is not JSON.
+    """
+    target = Path(directory).absolute()
+    _check_target(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise InputError(
+            f"{target}: expected a place to write a model, found: {error.strerror}"
+        ) from error
+    try:
+        (room / "new").mkdir()
+        _write(model, room / "new", dict(about or {}))
+        _swap(room / "new", target, room / "old")
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def load_model(directory: str | os.PathLike[str]) -> MultiStageClassifier:
+    """Read a model that ``save_model`` wrote, unpickling nothing.
+
+    Raises
+    ------
+    InputError
+        A file is missing or damaged, of a newer format, or holds types that are not trusted.
+    """
+    folder = Path(directory)
+    plain = _read_json(folder / MODEL_FILE)
+    try:
+        classes = np.array(plain["classes"])
+        parts = [
+            _read_classifier(folder / _file_name(name), classes) for name in plain["classifiers"]
+        ]
+        return MultiStageClassifier.from_fitted(
+            Encoder.from_json(plain["encoder"]),
+            plain["stages"],
+            parts,
+            classes,
+            plain["costs"],
+            dict(zip(plain["classes"], plain["thresholds"], strict=True)),
+            plain["reject_label"],
+        )
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{folder / MODEL_FILE}: expected what save_model wrote, found it damaged "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _check_target(target: Path) -> None:
+    if target.is_dir():
+        if not any(target.iterdir()) or (target / MODEL_FILE).is_file():
+            return
+        found = "a directory with other files"
+    elif target.exists() or target.is_symlink():
+        found = "a file"
+    else:
+        return
+    raise InputError(
+        f"{target}: expected a new directory or one with a model, found {found}; choose another"
+    )
+
+
+def _swap(new: Path, target: Path, old: Path) -> None:
+    """Put ``new`` in the place of ``target``, which goes to ``old`` and comes back on failure."""
+    replaced = target.exists()
+    if replaced:
+        target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        if replaced:
+            old.rename(target)
+        raise
+
+
+def _write(model: MultiStageClassifier, folder: Path, about: dict[str, Any]) -> None:
+    names = [_write_classifier(c, j, folder) for j, c in enumerate(model.classifiers_)]
+    plain = {
+        "format": FORMAT,
+        "kind": "multistage",
+        "classes": model.classes_.tolist(),
+        "reject_label": model.reject_label,
+        "thresholds": model.thresholds_.tolist(),
+        "costs": model.costs_.tolist(),
+        "stages": [stage.tolist() for stage in model.stages_],
+        "classifiers": names,
+        "encoder": model.encoder_.to_json(),
+        "versions": {name: version(name) for name in _LIBRARIES},
+        "about": about,
+    }
+    try:
+        text = json.dumps(plain, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"about: expected JSON values, found others ({error})") from error
+    (folder / MODEL_FILE).write_text(text + "\n", encoding="utf-8")
+    write_card(model, folder / "README.md", about)
+
+
+def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
+    if isinstance(classifier, LinearProbability):
+        np.save(folder / f"stage_{stage}.npy", classifier.to_array(), allow_pickle=False)
+        return f"stage_{stage}.npy"
+    from skops import io
+
+    path = folder / f"stage_{stage}.skops"
+    io.dump(classifier, path)
+    _trusted_types(path)
+    return path.name
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: expected a model's file, found: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON, found: {error}") from error
+    found = plain.get("format") if isinstance(plain, dict) else None
+    if found != FORMAT or plain.get("kind") != "multistage":
+        raise InputError(
+            f"{path}: expected a multistage model of format {FORMAT}, found format {found!r}; "
+            "save it again with this version of paretolab"
+        )
+    return dict(plain)
+
+
+def _file_name(name: str) -> str:
+    """Return a file's name as it is, refusing one that leads out of the directory."""
+    if Path(name).name != name:
+        raise InputError(f"{MODEL_FILE}: expected a file name for a classifier, found {name!r}")
+    return name
+
+
+def _read_classifier(path: Path, classes: Any) -> Any:
+    if not path.is_file():
+        raise InputError(f"{path.name}: expected a classifier's file, found none")
+    return _read_linear(path, classes) if path.suffix == ".npy" else _read_skops(path)
+
+
+def _read_linear(path: Path, classes: Any) -> LinearProbability:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path.name}: expected an array, found it damaged ({error})") from error
+    return LinearProbability.from_array(classes, array)
+
+
+def _read_skops(path: Path) -> Any:
+    from skops import io
+
+    trusted = _trusted_types(path)
+    try:
+        classifier = io.load(path, trusted=trusted)
+    except Exception as error:  # a damaged file may fail anywhere in skops
+        raise InputError(
+            f"{path.name}: expected a classifier, found it damaged ({error})"
+        ) from error
+    if not hasattr(classifier, "predict_proba"):
+        raise InputError(
+            f"{path.name}: expected a classifier with predict_proba, found "
+            f"{type(classifier).__name__}"
+        )
+    return classifier
+
+
+def _trusted_types(path: Path) -> list[str]:
+    """Return the types in a .skops file beyond those that skops trusts by itself.
+
+    Raises
+    ------
+    InputError
+        One of them is not a class of scikit-learn, or the file is damaged.
+    """
+    from skops import io
+
+    try:
+        names = io.get_untrusted_types(file=path)
+    except Exception as error:  # a damaged file may fail anywhere in skops
+        raise InputError(
+            f"{path.name}: expected a classifier, found it damaged ({error})"
+        ) from error
+    for name in names:
+        if not _is_scikit_learn_class(name):
+            raise InputError(
+                f"{path.name}: expected no types but scikit-learn's, found {name}; such a model "
+                "cannot be loaded safely"
+            )
+    return list(names)
+
+
+def _is_scikit_learn_class(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    if not name.startswith("sklearn."):
+        return False
+    try:
+        return inspect.isclass(getattr(import_module(module), attribute))
+    except (ImportError, AttributeError):
+        return False

@@ -1,0 +1,192 @@
+"""Saved models: exact round trips in open formats; nothing unsafe or damaged is loaded."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from framework.errors import InputError
+from framework.models import store
+from framework.models.linear import LinearProbability
+from framework.models.multistage import MultiStageClassifier, predict_table
+from framework.models.store import load_model, save_model
+
+
+def data():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(90, 3)), columns=["a|b", "c", "d"])
+    frame["text"] = rng.choice(["x", "y"], 90)
+    return frame, np.where(frame["c"] + rng.normal(size=90) > 0, "yes", "no")
+
+
+def model_of(classifier=None):
+    frame, y = data()
+    stages, costs = [["c"], ["a|b", "text"]], [1, 2.5, 3, 0.1]
+    return MultiStageClassifier(stages, costs, {"no": 0.8}, classifier, "inconclusive").fit(
+        frame, y
+    )
+
+
+def linear_model():
+    model = model_of()
+    model.classifiers_ = [
+        LinearProbability(c.classes_, c.coef_, c.intercept_) for c in model.classifiers_
+    ]
+    return model
+
+
+def assert_same(first, second):
+    frame, _ = data()
+    pd.testing.assert_frame_equal(predict_table(first, frame), predict_table(second, frame))
+    assert np.array_equal(first.predict_proba(frame), second.predict_proba(frame))
+    assert np.array_equal(first.predict(frame), second.predict(frame))
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        None,
+        RandomForestClassifier(5, random_state=0),
+        HistGradientBoostingClassifier(max_iter=3),
+        KNeighborsClassifier(),
+    ],
+)
+def test_round_trip(tmp_path, classifier):
+    model = model_of(classifier)
+    save_model(model, tmp_path / "m", {"accuracy": 0.9})
+    assert_same(load_model(tmp_path / "m"), model)
+    assert (tmp_path / "m" / "stage_1.skops").is_file()
+
+
+def test_round_trip_of_linear_classifiers_is_plain_numbers(tmp_path):
+    save_model(linear_model(), tmp_path / "deep" / "m")
+    assert_same(load_model(tmp_path / "deep" / "m"), linear_model())
+    names = sorted(path.name for path in (tmp_path / "deep" / "m").iterdir())
+    assert names == ["README.md", "model.json", "stage_0.npy", "stage_1.npy"]
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [False, True], [1.0, 2.0]])
+def test_labels_keep_their_type(tmp_path, labels):
+    frame, y = data()
+    model = MultiStageClassifier().fit(frame, np.where(y == "yes", *labels))
+    save_model(model, tmp_path / "m")
+    assert load_model(tmp_path / "m").predict(frame).dtype == model.predict(frame).dtype
+
+
+def test_readme_and_json_say_what_it_is(tmp_path):
+    save_model(linear_model(), tmp_path / "m", {"run": "emsco-heart", "coverage": 0.9})
+    text = (tmp_path / "m" / "README.md").read_text()
+    assert "| 1 | c (2.5) | 2.5 | 2.5 |" in text
+    assert "| 2 | a\\|b (1), text (0.1) | 1.1 | 3.6 |" in text
+    assert "| no | 0.8 |" in text
+    assert "labelled `inconclusive`" in text
+    assert "paretolab predict DIR data.csv" in text
+    assert "| run | emsco-heart |" in text
+    plain = json.loads((tmp_path / "m" / "model.json").read_text())
+    assert plain["about"] == {"run": "emsco-heart", "coverage": 0.9}
+    assert "scikit-learn" in plain["versions"]
+
+
+def test_a_model_is_replaced_whole_and_nothing_else_is_touched(tmp_path):
+    save_model(model_of(), tmp_path / "m")
+    save_model(linear_model(), tmp_path / "m")
+    assert_same(load_model(tmp_path / "m"), linear_model())
+    assert not (tmp_path / "m" / "stage_0.skops").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    (tmp_path / "file").write_text("")
+    for name, found in (("mine", "a directory with other files"), ("file", "a file")):
+        with pytest.raises(InputError, match=f"found {found}; choose another"):
+            save_model(model_of(), tmp_path / name)
+    with pytest.raises(InputError, match="expected a place to write a model"):
+        save_model(model_of(), tmp_path / "file" / "m")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "m", "mine"]
+
+
+def test_a_failed_save_leaves_the_old_model(tmp_path, monkeypatch):
+    save_model(linear_model(), tmp_path / "m")
+    with pytest.raises(InputError, match="about: expected JSON values"):
+        save_model(model_of(), tmp_path / "m", {"x": {1, 2}})
+    monkeypatch.setattr(store, "write_card", lambda *a: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save_model(model_of(), tmp_path / "m")
+    assert_same(load_model(tmp_path / "m"), linear_model())
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+class Foreign(DummyClassifier):
+    pass
+
+
+def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
+    from skops import io
+
+    with pytest.raises(InputError, match=r"found .*Foreign; such a model cannot be loaded"):
+        save_model(model_of(Foreign()), tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    save_model(model_of(), tmp_path / "m")
+    for bad, found in (
+        (FunctionTransformer(np.testing.assert_equal), "numpy.testing"),
+        (StandardScaler(), "with predict_proba, found StandardScaler"),
+    ):
+        io.dump(bad, tmp_path / "m" / "stage_0.skops")
+        with pytest.raises(InputError, match=found):
+            load_model(tmp_path / "m")
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    save_model(linear_model(), tmp_path / "m")
+    (tmp_path / "m" / "stage_0.npy").write_bytes(pickle.dumps(np.ones((1, 2))))
+    with pytest.raises(InputError, match="expected an array, found it damaged"):
+        load_model(tmp_path / "m")
+    np.save(tmp_path / "m" / "stage_0.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="expected an array, found it damaged"):
+        load_model(tmp_path / "m")
+
+
+def edit(path, **changes):
+    plain = json.loads(path.read_text())
+    path.write_text(json.dumps({**plain, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"format": 2}, "expected a multistage model of format 1, found format 2"),
+        ({"classes": None}, "found it damaged"),
+        ({"stages": [[0], [9]]}, "expected a position from 0 to 3, found 9"),
+        ({"stages": [[1]]}, "classifiers: expected 1, one a stage, found 2"),
+        ({"stages": [[1, 3], [0]]}, "classifier of stage 1: expected 3 columns, found 1"),
+        ({"encoder": {}}, "encoder: expected what to_json wrote"),
+        ({"classifiers": ["../x.npy", "stage_1.npy"]}, "expected a file name for a classifier"),
+        ({"classifiers": ["gone.npy", "stage_1.npy"]}, "gone.npy: expected a classifier's file"),
+        ({"thresholds": [2, 0.5]}, "threshold: expected probabilities from 0 to 1"),
+        ({"costs": "high"}, "found it damaged"),
+    ],
+)
+def test_damaged_descriptions(tmp_path, changes, sentence):
+    save_model(linear_model(), tmp_path / "m")
+    edit(tmp_path / "m" / "model.json", **changes)
+    with pytest.raises(InputError) as caught:
+        load_model(tmp_path / "m")
+    assert sentence in str(caught.value)
+
+
+def test_damaged_files(tmp_path):
+    with pytest.raises(InputError, match="expected a model's file, found: No such file"):
+        load_model(tmp_path / "nothing")
+    save_model(model_of(), tmp_path / "m")
+    (tmp_path / "m" / "stage_1.skops").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"stage_1.skops: expected a classifier, found it damaged"):
+        load_model(tmp_path / "m")
+    (tmp_path / "m" / "model.json").write_text("{")
+    with pytest.raises(InputError, match="expected JSON"):
+        load_model(tmp_path / "m")
