@@ -121,7 +121,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         encoded = self.encoder_.transform(X)
         template = self.classifier
         if template is None:
-            template = LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000)
+            template = LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-8, max_iter=1000)
         self.classifiers_ = [
             clone(template).fit(encoded[:, columns], self.classes_[codes])
             for columns in self._columns()
