@@ -1,0 +1,183 @@
+"""The SQLite file under a journal: making it, checking it, saving what is whole of a torn one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+_SCHEMA = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE batches ("
+    "batch INTEGER PRIMARY KEY, first_id INTEGER NOT NULL UNIQUE, rows INTEGER NOT NULL, "
+    "genomes BLOB NOT NULL, metrics BLOB NOT NULL, errors TEXT NOT NULL, "
+    "seconds REAL NOT NULL, checksum INTEGER NOT NULL)",
+)
+_COLUMNS = "first_id, rows, genomes, metrics, errors, seconds, checksum"
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, None}  # None: text that is not UTF-8
+
+BatchRow = tuple[int, int, bytes, bytes, str, float, int]
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a journal for writing, or make an empty file."""
+    db = sqlite3.connect(path, timeout=30, isolation_level="IMMEDIATE")
+    # In WAL mode a commit survives the death of the process, readers never block the writer, and
+    # synchronous=NORMAL keeps the file consistent (at most the last batches go) if power fails.
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=NORMAL")
+    return db
+
+
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """Open a journal for reading, also in a directory that cannot be written."""
+    log = path.with_name(path.name + "-wal")
+    live = log.exists() or os.access(path.parent, os.W_OK)
+    mode = "mode=ro" if live else "immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
+
+
+def has_tables(db: sqlite3.Connection) -> bool:
+    """Tell whether the file is a journal."""
+    found = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {("meta",), ("batches",)} <= set(found)
+
+
+def create(db: sqlite3.Connection, meta: Mapping[str, Any]) -> None:
+    """Make the tables of a journal with no batch."""
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA:
+            db.execute(statement)
+        rows = [(key, json.dumps(value)) for key, value in meta.items()]
+        rows.append(("checksum", str(_meta_checksum(meta))))
+        db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+
+
+def read_meta(db: sqlite3.Connection) -> dict[str, Any] | None:
+    """Return what :func:`create` wrote; None if it is damaged."""
+    try:
+        rows = db.execute("SELECT key, value FROM meta").fetchall()
+        meta: dict[str, Any] = {key: json.loads(value) for key, value in rows}
+        intact = meta.pop("checksum", None) == _meta_checksum(meta)
+    except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and not _is_damage(error):
+            raise
+        return None
+    return meta if intact else None
+
+
+def insert(db: sqlite3.Connection, row: BatchRow) -> None:
+    """Add the row of a batch."""
+    db.execute(f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def select(db: sqlite3.Connection, start: int = 0) -> Iterator[BatchRow]:
+    """Yield the rows of the batches from number ``start`` (from 0) on."""
+    query = f"SELECT {_COLUMNS} FROM batches WHERE batch > ? ORDER BY batch"
+    return iter(db.execute(query, (start,)))
+
+
+def is_whole(row: BatchRow, meta: Mapping[str, Any]) -> bool:
+    """Tell whether a row is as it was written."""
+    try:
+        return row[-1] == checksum(meta, *row[:-1])
+    except (TypeError, AttributeError):  # a column of another type
+        return False
+
+
+def checksum(
+    meta: Mapping[str, Any], first: int, n: int, genomes: bytes, metrics: bytes, errors: str,
+    seconds: float,
+) -> int:  # fmt: skip
+    """Return the CRC-32 over a batch and over the description of the run it belongs to."""
+    value = zlib.crc32(f"{_meta_checksum(meta)} {first} {n} {seconds!r}".encode())
+    for piece in (genomes, metrics, errors.encode()):
+        value = zlib.crc32(piece, value)
+    return value
+
+
+def is_sound(path: Path) -> bool:
+    """Tell whether every batch of the file can be read and is whole.
+
+    Raises
+    ------
+    sqlite3.Error
+        The file cannot be judged: no permission, locked.
+    """
+    db = sqlite3.connect(path)
+    try:
+        if db.execute("PRAGMA quick_check").fetchone() != ("ok",):
+            return False
+        if not has_tables(db):
+            return True
+        meta = read_meta(db)
+        n = db.execute("SELECT COUNT(*) FROM batches").fetchone()[0]
+        return meta is not None and sum(1 for _ in _leading(db, meta)) == n
+    except sqlite3.Error as error:
+        if not _is_damage(error):
+            raise
+        return False
+    finally:
+        db.close()
+
+
+def salvage(path: Path, ours: Mapping[str, Any]) -> int:
+    """Rewrite a damaged journal with its whole leading batches; keep the damaged file beside.
+
+    Where its description is damaged too, the batches that belong to the description ``ours`` (a
+    batch's checksum tells) are kept.
+
+    Returns
+    -------
+    int
+        Number of batches kept.
+    """
+    torn = path.with_name(path.name + ".torn")
+    fresh = path.with_name(path.name + ".fresh")
+    fresh.unlink(missing_ok=True)
+    old = sqlite3.connect(path)
+    meta = read_meta(old) or ours
+    new = sqlite3.connect(fresh)
+    create(new, meta)
+    kept = 0
+    with new:
+        for row in _leading(old, meta):
+            insert(new, row)
+            kept += 1
+    new.close()
+    old.close()
+    os.replace(path, torn)
+    for suffix in ("-wal", "-shm"):  # a log left beside would be applied to the fresh file
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            os.replace(beside, torn.with_name(torn.name + suffix))
+    os.replace(fresh, path)
+    return kept
+
+
+def _leading(db: sqlite3.Connection, meta: Mapping[str, Any]) -> Iterator[BatchRow]:
+    """Yield the leading batches that are readable, gapless and whole."""
+    follows = 0
+    try:
+        for row in select(db):
+            if row[0] != follows or not is_whole(row, meta):
+                return
+            follows += row[1]
+            yield row
+    except sqlite3.Error as error:
+        if not _is_damage(error):
+            raise
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return (None if code is None else code & 0xFF) in _DAMAGE
+
+
+def _meta_checksum(meta: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(meta, sort_keys=True).encode())
