@@ -75,7 +75,7 @@ class Journal:
                 }  # fmt: skip
                 self._db = self._open_to_write(meta)
             self.meta = self._read_meta()
-        except (sqlite3.Error, OSError) as error:
+        except (*journal_file.FileError, OSError) as error:
             raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
         self._check(identity)
         self.metrics: tuple[str, ...] = tuple(self.meta["metrics"])
@@ -173,7 +173,7 @@ class Journal:
                 values = {name: table[:, j] for j, name in enumerate(self.metrics)}
                 messages = {int(id): error for id, error in json.loads(errors).items()}
                 yield Evaluated(np.arange(first, first + n), X, values, messages), seconds
-        except sqlite3.Error as error:
+        except journal_file.FileError as error:
             raise JournalError(f"{self.path}: cannot read the journal: {error}") from error
 
     @property
@@ -189,7 +189,7 @@ class Journal:
     def _value(self, query: str) -> Any:
         try:
             return self._db.execute(query).fetchone()[0]
-        except sqlite3.Error as error:
+        except journal_file.FileError as error:
             raise JournalError(f"{self.path}: cannot read the journal: {error}") from error
 
     def close(self) -> None:

@@ -18,7 +18,15 @@ _SCHEMA = (
     "seconds REAL NOT NULL, checksum INTEGER NOT NULL)",
 )
 _COLUMNS = "first_id, rows, genomes, metrics, errors, seconds, checksum"
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, None}  # None: text that is not UTF-8
+# What says nothing about the file itself; any other error of SQLite's is damage.
+_TROUBLE = {
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_AUTH,
+}  # fmt: skip
+
+# A damaged file may hold text that is not UTF-8, in its columns and in what SQLite says of it.
+FileError = (sqlite3.Error, UnicodeError)
 
 BatchRow = tuple[int, int, bytes, bytes, str, float, int]
 
@@ -43,8 +51,12 @@ def connect_reading(path: Path) -> sqlite3.Connection:
 
 def has_tables(db: sqlite3.Connection) -> bool:
     """Tell whether the file is a journal."""
+    return _tables(db) == {"meta", "batches"}
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
     found = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    return {("meta",), ("batches",)} <= set(found)
+    return {name for (name,) in found}
 
 
 def create(db: sqlite3.Connection, meta: Mapping[str, Any]) -> None:
@@ -64,8 +76,8 @@ def read_meta(db: sqlite3.Connection) -> dict[str, Any] | None:
         rows = db.execute("SELECT key, value FROM meta").fetchall()
         meta: dict[str, Any] = {key: json.loads(value) for key, value in rows}
         intact = meta.pop("checksum", None) == _meta_checksum(meta)
-    except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-        if isinstance(error, sqlite3.DatabaseError) and not _is_damage(error):
+    except (sqlite3.Error, TypeError, ValueError) as error:
+        if not _is_damage(error):
             raise
         return None
     return meta if intact else None
@@ -113,12 +125,12 @@ def is_sound(path: Path) -> bool:
     try:
         if db.execute("PRAGMA quick_check").fetchone() != ("ok",):
             return False
-        if not has_tables(db):
+        if not _tables(db):
             return True
         meta = read_meta(db)
         n = db.execute("SELECT COUNT(*) FROM batches").fetchone()[0]
         return meta is not None and sum(1 for _ in _leading(db, meta)) == n
-    except sqlite3.Error as error:
+    except FileError as error:
         if not _is_damage(error):
             raise
         return False
@@ -169,14 +181,13 @@ def _leading(db: sqlite3.Connection, meta: Mapping[str, Any]) -> Iterator[BatchR
                 return
             follows += row[1]
             yield row
-    except sqlite3.Error as error:
+    except FileError as error:
         if not _is_damage(error):
             raise
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return (None if code is None else code & 0xFF) in _DAMAGE
+def _is_damage(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _TROUBLE
 
 
 def _meta_checksum(meta: Mapping[str, Any]) -> int:

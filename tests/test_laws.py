@@ -179,7 +179,7 @@ class Lossy(SerialEvaluator):
 
 
 def test_a_broken_evaluator_is_caught():
-    with pytest.raises(AssertionError, match="each row once|nothing left"):
+    with pytest.raises(AssertionError, match=r"each row once|nothing left"):
         check_evaluator(Lossy, FunctionProblem("zdt1", 3))
 
 
