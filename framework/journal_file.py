@@ -43,10 +43,17 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def connect_reading(path: Path) -> sqlite3.Connection:
     """Open a journal for reading, also in a directory that cannot be written."""
-    log = path.with_name(path.name + "-wal")
-    live = log.exists() or os.access(path.parent, os.W_OK)
-    mode = "mode=ro" if live else "immutable=1"
-    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
+    uri = path.absolute().as_uri()
+    db = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+    try:
+        db.execute("SELECT name FROM sqlite_master")
+    except sqlite3.OperationalError:
+        # SQLite wants to put the index of the log beside the file; with no log there is no need
+        if path.with_name(path.name + "-wal").exists():
+            raise
+        db.close()
+        db = sqlite3.connect(f"{uri}?immutable=1", uri=True)
+    return db
 
 
 def has_tables(db: sqlite3.Connection) -> bool:
