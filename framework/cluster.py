@@ -1,0 +1,205 @@
+"""Where Ray runs: a cluster of our own on this machine, or one that somebody else started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from framework.errors import ClusterError
+
+_OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
+_TCP_SECONDS = 3.0
+_PROBE_SECONDS = 15.0
+_PACKAGES = ("framework", "algorithms", "tracking")
+_TOKENS = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
+_SERIAL = "or run with --workers serial"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray that this process is connected to.
+
+    Attributes
+    ----------
+    workers : int
+        How many actors of one CPU each to start.
+    description : str
+        For the user: where Ray runs and how many workers it gives.
+    """
+
+    workers: int
+    description: str
+
+
+@contextmanager
+def cluster(workers: int | None = None, address: str | None = None) -> Iterator[Cluster]:
+    """Connect this process to Ray; on exit, end only what was started here.
+
+    Without an address a cluster is started that only this machine and this process can reach:
+    its ports are bound to loopback and guarded by a random token (unless ``RAY_AUTH_MODE`` says
+    otherwise). A Ray that this process is already connected to is used and left alone.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Actors wanted; by default one for each CPU.
+    address : str, optional
+        ``host:port`` of a running cluster, or ``auto``: the one that ``RAY_ADDRESS`` names or
+        that runs on this machine. Its other nodes get our code, not our dependencies.
+
+    Raises
+    ------
+    ClusterError
+        Ray cannot be started, or nothing answers at the address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        count = _granted(workers)
+        yield Cluster(count, f"Ray of this process, {_count(count)}")
+        return
+    session = None if address else _start(workers)
+    if address:
+        address = _join(address)
+    try:
+        count = _granted(workers)
+        where = f"Ray at {address}, {_count(count)}" if address else ""
+        yield Cluster(count, where or f"Ray, {_count(count)}, started here")
+    finally:
+        sys.modules["ray"].shutdown()
+        if session:
+            shutil.rmtree(session, ignore_errors=True)
+
+
+def _count(workers: int) -> str:
+    return f"{workers} worker{'s' if workers != 1 else ''}"
+
+
+def _granted(workers: int | None) -> int:
+    """Return the number of actors that the cluster has CPUs for, at most ``workers``."""
+    cpus = max(1, int(sys.modules["ray"].cluster_resources().get("CPU", 1)))
+    return cpus if workers is None else min(workers, cpus)
+
+
+def _start(workers: int | None) -> str:
+    """Start a cluster on this machine; return the directory of its logs and sockets."""
+    if not ({"RAY_AUTH_MODE"} | _TOKENS) & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # Ray reads it once a process
+    with _loopback():
+        context = _init(
+            "Ray cannot start on this machine",
+            address="local",
+            num_cpus=workers,
+            include_dashboard=False,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            _node_ip_address="127.0.0.1",
+        )
+    return str(context.address_info["session_dir"])
+
+
+def _join(address: str) -> str:
+    """Connect to a running cluster; return its address."""
+    wanted = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
+    if wanted != "auto":
+        _check_port(wanted)
+    if _TOKENS & os.environ.keys() or Path.home().joinpath(".ray", "auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # harmless where the cluster wants none
+    _probe(wanted)
+    modules = [str(path) for name in _PACKAGES if (path := _folder(name))]
+    context = _init(
+        f"cannot join the Ray cluster at {wanted}",
+        address=wanted,
+        runtime_env={"py_modules": modules},
+    )
+    return str(context.address_info["address"])
+
+
+def _init(failure: str, **options: Any) -> Any:
+    """Call ``ray.init`` without its chatter, leaving the signal handlers as they were."""
+    import ray
+
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        return ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:
+        ray.shutdown()
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        raise ClusterError(
+            f"{failure} ({type(error).__name__}: {reason}); free memory, ports or disk in the "
+            f"temporary directory, {_SERIAL}"
+        ) from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Keep Ray on 127.0.0.1, as it does by itself on systems where it cannot span machines.
+
+    Otherwise it replaces a loopback address by the machine's and listens on every interface.
+    """
+    import ray
+
+    constants: Any = ray._private.ray_constants
+    name, spans = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", constants.ENABLE_RAY_CLUSTER
+    before = os.environ.get(name)
+    os.environ[name], constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = spans
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+
+def _check_port(address: str) -> None:
+    """Fail fast where nothing listens: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise ClusterError(f"Ray address: expected host:port or auto, found {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_TCP_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(
+            f"no Ray runs at {address} ({error}); start one with "
+            f"`ray start --head --port={port}`, correct the address, {_SERIAL}"
+        ) from error
+
+
+def _probe(address: str) -> None:
+    """Ask the cluster for its health in a process of its own, which can be given up."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
+    command += [] if address == "auto" else ["--address", address]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
+        )
+        said = done.stderr.strip().splitlines() if done.returncode else None
+    except subprocess.TimeoutExpired:
+        said = [f"no answer in {_PROBE_SECONDS:g} s"]
+    if said is not None:
+        place = "on this machine" if address == "auto" else f"at {address}"
+        raise ClusterError(
+            f"no usable Ray {place} ({said[-1] if said else 'no reason given'}); check that it "
+            f"runs, its Ray version and RAY_AUTH_MODE with its token, {_SERIAL}"
+        )
+
+
+def _folder(package: str) -> Path | None:
+    """Return the directory of an import package, None where it is not installed."""
+    spec = find_spec(package)
+    return Path(spec.origin).parent if spec and spec.origin else None
