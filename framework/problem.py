@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class Problem(ABC):
     space : Space
     measures : tuple of Measure
         What ``evaluate`` reports.
+    reports : tuple of Measure
+        What problems of this class can report, for listings.
     stochastic : bool
         Whether ``evaluate`` draws from the rows' streams.
     fingerprint : str
@@ -37,6 +39,7 @@ class Problem(ABC):
 
     space: Space
     measures: tuple[Measure, ...]
+    reports: ClassVar[tuple[Measure, ...]] = ()
     stochastic: bool = False
     fingerprint: str
 
@@ -74,6 +77,14 @@ class Problem(ABC):
         """Say why a row's values are NaN, where the problem knows."""
         return None
 
+    def describe(self) -> Mapping[str, Any]:
+        """Return what reports say of the data: name, source, fingerprint, records, features."""
+        return {}
+
+    def example(self) -> Mapping[str, list[Any]]:
+        """Return some raw input records for :meth:`decode`'s model, column by column."""
+        return {}
+
     def decode(self, x: Array) -> Any:
         """Return the fitted, deployable scikit-learn estimator that genome ``x`` stands for."""
         raise NotImplementedError(f"{type(self).__name__} has no deployable model")
@@ -109,8 +120,12 @@ class SharedParts(Problem):
 
     The evaluator asks which parts a batch is missing, has them built (in parallel, each once),
     adds them, and then scores. ``evaluate`` itself builds what is missing where nobody did.
-    Parts are numbered in the order in which they were added.
+    Parts are numbered in the order in which they were added. A problem pickles without its parts
+    and without the store: workers are sent what they lack.
     """
+
+    def open_store(self) -> None:
+        """Keep parts on this machine's disk too, and take them from there."""
 
     @property
     @abstractmethod

@@ -21,9 +21,9 @@ class RunDir:
     """Paths of one run, and readers for what lies there.
 
     ``config.yaml`` resolved configuration · ``journal.sqlite`` the truth · ``front.csv`` ·
-    ``summary.json`` · ``plots/`` · ``about.json`` what readers need of the problem (measures,
-    roles, gene names, data) · ``tracking.json`` what MLflow has so far · ``trials/NNN/`` one such
-    directory a trial.
+    ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
+    what readers need of the problem (measures, roles, gene names, data) · ``tracking.json`` what
+    MLflow has so far · ``trials/NNN/`` one such directory a trial.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -35,6 +35,7 @@ class RunDir:
         self.about_file = self.path / "about.json"
         self.tracking_file = self.path / "tracking.json"
         self.plots = self.path / "plots"
+        self.model = self.path / "model"
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> RunDir:

@@ -5,6 +5,7 @@ A genome is one row of a two-dimensional array; a batch of ``n`` candidates is `
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -31,6 +32,11 @@ class Space(ABC):
     lower: Array
     upper: Array
 
+    @property
+    def size(self) -> int | None:
+        """Number of genomes; None where they cannot be counted."""
+        return None
+
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw ``size`` genomes, shape (size, d)."""
@@ -40,7 +46,7 @@ class Space(ABC):
         return np.asarray(((self.lower <= X) & (self.upper >= X)).all(axis=1), dtype=bool)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(d={self.d})"
+        return f"{type(self).__name__} of {self.d} genes"
 
 
 class Partition(Space):
@@ -71,6 +77,19 @@ class Partition(Space):
         self.lower = np.full(n, -1 if removal else 0, dtype=self.dtype)
         self.upper = np.full(n, k - 1, dtype=self.dtype)
 
+    @property
+    def size(self) -> int:
+        """Number of ordered partitions (EMSCO paper, Equations 1 and 2).
+
+        With ``removal``, summed over the non-empty subsets of items that are kept.
+        """
+        kept = range(1, self.n + 1) if self.removal else [self.n]
+        return sum(math.comb(self.n, m) * _surjections(m, j)
+                   for m in kept for j in range(1, min(self.k, m) + 1))  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"ordered partitions of {self.n} items into at most {self.k} stages"
+
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw a stage for every item, uniform over a stage count that is itself uniform."""
         stages = rng.integers(1, self.k + 1, size=(size, 1))
@@ -99,6 +118,11 @@ class Counts(Space):
         self.lower = np.zeros(n, dtype=self.dtype)
         self.upper = np.full(n, most, dtype=self.dtype)
 
+    @property
+    def size(self) -> int:
+        """Number of count vectors."""
+        return int((self.most + 1) ** self.n)
+
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw each count uniformly."""
         return rng.integers(0, self.most + 1, size=(size, self.n), dtype=np.int32)
@@ -114,6 +138,11 @@ class Bits(Space):
         self.dtype = np.dtype(np.int8)
         self.lower = np.zeros(n, dtype=self.dtype)
         self.upper = np.ones(n, dtype=self.dtype)
+
+    @property
+    def size(self) -> int:
+        """Number of subsets."""
+        return int(2**self.n)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw each bit by a fair coin."""
@@ -146,6 +175,11 @@ class Box(Space):
         """Draw uniformly from the box."""
         unit = rng.random((size, self.d))
         return np.asarray(self.lower + unit * (self.upper - self.lower))
+
+
+def _surjections(n: int, k: int) -> int:
+    """Count the ordered partitions of n items into exactly k non-empty stages (Equation 1)."""
+    return sum((-1) ** (k - i) * math.comb(k, i) * i**n for i in range(k + 1))
 
 
 def compress(X: Array) -> Array:

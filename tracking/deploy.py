@@ -58,7 +58,9 @@ def _example(directory: Path) -> Any:
 def _signature(directory: Path, example: Any) -> Any:
     if example is None:
         return None
-    from framework.models.multistage import load_model, predict_table
     from mlflow.models import infer_signature
+
+    from framework.models.multistage import predict_table
+    from framework.models.store import load_model
 
     return infer_signature(example, predict_table(load_model(directory), example))

@@ -13,7 +13,7 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
     def load_context(self, context: Any) -> None:
         """Read the model directory."""
-        from framework.models.multistage import load_model
+        from framework.models.store import load_model
 
         self.model = load_model(context.artifacts["model"])
 

@@ -127,7 +127,8 @@ def rescale(gene: int, of: int, to: int) -> int:
 
     Whole-number arithmetic: floor((2 (gene + 1) to + of) / (2 of)) is the ratio rounded half up.
     """
-    return max((2 * (np.int64(gene) + 1) * to + of) // (2 * of) - 1, 0)
+    stage = (2 * (int(gene) + 1) * to + of) // (2 * of) - 1
+    return max(stage, 0)
 
 
 @njit
@@ -178,7 +179,7 @@ def breed(
 @njit
 def _select(cumulative: FloatArray, rng: np.random.Generator) -> int:
     at = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-    return min(at, len(cumulative) - 1)  # type: ignore[return-value]
+    return min(int(at), len(cumulative) - 1)
 
 
 @njit

@@ -158,10 +158,11 @@ def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
         return f"stage_{stage}.npy"
     from skops import io
 
-    path = folder / f"stage_{stage}.skops"
-    io.dump(classifier, path)
-    _trusted_types(path)
-    return path.name
+    name = f"stage_{stage}.skops"
+    content = io.dumps(classifier)
+    _trusted_types(content, name)
+    (folder / name).write_bytes(content)
+    return name
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -190,7 +191,9 @@ def _file_name(name: str) -> str:
 def _read_classifier(path: Path, classes: Any) -> Any:
     if not path.is_file():
         raise InputError(f"{path.name}: expected a classifier's file, found none")
-    return _read_linear(path, classes) if path.suffix == ".npy" else _read_skops(path)
+    if path.suffix == ".npy":
+        return _read_linear(path, classes)
+    return load_classifier(path.read_bytes(), path.name)
 
 
 def _read_linear(path: Path, classes: Any) -> LinearProbability:
@@ -201,47 +204,55 @@ def _read_linear(path: Path, classes: Any) -> LinearProbability:
     return LinearProbability.from_array(classes, array)
 
 
-def _read_skops(path: Path) -> Any:
-    from skops import io
+def load_classifier(content: bytes, name: str) -> Any:
+    """Load a classifier from skops's format, trusting classes of scikit-learn alone.
 
-    trusted = _trusted_types(path)
-    try:
-        classifier = io.load(path, trusted=trusted)
-    except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(
-            f"{path.name}: expected a classifier, found it damaged ({error})"
-        ) from error
-    if not hasattr(classifier, "predict_proba"):
-        raise InputError(
-            f"{path.name}: expected a classifier with predict_proba, found "
-            f"{type(classifier).__name__}"
-        )
-    return classifier
-
-
-def _trusted_types(path: Path) -> list[str]:
-    """Return the types in a .skops file beyond those that skops trusts by itself.
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        What to call it in messages.
 
     Raises
     ------
     InputError
-        One of them is not a class of scikit-learn, or the file is damaged.
+        It is damaged, holds other types, or is no classifier.
+    """
+    from skops import io
+
+    types = _trusted_types(content, name)
+    try:
+        classifier = io.loads(content, trusted=types)
+    except Exception as error:  # a damaged file may fail anywhere in skops
+        raise InputError(f"{name}: expected a classifier, found it damaged ({error})") from error
+    if not hasattr(classifier, "predict_proba"):
+        raise InputError(
+            f"{name}: expected a classifier with predict_proba, found {type(classifier).__name__}"
+        )
+    return classifier
+
+
+def _trusted_types(content: bytes, name: str) -> list[str]:
+    """Return the types in skops's format beyond those that skops trusts by itself.
+
+    Raises
+    ------
+    InputError
+        One of them is not a class of scikit-learn, or the content is damaged.
     """
     from skops import io
 
     try:
-        names = io.get_untrusted_types(file=path)
+        types = io.get_untrusted_types(data=content)
     except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(
-            f"{path.name}: expected a classifier, found it damaged ({error})"
-        ) from error
-    for name in names:
-        if not _is_scikit_learn_class(name):
+        raise InputError(f"{name}: expected a classifier, found it damaged ({error})") from error
+    for found in types:
+        if not _is_scikit_learn_class(found):
             raise InputError(
-                f"{path.name}: expected no types but scikit-learn's, found {name}; such a model "
+                f"{name}: expected no types but scikit-learn's, found {found}; such a model "
                 "cannot be loaded safely"
             )
-    return list(names)
+    return list(types)
 
 
 def _is_scikit_learn_class(name: str) -> bool:

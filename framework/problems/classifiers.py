@@ -1,4 +1,4 @@
-"""The classifier of a stage, by configuration: our own logistic regression or any of scikit-learn."""
+"""The classifier of a stage: our own logistic regression, or any of scikit-learn."""
 
 from __future__ import annotations
 

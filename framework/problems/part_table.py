@@ -70,7 +70,7 @@ class PartTable:
         self.n = stop
 
     def slice(self, start: int, words: int) -> Parts:
-        """Return the parts from number ``start`` on, with their first ``words`` words, no models."""
+        """Return the parts from ``start`` on, their first ``words`` words, without models."""
         errors = {i - start: error for i, error in self.errors.items() if i >= start}
         bits = np.ascontiguousarray(self._bits[start : self.n, :, :words])
         return Parts(self._keys[start : self.n], bits, errors=errors)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from framework.arrays import Array, FloatArray
 from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from framework.problems.stages import MultiStageConfig, MultiStageProblem
 
 INCONCLUSIVE = "inconclusive"
+_EXAMPLE_RECORDS = 5
 
 
 def set_up(config: MultiStageConfig) -> dict[str, Any]:
@@ -73,7 +75,14 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
             "validation": len(split.validation),
             "test": len(split.test),
         },
+        "example": _records(training.head(_EXAMPLE_RECORDS)),
     }
+
+
+def _records(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return a table as plain columns, None where a value is missing."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {str(name): plain[name].tolist() for name in plain.columns}
 
 
 def deploy(problem: MultiStageProblem, x: Array, models: list[bytes]) -> Any:
@@ -99,10 +108,9 @@ def deploy(problem: MultiStageProblem, x: Array, models: list[bytes]) -> Any:
 
 def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
     if problem.kind != LOGISTIC_REGRESSION:
-        import skops.io
+        from framework.models.store import load_classifier
 
-        # our own cache wrote these bytes; types outside scikit-learn are named by the caller
-        return skops.io.loads(model, trusted=skops.io.get_untrusted_types(data=model))
+        return load_classifier(model, f"sub-classifier {problem.kind}")
     from framework.models.linear import LinearProbability
 
     basis = class_basis(len(problem.classes))
@@ -111,7 +119,7 @@ def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> An
     weights: FloatArray = basis @ theta
     if len(problem.classes) == 2:
         weights = weights[1:]
-    return LinearProbability(problem.classes, weights[:, columns], weights[:, -1])
+    return LinearProbability(np.asarray(problem.classes), weights[:, columns], weights[:, -1])
 
 
 def _max_stages(config: MultiStageConfig, n: int) -> int:

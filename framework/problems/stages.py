@@ -14,19 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from framework.arrays import Array, FloatArray, WordArray
-from framework.config import Section, check
+from framework.config import Section
 from framework.data import CostsConfig, DatasetConfig, SplitConfig
-from framework.errors import InputError
 from framework.kernels import stages as kernels
 from framework.problem import Parts, SharedParts
-from framework.problems.classifiers import LOGISTIC_REGRESSION, ClassifierConfig
+from framework.problems.classifiers import ClassifierConfig
 from framework.problems.part_store import PartStore, cache_dir
 from framework.problems.part_table import PartTable, features_of, pack, words_for
 from framework.problems.subclassifiers import StageData, train
@@ -47,7 +45,7 @@ class MultiStageConfig(Section):
     """
 
     dataset: DatasetConfig
-    split: SplitConfig = SplitConfig()
+    split: SplitConfig = SplitConfig.model_validate({})
     costs: CostsConfig | None = None
     threshold: float | dict[str | int | float | bool, float] = 0.75
     max_stages: int | None = Field(None, ge=1)
@@ -92,8 +90,22 @@ class MultiStageProblem(SharedParts):
     encoder : mapping
         ``Encoder.to_json()`` of the fitted encoder, for :meth:`decode`.
     about_data : mapping
-        What reports say of the data set.
+        See :meth:`describe`.
+    example : mapping
+        See :meth:`example`.
     """
+
+    reports = (
+        Measure("coverage", "max", text="share of records that get an answer"),
+        Measure("accuracy", "max", text="share of the answers that are right"),
+        Measure("cost", "min", "amount", text="mean acquisition cost a record"),
+        Measure("stages", "min", "amount", text="number of stages"),
+        Measure("inconclusive_rate", "min", text="share of records without an answer"),
+        Measure(
+            "false_positive_rate", "min",
+            text="share of the answered negatives that are called positive",
+        ),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -109,6 +121,7 @@ class MultiStageProblem(SharedParts):
         classes: Sequence[Any],
         encoder: Mapping[str, Any],
         about_data: Mapping[str, Any] | None = None,
+        example: Mapping[str, list[Any]] | None = None,
     ) -> None:
         n = data.n_features
         classifier = classifier or ClassifierConfig()
@@ -118,18 +131,14 @@ class MultiStageProblem(SharedParts):
         self.kind, self.parameters = classifier.kind, classifier.parameters
         self.space: Partition = Partition(n, max_stages, removal=remove_features)
         self.feature_names, self.classes = tuple(feature_names), tuple(classes)
-        self.encoder, self.about_data = dict(encoder), dict(about_data or {})
-        dearest = float(self.costs.sum()) / cost_scale
-        self.measures = (
-            Measure("coverage", "max", text="share of records that get an answer"),
-            Measure("accuracy", "max", text="share of the answers that are right"),
-            Measure("cost", "min", "amount", 0.0, dearest, text="mean acquisition cost a record"),
-            Measure("stages", "min", "amount", 0.0, float(max_stages), text="number of stages"),
-            Measure("inconclusive_rate", "min", text="share of records without an answer"),
+        self.encoder = dict(encoder)
+        self._about_data, self._example = dict(about_data or {}), dict(example or {})
+        highs = {"cost": float(self.costs.sum()) / cost_scale, "stages": float(max_stages)}
+        self.measures = tuple(
+            measure._replace(high=highs.get(measure.name, measure.high))
+            for measure in self.reports
+            if data.positive >= 0 or measure.name != "false_positive_rate"
         )
-        if data.positive >= 0:
-            text = "share of the answered negatives that are called positive"
-            self.measures += (Measure("false_positive_rate", "min", text=text),)
         content = [PARTS_FORMAT, fingerprint, self.kind, self.parameters,
                    data.thresholds.tolist(), data.positive]  # fmt: skip
         self.parts_fingerprint = _digest(content)
@@ -157,12 +166,20 @@ class MultiStageProblem(SharedParts):
         from framework.problems.stage_setup import set_up
 
         problem = cls(**set_up(config))
+        problem.open_store()
+        return problem
+
+    def open_store(self) -> None:
         folder = cache_dir()
         if folder is not None:
-            problem._store = PartStore(
-                folder, problem.parts_fingerprint, problem.data.planes, problem.data.words
-            )
-        return problem
+            shape = self.data.planes, self.data.words
+            self._store = PartStore(folder, self.parts_fingerprint, *shape)
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._about_data
+
+    def example(self) -> Mapping[str, list[Any]]:
+        return self._example
 
     def __getstate__(self) -> dict[str, Any]:
         # Parts and the disk stay with the driver; workers are sent the parts they lack.

@@ -9,12 +9,10 @@ import numpy as np
 
 from framework.arrays import FloatArray, IntArray, WordArray
 from framework.kernels import logistic
+from framework.models.confidence import CONFIDENCE_SLACK
 from framework.problem import Parts
 from framework.problems.classifiers import LOGISTIC_REGRESSION, make_estimator
 from framework.problems.part_table import features_of, words_for
-
-CONFIDENCE_SLACK = 1e-9
-"""A record is conclusive from its threshold less this: rounding decides no tie at the threshold."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,342 @@
+"""The framework's own commands. Each says what it takes and does what it says.
+
+Other packages add commands by registering a class of this form in ``paretolab.commands``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from framework import registry
+from framework.config import RunConfig, load_config
+from framework.decide import choose
+from framework.errors import InputError
+from framework.experiment import Options, Watcher, execute, new_directory
+from framework.export import export
+from framework.progress import ProgressBar, ProgressLines
+from framework.rundir import RunDir
+from framework.text import console, front_table, next_steps, program, show_steps
+from framework.trial import FAILED, make_algorithm, make_problem, make_roles
+
+
+class Command(Protocol):
+    """A subcommand: one line of help, its arguments, and what it does."""
+
+    help: str
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        ...
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Do it; return the exit code."""
+        ...
+
+
+class Run:
+    """Start a new run."""
+
+    help = "search as a configuration says"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        _config_arguments(parser)
+        parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
+        _run_arguments(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        config = _config(args)
+        run_dir = new_directory(config, args.out)
+        return _execute(config, run_dir, args)
+
+
+class Resume:
+    """Go on with a run that was stopped, in whatever way."""
+
+    help = "go on with a run that was stopped; more budget by --set budget.KEY=VALUE"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="directory of a run")
+        _set_argument(parser)
+        _run_arguments(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        run_dir = RunDir.existing(args.directory)
+        config = load_config(run_dir.config_file, args.set, workers=_workers(args.workers))
+        return _execute(config, run_dir, args)
+
+
+class Check:
+    """Say what would run, without running it."""
+
+    help = "say what a configuration would run, and what is wrong with it"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        _config_arguments(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        config = _config(args)
+        problem = make_problem(config)
+        make_algorithm(config, problem, make_roles(config, problem))
+        out = console()
+        data = problem.describe()
+        lines = [("name", config.name)]
+        if data:
+            lines += [
+                ("data", f"{data['name']}: {data['source']}"),
+                ("records", f"{data['records']:,} ({data['train']:,} train, "
+                            f"{data['validation']:,} validation, {data['test']:,} test)"),
+                ("features", f"{data['features']}; classes {', '.join(data['classes'])}"),
+            ]  # fmt: skip
+        size = problem.space.size
+        lines += [
+            ("candidates", f"{problem.space!r}" + (f", {size:,} in all" if size else "")),
+            ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
+            ("constraints", ", ".join(str(c) for c in config.constraints) or "none"),
+            ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
+            ("budget", str(config.budget)),
+            ("seed, trials", f"{config.seed}, {config.trials}"),
+            ("workers", str(config.workers)),
+            ("tracking", config.tracking.uri if config.tracking else "none"),
+        ]
+        show_steps(out, lines)
+        out.print("nothing is wrong with it")
+        return 0
+
+
+class List:
+    """Show what is registered."""
+
+    help = "list algorithms, problems, datasets or metrics"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        kinds = ["algorithms", "problems", "datasets", "metrics"]
+        parser.add_argument("what", nargs="?", choices=kinds, help="(default: all of them)")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        groups = {
+            "algorithms": lambda: _summaries("algorithms"),
+            "problems": lambda: _summaries("problems"),
+            "datasets": _datasets,
+            "metrics": _metrics,
+        }
+        out = console()
+        for name, lines in groups.items():
+            if args.what in (None, name):
+                if args.what is None:
+                    out.print(f"\n[bold]{name}[/bold]")
+                show_steps(out, lines())
+        return 0
+
+
+class Choose:
+    """Pick one solution of a finished run."""
+
+    help = "pick one solution of a run's front, and export it as a model"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="directory of a run")
+        parser.add_argument(
+            "--where", action="append", default=[], metavar="COND", help="such as 'coverage>=0.9'"
+        )
+        parser.add_argument(
+            "--within", action="append", default=[], metavar="METRIC=X",
+            help="within X (0.02) or X%% of the best value left, such as accuracy=2%%",
+        )  # fmt: skip
+        parser.add_argument("--best", metavar="METRIC", help="the best value of one metric")
+        parser.add_argument("--knee", action="store_true", help="nearest to the ideal (default)")
+        parser.add_argument(
+            "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
+        )
+        parser.add_argument("--id", type=int, help="the solution with this id")
+        parser.add_argument("--export", metavar="MODEL_DIR", help="write it as a model that runs")
+        parser.add_argument("--no-mlflow", action="store_true", help="do not log the chosen model")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        run_dir = RunDir.existing(args.directory)
+        if not run_dir.front_file.is_file():
+            raise InputError(
+                f"{args.directory}: expected a finished run, found no front.csv; run "
+                f"`{program()} resume {args.directory}` first"
+            )
+        front = run_dir.front()
+        position = choose(
+            front, where=args.where, within=args.within, best=args.best, knee=args.knee,
+            weights=_weights(args.weights), id=args.id,
+        )  # fmt: skip
+        out = console()
+        out.print(front_table(front, mark=position))
+        out.print(f"chosen (*): solution {front.ids[position]}")
+        if args.export:
+            _export(run_dir, position, Path(args.export), track=not args.no_mlflow)
+        return 0
+
+
+class Predict:
+    """Run an exported model on a table."""
+
+    help = "answer the records of a table with an exported model"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("model", metavar="MODEL_DIR", help="directory of an exported model")
+        parser.add_argument("data", metavar="DATA", help="CSV or Parquet file")
+        parser.add_argument("--out", metavar="FILE", help="CSV to write (default: to the terminal)")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        from framework.data.files import read_frame
+        from framework.models.multistage import predict_table
+        from framework.models.store import load_model
+
+        model = load_model(args.model)
+        answers = predict_table(model, read_frame(Path(args.data)))
+        try:
+            answers.to_csv(args.out or sys.stdout, index=False)
+        except OSError as error:
+            raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
+        return 0
+
+
+def _config_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", metavar="CONFIG", help="YAML file")
+    _set_argument(parser)
+    parser.add_argument("--trials", type=int, help="repetitions with other seeds")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument(
+        "--workers", metavar="auto|serial|all|N",
+        help="who evaluates: whichever pays, this process, Ray on all cores or on N",
+    )  # fmt: skip
+
+
+def _set_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="override a key, such as algorithm.mutation_rate=0.1",
+    )  # fmt: skip
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    if not any(action.dest == "workers" for action in parser._actions):
+        parser.add_argument("--workers", metavar="auto|serial|all|N", help="who evaluates")
+    parser.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
+    parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
+    parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")
+
+
+def _config(args: argparse.Namespace) -> RunConfig:
+    return load_config(
+        args.config, args.set, trials=args.trials, seed=args.seed, workers=_workers(args.workers)
+    )
+
+
+def _workers(text: str | None) -> str | int | None:
+    return int(text) if text is not None and text.isdigit() else text
+
+
+def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> int:
+    errors, out = console(stderr=True), console()
+    bar = errors.is_terminal and not args.quiet
+
+    def watcher() -> Watcher:
+        return ProgressBar(errors) if bar else ProgressLines(quiet=args.quiet)
+
+    def report(line: str) -> None:
+        errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    report(f"{config.name}: {run_dir.path}")
+    try:
+        summary = execute(
+            config, run_dir, Options(args.address, not args.no_mlflow, watcher, report)
+        )
+    except KeyboardInterrupt:
+        place = shlex.quote(str(run_dir.path))
+        report(f"interrupted; go on with: {program()} resume {place}")
+        return 130
+    front = run_dir.front()
+    if len(front):
+        tracked = config.tracking is not None and not args.no_mlflow
+        out.print(front_table(front, mark=choose(front)))
+        show_steps(out, next_steps(run_dir, front, tracked))
+    else:
+        out.print("the front is empty: no row was successful and feasible")
+    if summary["rows_failed"]:
+        report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
+    return 3 if summary["status"] == FAILED else 0
+
+
+def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> None:
+    """Write the model, keep a copy as the run's chosen one, and log that."""
+    config = run_dir.config()
+    problem, front = make_problem(config), run_dir.front()
+    if problem.fingerprint != run_dir.about()["fingerprint"]:
+        raise InputError(
+            f"{run_dir.path}: expected the data that the run was made on, found others under the "
+            "same name; the front no longer belongs to them"
+        )
+    about = {"run": config.name, "seed": config.seed}
+    if not export(problem, front, position, directory, about):
+        raise InputError(
+            f"--export: expected a problem with models, found {config.problem['kind']}"
+        )
+    export(problem, front, position, run_dir.model, about)
+    out = console()
+    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
+    data = shlex.quote(str(directory / "example.csv"))
+    show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
+    if track and config.tracking is not None and run_dir.tracking_file.is_file():
+        sync = registry.load("commands", "sync")
+        parser = argparse.ArgumentParser()
+        sync.add_arguments(parser)
+        sync.run(parser.parse_args([str(run_dir.path)]))
+
+
+def _weights(text: str | None) -> dict[str, float] | None:
+    if text is None:
+        return None
+    weights = {}
+    for item in text.split(","):
+        name, _, value = item.partition("=")
+        try:
+            weights[name.strip()] = float(value)
+        except ValueError:
+            raise InputError(f"--weights: expected METRIC=NUMBER, found {item!r}") from None
+    return weights
+
+
+def _summaries(group: registry.Group) -> list[tuple[str, str]]:
+    """Return each class of a group with the first sentence of its docstring."""
+    lines = []
+    for name in registry.names(group):
+        doc = (registry.load(group, name).__doc__ or "").strip()
+        lines.append((name, doc.split("\n\n")[0].replace("\n    ", " ")))
+    return lines
+
+
+def _datasets() -> list[tuple[str, str]]:
+    from framework.data import known_names
+
+    return [(name, f"dataset: {{name: {name}}}") for name in known_names()]
+
+
+def _metrics() -> list[tuple[str, str]]:
+    lines = []
+    for kind in registry.names("problems"):
+        for measure in registry.load("problems", kind).reports:
+            lines.append((f"{kind}.{measure.name}", f"{measure.text} ({measure.sense})"))
+    return lines

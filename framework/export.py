@@ -1,0 +1,54 @@
+"""From a solution of a front to a model directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from framework.front import Front
+from framework.problem import Problem
+
+EXAMPLE_FILE = "example.csv"
+
+
+def export(
+    problem: Problem, front: Front, position: int, directory: Path, about: Mapping[str, Any]
+) -> bool:
+    """Write the model of one solution, with some example records; replace a model that is there.
+
+    Parameters
+    ----------
+    problem : Problem
+    front : Front
+    position : int
+        Of the solution in the front.
+    directory : pathlib.Path
+    about : mapping
+        Noted with the model, besides the solution's id and metrics.
+
+    Returns
+    -------
+    bool
+        Whether the problem's candidates are models at all.
+
+    Raises
+    ------
+    InputError
+        The directory holds something else, or cannot be written.
+    """
+    if type(problem).decode is Problem.decode:
+        return False
+    from framework.models.store import save_model
+
+    model = problem.decode(front.X[position].astype(problem.space.dtype))
+    metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
+    test = {name: float(column[position]) for name, column in (front.test or {}).items()}
+    solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
+    data = {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}
+    save_model(model, directory, {**about, **solution, "data": data})
+    records = pd.DataFrame(dict(problem.example()))
+    records.to_csv(directory / EXAMPLE_FILE, index=False)
+    return True

@@ -1,0 +1,96 @@
+"""What a run shows while it goes on: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from framework.driver import Progress as RunProgress
+from framework.experiment import Watcher
+
+_LINE_EVERY = 5.0  # seconds between plain lines
+
+
+def describe(progress: RunProgress, rate: float) -> str:
+    """Return generation, evaluations, rate, front size and hypervolume as one line."""
+    text = (
+        f"generation {progress.generation:,} · {progress.evaluations:,} evaluations · "
+        f"{rate:,.0f}/s · front {progress.front_size:,} · hypervolume {progress.hypervolume:.4f}"
+    )
+    return text + (f" · {progress.failed:,} failed" if progress.failed else "")
+
+
+class _Rate:
+    """Evaluations a second since this session began."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._before = 0
+
+    def __call__(self, progress: RunProgress) -> float:
+        if progress.replayed:
+            self._start, self._before = time.perf_counter(), progress.evaluations
+            return 0.0
+        elapsed = max(time.perf_counter() - self._start, 1e-9)
+        return (progress.evaluations - self._before) / elapsed
+
+
+class ProgressBar(Watcher):
+    """A bar that fills with the budget."""
+
+    def __init__(self, console: Console) -> None:
+        self._rate = _Rate()
+        self._bar = Progress(
+            TextColumn("[bold]searching"), BarColumn(), TaskProgressColumn(),
+            TimeRemainingColumn(), TextColumn("{task.fields[text]}"), console=console,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=1.0, text="")
+        self._shown = 0.0
+
+    def on_start(self) -> None:
+        self._bar.start()
+
+    def on_batch(self, progress: RunProgress) -> None:
+        now = time.perf_counter()
+        if now - self._shown < 0.1:
+            return
+        self._shown = now
+        self._show(progress)
+
+    def on_end(self, progress: RunProgress) -> None:
+        self._show(progress)
+        self.close()
+
+    def close(self) -> None:
+        self._bar.stop()
+
+    def _show(self, progress: RunProgress) -> None:
+        share = 1.0 if progress.stopped else progress.share
+        text = describe(progress, self._rate(progress))
+        self._bar.update(
+            self._task, completed=share, total=None if share is None else 1.0, text=text
+        )
+
+
+class ProgressLines(Watcher):
+    """A plain line every few seconds, and one at the end; when quiet, that one alone."""
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._every = float("inf") if quiet else _LINE_EVERY
+        self._rate = _Rate()
+        self._shown = time.perf_counter()
+
+    def on_batch(self, progress: RunProgress) -> None:
+        rate = self._rate(progress)
+        if time.perf_counter() - self._shown >= self._every:
+            self._shown = time.perf_counter()
+            print(describe(progress, rate), file=self._stream, flush=True)
+
+    def on_end(self, progress: RunProgress) -> None:
+        line = describe(progress, self._rate(progress))
+        print(f"{line} · ended by {progress.stopped}", file=self._stream, flush=True)
