@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -188,19 +189,40 @@ class Front:
             The file is missing or lacks a metric of ``roles``.
         """
         try:
-            frame = pd.read_csv(path, float_precision="round_trip")
-        except (OSError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+            columns = _read_columns(Path(path))
+        except (OSError, ValueError) as error:
             raise InputError(f"{path}: expected a front, found {error}") from error
-        lacking = [name for name in ("id", *roles.measures) if name not in frame]
+        lacking = [name for name in ("id", *roles.measures) if name not in columns]
         if lacking:
             raise InputError(f"{path}: expected a front with a column {lacking[0]!r}, found none")
-        genes = [name for name in frame.columns if name.startswith(GENE_PREFIX)]
-        tests = [name for name in frame.columns if name.startswith("test_")]
+        genes = [name for name in columns if name.startswith(GENE_PREFIX)]
+        ids = columns["id"]
         rows = Evaluated(
-            frame["id"].to_numpy(np.int64),
-            frame[genes].to_numpy(),
-            {name: frame[name].to_numpy(np.float64) for name in roles.measures},
+            ids,
+            np.column_stack([columns[name] for name in genes])
+            if genes
+            else np.zeros((len(ids), 0)),
+            {name: columns[name].astype(np.float64) for name in roles.measures},
         )
-        test = {name.removeprefix("test_"): frame[name].to_numpy(np.float64) for name in tests}
+        test = {
+            name.removeprefix("test_"): column.astype(np.float64)
+            for name, column in columns.items()
+            if name.startswith("test_")
+        }
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
         return cls(rows, roles, names, test or None)
+
+
+def _read_columns(path: Path) -> dict[str, Array]:
+    """Read a CSV of numbers, exactly: a column is int64 where it can be, else float64."""
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    table = np.array(rows, dtype=str).reshape(len(rows), len(header))
+    return {name: _numbers(table[:, j]) for j, name in enumerate(header)}
+
+
+def _numbers(texts: Array) -> Array:
+    try:
+        return texts.astype(np.int64)
+    except ValueError:
+        return np.where(texts == "", "nan", texts).astype(np.float64)

@@ -1,0 +1,174 @@
+"""Fronts and indicators against their slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.front import Archive, Front, nondominated
+from framework.indicators import epsilon_additive, hypervolume, igd_plus
+from framework.roles import Constraint, Measure, Objective, Roles
+from framework.testing.expect import same_front
+from tests import oracles
+
+MEASURES = (
+    Measure("a", "max"),
+    Measure("b", "min", "amount", high=4.0),
+    Measure("c", "max"),
+    Measure("d", "min"),
+)
+
+
+def roles(m, *constraints):
+    return Roles(MEASURES, [Objective(x.name, x.sense) for x in MEASURES[:m]], constraints)
+
+
+def points(m, max_size=14, levels=5):
+    """Losses on a coarse grid, so that ties and duplicates are common."""
+    values = st.integers(0, levels - 1).map(lambda i: i / (levels - 1))
+    size = st.integers(1, max_size)
+    return size.flatmap(lambda n: arrays(np.float64, (n, m), elements=values))
+
+
+def loss(row, measure):
+    return row.values[measure.name] * (-1 if measure.sense == "max" else 1)
+
+
+@st.composite
+def batches(draw):
+    """Rows in batches; some fail, many tie."""
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    told, first = [], 0
+    for n in sizes:
+        ids = np.arange(first, first + n)
+        failed = rng.random(n) < 0.2
+        values = {m.name: np.where(failed, np.nan, rng.integers(0, 5, n) / 4) for m in MEASURES}
+        errors = dict.fromkeys(ids[failed].tolist(), "failed")
+        told.append(Evaluated(ids, rng.random((n, 2)), values, errors))
+        first += n
+    return told
+
+
+@given(st.integers(1, 4).flatmap(points))
+def test_nondominated(losses):
+    assert nondominated(losses).tolist() == oracles.nondominated(losses)
+
+
+def test_nondominated_of_nothing():
+    assert nondominated(np.zeros((0, 3))).shape == (0,)
+
+
+@given(batches(), st.integers(1, 4))
+def test_archive(told, m):
+    constrained = roles(m, Constraint("d", at_most=0.5), Constraint("a", at_least=0.25))
+    archive = Archive(constrained)
+    seen = []
+    for batch in told:
+        before = [] if archive.rows is None else archive.rows.ids.tolist()
+        changed = archive.update(batch)
+        seen += list(batch)
+        usable = [
+            row
+            for row in seen
+            if row.error is None and row.values["d"] <= 0.5 and row.values["a"] >= 0.25
+        ]
+        signs = [-1 if measure.sense == "max" else 1 for measure in MEASURES[:m]]
+        losses = np.array(
+            [
+                [s * r.values[x.name] for s, x in zip(signs, MEASURES[:m], strict=True)]
+                for r in usable
+            ]
+        ).reshape(len(usable), m)
+        wanted = [
+            r.id for r, keep in zip(usable, oracles.nondominated(losses), strict=True) if keep
+        ]
+        found = [] if archive.rows is None else archive.rows.ids.tolist()
+        assert found == wanted
+        assert changed == (found != before)
+        assert len(archive) == len(wanted)
+        if found:
+            assert np.array_equal(archive.losses, constrained.losses(archive.rows.values))
+    same_front(
+        Front.of(told, constrained, ("x", "y")),
+        Front.of([Evaluated.concat(told)], constrained, ("x", "y")),
+        "batch by batch and at once",
+    )
+
+
+@given(batches())
+def test_save_and_load(tmp_path_factory, told):
+    path = tmp_path_factory.mktemp("front") / "front.csv"
+    front = Front.of(told, roles(3), ("x", "y"))
+    rng = np.random.default_rng(0)
+    test = {m.name: rng.random(len(front)) for m in MEASURES}
+    test["a"][:1] = np.nan  # a solution that could not be scored on test data
+    for saved in (front, Front(front.rows, front.roles, front.gene_names, test)):
+        saved.save(path)
+        loaded = Front.load(path, front.roles)
+        same_front(saved, loaded, "saved and loaded")
+        assert loaded.gene_names == ("x", "y")
+        assert not len(front) or loaded.X.dtype == np.float64
+        assert (saved.test is None) == (loaded.test is None)
+        for name, column in (saved.test or {}).items():
+            assert np.array_equal(column, loaded.test[name], equal_nan=True)
+
+
+def test_load_says_what_is_wrong(tmp_path):
+    path = tmp_path / "front.csv"
+    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
+        Front.load(path, roles(2))
+    path.touch()
+    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
+        Front.load(path, roles(2))
+    path.write_text("id,a\n0,0.5\n")
+    with pytest.raises(InputError, match="column 'b'"):
+        Front.load(path, roles(2))
+    path.write_text("id,a,b,c,d\n0,x,1,1,1\n")
+    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
+        Front.load(path, roles(2))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"front\.csv: expected a front"):
+        Front.load(path, roles(2))
+
+
+@given(st.integers(1, 3).flatmap(lambda m: points(m, max_size=6)))
+def test_hypervolume(losses):
+    reference = np.full(losses.shape[1], 0.9)
+    assert hypervolume(losses, reference) == pytest.approx(oracles.hypervolume(losses, reference))
+
+
+@given(points(3, max_size=6), points(3, max_size=6))
+def test_distances_to_a_reference_set(losses, reference):
+    assert igd_plus(losses, reference) == pytest.approx(oracles.igd_plus(losses, reference))
+    assert epsilon_additive(losses, reference) == pytest.approx(
+        oracles.epsilon_additive(losses, reference)
+    )
+
+
+@pytest.mark.parametrize("indicator", [hypervolume, igd_plus, epsilon_additive])
+def test_indicators_refuse_nonsense(indicator):
+    good = np.array([[0.1, 0.2]])
+    reference = np.ones(2) if indicator is hypervolume else np.ones((1, 2))
+    assert np.isfinite(indicator(good, reference))
+    with pytest.raises(InputError, match="found NaN in row 1"):
+        indicator(np.array([[0.1, 0.2], [np.nan, 0.0]]), reference)
+    with pytest.raises(InputError, match=r"reference.*found NaN"):
+        indicator(good, reference * np.nan)
+    with pytest.raises(InputError, match="at least one point"):
+        indicator(np.zeros((0, 2)), reference)
+    with pytest.raises(InputError, match=r"expected points with shape \(n, 2\)"):
+        indicator(good, np.ones(3) if indicator is hypervolume else np.ones((1, 3)))
+
+
+def test_hypervolume_of_an_archive_is_a_share_of_the_box():
+    archive = Archive(roles(2))
+    assert archive.hypervolume() == 0.0
+    values = {"a": np.array([0.5]), "b": np.array([1.0]), "c": np.zeros(1), "d": np.zeros(1)}
+    archive.update(Evaluated(np.arange(1), np.zeros((1, 2)), values))
+    assert archive.hypervolume() == pytest.approx(0.5 * 0.75)

@@ -1,0 +1,104 @@
+"""Spaces: what they draw, what they hold, and the paper's closing of gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.errors import InputError
+from framework.space import Bits, Box, Counts, Partition, compress
+from tests import oracles
+
+SPACES = [
+    Partition(1, 1),
+    Partition(6, 1),
+    Partition(6, 6),
+    Partition(9, 4),
+    Partition(9, 4, removal=True),
+    Partition(2, 2, removal=True),
+    Partition(200, 150),
+    Counts(5, 3),
+    Bits(1),
+    Bits(7),
+    Box(np.zeros(3), np.ones(3)),
+    Box(np.array([-2.0, 5.0]), np.array([-1.0, 5.0])),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_samples_belong_to_the_space(space):
+    X = space.sample(np.random.default_rng(0), 500)
+    assert X.shape == (500, space.d)
+    assert X.dtype == space.dtype
+    assert space.contains(X).all()
+    assert (space.lower <= X).all()
+    assert (space.upper >= X).all()
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_neighbours_of_the_bounds_are_outside(space):
+    X = space.sample(np.random.default_rng(0), 4)
+    for x, beyond in ((X.copy(), space.lower[0] - 1), (X.copy(), space.upper[0] + 1)):
+        x[:, 0] = beyond
+        assert not space.contains(x).any()
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_the_same_stream_draws_the_same(space):
+    a, b = (space.sample(np.random.default_rng(3), 20) for _ in range(2))
+    assert np.array_equal(a, b)
+
+
+def test_every_partition_is_drawn():
+    X = Partition(3, 3).sample(np.random.default_rng(0), 4000)
+    assert len(np.unique(X, axis=0)) == 13  # ordered Bell number
+    removal = Partition(3, 3, removal=True).sample(np.random.default_rng(0), 8000)
+    assert len(np.unique(removal, axis=0)) == 13 + 3 * 3 + 3 * 1
+
+
+def test_partitions_with_gaps_or_without_items_are_outside():
+    space = Partition(4, 3, removal=True)
+    rows = np.array(
+        [[0, 1, 2, 0], [0, 0, 0, 2], [1, 1, 1, 1], [-1, 0, 0, 1], [-1, -1, -1, -1], [-1, 1, 1, 1]]
+    )
+    assert space.contains(rows).tolist() == [True, False, False, True, False, False]
+    assert not Partition(4, 3).contains(rows[3:4]).any()
+
+
+def test_compress_as_in_the_paper():
+    assert compress(np.array([[0, 0, 0, 2]])).tolist() == [[0, 0, 0, 1]]
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda d: st.lists(
+            st.lists(st.integers(-1, 6), min_size=d, max_size=d), min_size=1, max_size=8
+        )
+    ),
+    st.sampled_from([np.int8, np.int16, np.int64]),
+)
+def test_compress_is_the_loop_of_the_paper(rows, dtype):
+    X = np.array(rows, dtype=dtype)
+    found = compress(X)
+    assert found.dtype == dtype
+    assert found.tolist() == [oracles.compress(row) for row in rows]
+    assert np.array_equal(compress(found), found)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Partition(0, 1), "at least one item"),
+        (lambda: Partition(3, 4), "k=4"),
+        (lambda: Partition(3, 0), "k=0"),
+        (lambda: Counts(3, 0), "most=0"),
+        (lambda: Bits(0), "at least one item"),
+        (lambda: Box(np.zeros(2), np.ones(3)), r"\(2,\)"),
+        (lambda: Box(np.ones(2), np.zeros(2)), "lower <= upper"),
+    ],
+)
+def test_impossible_spaces_are_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
