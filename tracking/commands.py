@@ -107,7 +107,9 @@ class Ui:
         ]  # fmt: skip
         signal.signal(signal.SIGTERM, _interrupt)
         # in a session of its own, so that Ctrl-C ends it once, through us, with all it started
-        server = subprocess.Popen(command, env=environment, start_new_session=True)
+        server = subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL
+        )
         try:
             print("starting MLflow ...", flush=True)
             if _answers(server, args.host, args.port):
@@ -140,6 +142,7 @@ def _environment(uri: str) -> dict[str, str]:
     root = store.artifact_root(uri)
     chosen = {
         "MLFLOW_BACKEND_STORE_URI": uri,
+        "PYTHONWARNINGS": "ignore",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }

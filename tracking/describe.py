@@ -80,14 +80,14 @@ def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
 
 def dataset_input(run_dir: RunDir) -> Any:
     """Return the data set as MLflow's entity; None where the run has none."""
-    data = about(run_dir).get("data")
-    if not data:
+    data = about(run_dir).get("data") or {}
+    if not {"name", "fingerprint", "source"} <= data.keys():
         return None
     import json
 
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    shape = {"num_rows": data["records"], "num_features": data["features"]}
+    shape = {"num_rows": data.get("records"), "num_features": data.get("features")}
     dataset = Dataset(
         name=data["name"],
         digest=data["fingerprint"][:_DIGEST],

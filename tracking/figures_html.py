@@ -48,21 +48,16 @@ def front(story: Story, path: Path) -> None:
 
 
 def progress(story: Story, path: Path) -> None:
-    """Write hypervolume and front size by generation."""
-    n = len(story.progress)
+    """Write hypervolume and front size by generation, a line a trial."""
+    n = len(story.series)
     figure = make_subplots(rows=n, cols=1, shared_xaxes=True, vertical_spacing=0.07)
-    for row, (name, series) in enumerate(story.progress.items(), start=1):
-        figure.add_trace(
-            go.Scatter(
-                x=np.arange(len(series)),
-                y=series,
-                name=spoken(name),
-                mode="lines",
-                line={"color": _ORANGE if name == "front_size" else _BLUE},
-            ),
-            row=row,
-            col=1,
-        )
+    for row, name in enumerate(story.series, start=1):
+        colour = {"color": _ORANGE if name == "front_size" else _BLUE}
+        for number, trial in enumerate(story.progress):
+            label = spoken(name) if len(story.progress) == 1 else f"trial {number:03d}"
+            x = np.arange(len(trial[name]))
+            line = go.Scatter(x=x, y=trial[name], name=label, mode="lines", line=colour)
+            figure.add_trace(line, row=row, col=1)
         figure.update_yaxes(title_text=spoken(name), row=row, col=1)
     figure.update_xaxes(title_text="generation", row=n, col=1)
     figure.update_layout(template="plotly_white", height=620, showlegend=False, hovermode="x")

@@ -14,6 +14,10 @@ from tracking.plots import Story
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"  # apart for every kind of colour vision
 _DPI = 150
+_SERIES = {
+    "hypervolume": ("hypervolume  ↑ better", BLUE),
+    "front_size": ("solutions on the front", ORANGE),
+}
 
 
 def front(story: Story, path: Path) -> None:
@@ -45,23 +49,14 @@ def front(story: Story, path: Path) -> None:
 
 
 def progress(story: Story, path: Path) -> None:
-    """Draw hypervolume and front size by generation."""
+    """Draw hypervolume and front size by generation, a line a trial."""
     figure = _figure(story, 8.4, 5.0)
-    panels = figure.subplots(len(story.progress), 1, sharex=True, squeeze=False)[:, 0]
-    texts = {
-        "hypervolume": "hypervolume  ↑ better",
-        "front_size": "solutions on the front",
-    }
-    for axes, (name, series), colour in zip(
-        panels, story.progress.items(), (BLUE, ORANGE), strict=False
-    ):
-        axes.plot(np.arange(len(series)), series, color=colour, linewidth=1.8)
-        last = f"{series[-1]:.4f}" if name == "hypervolume" else f"{series[-1]:.0f}"
-        axes.annotate(
-            last, (len(series) - 1, series[-1]), (5, 0), textcoords="offset points",
-            va="center", color=colour, fontsize=9, annotation_clip=False,
-        )  # fmt: skip
-        _finish(axes, "", texts[name])
+    panels = figure.subplots(len(story.series), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(panels, story.series, strict=True):
+        text, colour = _SERIES[name]
+        for trial in story.progress:
+            _line(axes, trial[name], colour, single=len(story.progress) == 1)
+        _finish(axes, "", text)
     panels[-1].set_xlabel("generation")
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     figure.savefig(path, dpi=_DPI)
@@ -98,6 +93,17 @@ def _coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) 
     bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)
     bar.set_label(story.label(shown[2]))
     bar.outline.set_visible(False)
+
+
+def _line(axes: Axes, series: FloatArray, colour: str, *, single: bool) -> None:
+    width, alpha = (1.8, 1.0) if single else (1.0, 0.6)
+    axes.plot(np.arange(len(series)), series, color=colour, linewidth=width, alpha=alpha)
+    if single:
+        axes.annotate(
+            f"{series[-1]:.4g}", (len(series) - 1, series[-1]), (5, 0),
+            textcoords="offset points", va="center", color=colour, fontsize=9,
+            annotation_clip=False,
+        )  # fmt: skip
 
 
 def _ends(*columns: FloatArray) -> tuple[float, float]:

@@ -55,18 +55,19 @@ def follow(uploader: Uploader, inbox: Inbox) -> str | None:
     """Upload until the run ends; return why something is missing, or None."""
     wait = _INTERVAL
     while not inbox.wait(wait):
-        failure = _attempt(uploader, final=False)
+        failure = _attempt(uploader, final=False, over=False)
         wait = _INTERVAL if failure is None else min(2 * wait, _LONGEST_WAIT)
-    failure = _attempt(uploader, final=inbox.finish)
+    failure = _attempt(uploader, final=inbox.finish, over=True)
     if failure is None and not inbox.finish:
-        uploader.mark_killed()
         return "the run's process is gone"
     return failure
 
 
-def _attempt(uploader: Uploader, *, final: bool) -> str | None:
+def _attempt(uploader: Uploader, *, final: bool, over: bool) -> str | None:
+    """Upload once; where the run is ``over`` without a summary, it was killed."""
     try:
-        uploader.upload(final=final)
+        if not uploader.upload(final=final) and over:
+            uploader.mark_killed()
     except Exception as error:  # MLflow may raise anything; the journal keeps it all
         return reason(error)
     return None

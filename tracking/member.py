@@ -40,6 +40,11 @@ class Member:
         Seconds since the epoch that generation times are counted from.
     save : callable
         Keeps the state; called after each step.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether everything was sent and the MLflow run ended.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Member:
     ) -> None:
         self.client, self.run_dir, self.state = client, run_dir, state
         self.started, self.save = started, save
+        self.complete = False
         self._history: History | None = None
         self._fronts_due = time.monotonic() + _FRONTS_EVERY
 
@@ -96,15 +102,16 @@ class Member:
     def finish(self) -> bool:
         """Send what the summary says and end the MLflow run; tell whether there is a summary."""
         summary = self.run_dir.summary()
-        if not summary:
+        status = _STATUS.get(str(summary.get("status")))
+        if status is None:
             return False
         ended = int(self.run_dir.summary_file.stat().st_mtime * 1000)
         self._log_summary(summary, ended)
-        status = _STATUS.get(str(summary.get("status")), "FINISHED")
         if self.state.status != status:
             self.client.set_terminated(self.state.run_id, status, ended)
             self.state.status = status
             self.save()
+        self.complete = True
         return True
 
     def set_status(self, status: str) -> None:
@@ -177,7 +184,7 @@ class Member:
     def _log_model(self) -> None:
         from tracking.deploy import log_model
 
-        model = self.run_dir.path / "model"
+        model = self.run_dir.model
         files = sorted(path for path in model.rglob("*") if path.is_file())
         signature = [_signature(path) for path in files]
         if files and self.state.artifacts.get("model") != signature:

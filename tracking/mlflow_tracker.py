@@ -43,7 +43,7 @@ class MlflowTracker(Observer):
         self.uri = absolute_uri(uri, Path.cwd())
         self.experiment = experiment
         self._process: subprocess.Popen[str] | None = None
-        self._problem = "it was never started"
+        self._problem = ""
 
     def on_start(self) -> None:
         """Start the process, once."""
@@ -66,6 +66,8 @@ class MlflowTracker(Observer):
     def finish(self, timeout: float = 60.0) -> Outcome:
         """Have the rest logged; wait for it at most ``timeout`` seconds."""
         process = self._process
+        if process is None and not self._problem:
+            return Outcome(False, "not logged to MLflow: the run did not start")
         if process is None:
             return self._kept(self._problem)
         self._process = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from framework.rundir import RunDir
 from tracking.describe import about
 from tracking.history import History
 
+_SERIES = ("hypervolume", "front_size")
 _BACKGROUND = 2000  # dominated points drawn, at most
 
 
@@ -30,15 +31,20 @@ class Story:
     front : Front
     background : mapping of str to numpy.ndarray
         Some of the candidates that are not on the front, by metric.
-    progress : mapping of str to numpy.ndarray, shape (generations,)
-        ``front_size`` and, where the objectives are bounded, ``hypervolume``.
+    progress : sequence of mappings of str to numpy.ndarray, shape (generations,)
+        For each trial ``front_size`` and, where the objectives are bounded, ``hypervolume``.
     """
 
     title: str
     subtitle: str
     front: Front
     background: Mapping[str, Array]
-    progress: Mapping[str, FloatArray]
+    progress: Sequence[Mapping[str, FloatArray]]
+
+    @property
+    def series(self) -> list[str]:
+        """Return the names in ``progress``."""
+        return list(self.progress[0])
 
     @property
     def roles(self) -> Roles:
@@ -80,22 +86,29 @@ def write_plots(run_dir: RunDir) -> list[Path]:
 
 
 def read_story(run_dir: RunDir) -> Story:
-    """Read front, journal and what is known of the data."""
+    """Read the front, the journals and what is known of the data."""
     front = run_dir.front()
-    history = History(front.roles, front.gene_names)
-    with run_dir.journal() as journal:
-        generations = [history.add(batch, seconds).metrics for batch, seconds in journal.batches()]
-        dominated = _dominated(
-            (batch for batch, _ in journal.batches()), front, history.evaluations
-        )
-    names = [name for name in ("hypervolume", "front_size") if name in generations[-1]]
-    progress = {name: np.array([metrics[name] for metrics in generations]) for name in names}
+    sources = [d for d in run_dir.trials() or [run_dir] if d.journal_file.is_file()]
+    progress, pieces, rows = [], [], 0
+    for source in sources:
+        history = History(front.roles, front.gene_names)
+        with source.journal() as journal:
+            generations = [history.add(batch, s).metrics for batch, s in journal.batches()]
+            step = max(1, history.evaluations * len(sources) // _BACKGROUND)
+            seen = [
+                batch.take(batch.ok & (batch.ids % step == 0)) for batch, _ in journal.batches()
+            ]
+        rows += history.evaluations
+        pieces += seen
+        names = [name for name in _SERIES if generations and name in generations[0]]
+        progress.append({name: np.array([g[name] for g in generations]) for name in names})
     config = run_dir.config()
+    trials = f" and {len(sources)} trials" if len(sources) > 1 else ""
     subtitle = (
-        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}: {len(front)} solutions "
-        f"on the front of {history.evaluations:,} evaluated"
+        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{trials}: {len(front)} "
+        f"solutions on the front of {rows:,} evaluated"
     )
-    return Story(config.name, subtitle, front, dominated, progress)
+    return Story(config.name, subtitle, front, _dominated(pieces, front), progress)
 
 
 def spoken(metric: str) -> str:
@@ -104,20 +117,20 @@ def spoken(metric: str) -> str:
 
 
 def _data(run_dir: RunDir) -> str:
-    data = about(run_dir).get("data")
-    if not data:
+    data = about(run_dir).get("data") or {}
+    if not data.get("name"):
         return ""
-    return f"{data['name']} ({data['records']:,} records, {data['features']:,} features) · "
+    sizes = ", ".join(f"{data[key]:,} {key}" for key in ("records", "features") if data.get(key))
+    return f"{data['name']} ({sizes}) · " if sizes else f"{data['name']} · "
 
 
-def _dominated(batches: Iterable[Evaluated], front: Front, rows: int) -> dict[str, Array]:
-    """Return evenly chosen successful rows that are not on the front."""
-    step = max(1, rows // _BACKGROUND)
-    pieces: list[Evaluated] = []
-    for batch in batches:
-        wanted = batch.ok & (batch.ids % step == 0) & ~np.isin(batch.ids, front.ids)
-        if wanted.any():
-            pieces.append(batch.take(wanted))
-    if not pieces:
-        return {name: np.zeros(0) for name in front.roles.names}
-    return dict(Evaluated.concat(pieces).values)
+def _dominated(pieces: list[Evaluated], front: Front) -> dict[str, Array]:
+    """Return the rows that differ from all solutions of the front, by metric."""
+    values = {
+        name: np.concatenate([piece.values[name] for piece in pieces] or [np.zeros(0)])
+        for name in front.roles.names
+    }
+    best = set(map(tuple, front.losses.tolist()))
+    others = [row not in best for row in map(tuple, front.roles.losses(values).tolist())]
+    keep = np.array(others, dtype=bool)
+    return {name: column[keep] for name, column in values.items()}

@@ -99,30 +99,39 @@ class Uploader:
             Whatever MLflow raises; what was sent is noted, and the next call goes on from there.
         """
         self._connect()
-        several = self._several
-        directories = self.run_dir.trials() if several else [self.run_dir]
-        started = [d for d in directories if d.about_file.is_file()]
+        directories = self.run_dir.trials() if self._several else [self.run_dir]
         parent = self._member(PARENT, self.run_dir)
-        names = [d.path.name if several else "000" for d in started]
-        children = [self._member(n, d, parent) for n, d in zip(names, started, strict=True)]
-        ended = [self._update(child, final=final) for child in children]
-        if several and final:
-            parent.log_files()
+        ended = True
+        for directory in directories:
+            if directory.about_file.is_file():
+                name = directory.path.name if self._several else "000"
+                child = self._member(name, directory, parent)
+                ended &= self._update(child, final=final or self._is_over(directory))
         if not final:
             parent.set_status("RUNNING")
-        return final and parent.finish() and all(ended)
+            return False
+        if self._several:
+            parent.log_files()
+        return parent.finish() and ended
 
     def mark_killed(self) -> None:
-        """Tell MLflow that the run's process is gone."""
+        """Tell MLflow of runs that were going on that they no longer do."""
         for member in self._members.values():
-            member.set_status("KILLED")
+            if member.state.status == "RUNNING":
+                member.set_status("KILLED")
 
     @property
     def place(self) -> str:
         """Where the run is found."""
         return f"{store.public_uri(self.state.uri)}, experiment {self.state.experiment!r}"
 
+    def _is_over(self, trial: RunDir) -> bool:
+        """Tell whether a trial has ended for good while others go on."""
+        return self._several and trial.summary().get("status") in ("done", "failed")
+
     def _update(self, child: Member, *, final: bool) -> bool:
+        if child.complete:
+            return True
         if not final:
             child.set_status("RUNNING")
         child.log_generations()
@@ -184,7 +193,7 @@ class Uploader:
     def _tags(self, name: str, run_dir: RunDir, parent: Member | None) -> dict[str, str]:
         tags = self.state.tags | describe.run_tags(run_dir)
         tags |= {"mlflow.user": getpass.getuser(), "paretolab.kind": "experiment"}
-        uid = describe.about(run_dir).get("uid")
+        uid = describe.about(self.run_dir).get("uid")
         if uid:
             tags["paretolab.uid"] = str(uid)
         if parent is not None:
@@ -224,7 +233,7 @@ class Uploader:
         params = [Param(key, text) for key, text in lacking.items()]
         for i in range(0, len(params), _PARAMS):
             self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
-        dataset = describe.dataset_input(run_dir)
+        dataset = describe.dataset_input(self.run_dir)
         if dataset is not None:
             self._client.log_inputs(run_id, [dataset])
         run.artifacts["introduced"] = True
