@@ -17,7 +17,7 @@ from framework.registry import nearest
 _OPERATORS: dict[str, Callable[[Array, float], Array]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
-_CONDITION = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|==|>|<)\s*(\S+)\s*")
+_CONDITION = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|==|>|<)\s*([^<>=\s]+)\s*")
 _MARGIN = re.compile(r"\s*([^<>=\s]+)\s*=\s*([^\s%]+)\s*(%?)\s*")
 
 

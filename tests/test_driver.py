@@ -1,0 +1,278 @@
+"""The loop: budgets, partial batches, looking ahead, failures, interrupts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from algorithms.random_search import RandomSearch
+from framework.batch import Evaluated
+from framework.config import Budget
+from framework.driver import Observer, run
+from framework.errors import ContractError, JournalError
+from framework.evaluator import SerialEvaluator
+from framework.front import Front
+from framework.journal import Journal
+from framework.problems.functions import FunctionProblem
+from framework.testing.doubles import (
+    BrokenProblem,
+    CountingProblem,
+    FailingProblem,
+    ShuffledEvaluator,
+)
+from framework.testing.expect import same_front
+from tests.conftest import roles_of
+
+PROBLEM = FunctionProblem("zdt1", 4)
+ROLES = roles_of(PROBLEM)
+
+
+class Watcher(Observer):
+    def __init__(self):
+        self.started = 0
+        self.seen = []
+        self.end = None
+
+    def on_start(self):
+        self.started += 1
+
+    def on_batch(self, progress):
+        self.seen.append(progress)
+
+    def on_end(self, progress):
+        self.end = progress
+
+
+class Finite(RandomSearch):
+    """Random search that is done after three batches."""
+
+    def learn(self, batch):
+        self.done = batch.ids[-1] >= 29
+        self.reason = "covered" if self.done else ""
+
+
+def open_journal(path):
+    return Journal(path, {}, metrics=PROBLEM.metrics, d=4, dtype=PROBLEM.space.dtype)
+
+
+def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch, batch=10):
+    """Run; return the front and what an observer saw."""
+    watcher = Watcher()
+    algorithm = cls(PROBLEM, ROLES, seed=0, batch=batch)
+    go = partial(
+        run, PROBLEM, algorithm, evaluator or SerialEvaluator(problem), budget=budget,
+        observers=[watcher],
+    )  # fmt: skip
+    if path is None:
+        return go(), watcher
+    with open_journal(path) as journal:
+        return go(journal=journal), watcher
+
+
+# --- budgets ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generations", [0, 1, 7])
+def test_generations_count_batches_after_the_first(generations):
+    _, watcher = search(Budget(generations=generations))
+    assert [p.generation for p in watcher.seen] == list(range(generations + 1))
+    assert watcher.end.evaluations == 10 * (generations + 1)
+    assert watcher.end.stopped == "generations"
+    assert watcher.end.share == 1.0
+
+
+@pytest.mark.parametrize("evaluations", [1, 10, 25, 40])
+def test_evaluations_are_met_exactly(evaluations):
+    _, watcher = search(Budget(evaluations=evaluations))
+    assert watcher.end.evaluations == evaluations
+    assert watcher.end.stopped == "evaluations"
+
+
+def test_the_first_budget_to_be_spent_ends_the_run():
+    _, watcher = search(Budget(evaluations=25, generations=1))
+    assert (watcher.end.evaluations, watcher.end.stopped) == (20, "generations")
+
+
+def test_seconds_count_all_sessions(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    _, watcher = search(Budget(seconds=0.2), path)
+    assert watcher.end.stopped == "seconds"
+    assert 0.2 <= watcher.end.seconds < 2
+    told = watcher.end.evaluations
+    _, again = search(Budget(seconds=0.2), path)
+    assert again.end.evaluations <= told + 4 * 10  # what it may look ahead by
+    assert all(p.replayed for p in again.seen[: told // 10])
+
+
+def test_patience_counts_batches_without_a_change(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    front, watcher = search(Budget(patience=5), path, batch=50)
+    assert watcher.end.stopped == "patience"
+    sizes = [(p.front_size, p.hypervolume) for p in watcher.seen]
+    assert len(set(sizes[-6:])) == 1
+    assert watcher.end.share is None
+    again, replay = search(Budget(patience=5), path, batch=50)
+    assert len(replay.seen) == len(watcher.seen)
+    same_front(front, again, "replayed under patience")
+
+
+def test_the_algorithm_may_be_done_first():
+    _, watcher = search(Budget(generations=100), cls=Finite)
+    assert watcher.end.stopped == "covered"
+    assert watcher.end.evaluations < 100
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+def test_too_many_failures_stop_a_run_once_enough_rows_are_in():
+    front, watcher = search(Budget(generations=100), problem=BrokenProblem(PROBLEM))
+    assert watcher.end.stopped == "failures"
+    assert 50 <= watcher.end.evaluations <= 50 + 4 * 10
+    assert watcher.end.failed == watcher.end.evaluations
+    assert len(front) == 0
+
+
+def test_failures_within_the_budget_do_not(tmp_path):
+    genomes = RandomSearch(PROBLEM, ROLES, seed=0, batch=10).ask()
+    failing = FailingProblem(PROBLEM, [genomes[0].tobytes()], [genomes[1].tobytes()])
+    front, watcher = search(Budget(generations=9, failures=0.05), problem=failing)
+    assert watcher.end.stopped == "generations"
+    assert watcher.end.failed == 2
+    assert not {0, 1} & set(front.ids.tolist())
+    _, strict = search(Budget(generations=9, failures=0.0), problem=failing)
+    assert strict.end.stopped == "failures"
+
+
+# --- resuming ---------------------------------------------------------------------------------
+
+
+def test_a_partial_batch_is_completed_when_the_budget_grows(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    counting = CountingProblem(PROBLEM)
+    whole, _ = search(Budget(generations=5))
+    for evaluations in (3, 7, 10, 34, 60):
+        front, watcher = search(Budget(evaluations=evaluations), path, counting)
+        assert watcher.end.evaluations == evaluations
+    same_front(whole, front, "grown bit by bit")
+    assert sorted(counting.evaluated.elements()) == list(range(60))
+    _, watcher = search(Budget(evaluations=20), path, counting)
+    assert watcher.end.evaluations == 20
+    assert sum(counting.evaluated.values()) == 60
+
+
+def test_ctrl_c_keeps_what_was_told(tmp_path):
+    path = tmp_path / "journal.sqlite"
+
+    class Interrupted(SerialEvaluator):
+        left = 3
+
+        def collect(self, timeout=None):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().collect(timeout)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(Budget(generations=5), path, evaluator=Interrupted(PROBLEM))
+    with Journal(path) as journal:
+        assert journal.n_batches == 3
+        so_far = Front.from_journal(journal, ROLES, PROBLEM.gene_names)
+    same_front(search(Budget(generations=2))[0], so_far, "interrupted")
+    front, watcher = search(Budget(generations=5), path)
+    assert [p.replayed for p in watcher.seen] == 3 * [True] + 3 * [False]
+    same_front(search(Budget(generations=5))[0], front, "resumed")
+
+
+def test_a_journal_of_other_genomes_is_refused(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    search(Budget(generations=1), path)
+
+    class Mirrored(RandomSearch):
+        def propose(self):
+            return 1.0 - super().propose()
+
+    with pytest.raises(JournalError, match="at row 0"):
+        search(Budget(generations=2), path, cls=Mirrored)
+
+
+# --- evaluators -------------------------------------------------------------------------------
+
+
+def test_looks_ahead_as_far_as_the_algorithm_allows():
+    class Counting(SerialEvaluator):
+        most = 0
+
+        def collect(self, timeout=None):
+            self.most = max(self.most, len(self._queue))
+            return super().collect(timeout)
+
+    evaluator = Counting(PROBLEM)
+    search(Budget(generations=9), evaluator=evaluator)
+    assert evaluator.most == RandomSearch.lookahead
+    evaluator = Counting(PROBLEM)
+    search(Budget(generations=1), evaluator=evaluator)
+    assert evaluator.most == 2
+
+
+def test_pieces_may_mix_batches():
+    expected, _ = search(Budget(evaluations=95))
+    for order in range(10):
+        evaluator = ShuffledEvaluator(PROBLEM, 0, order)
+        front, _ = search(Budget(evaluations=95), evaluator=evaluator)
+        same_front(expected, front, f"order {order}")
+
+
+def wrong(piece, how):
+    if how == "an unknown row":
+        return Evaluated(piece.ids + 1000, piece.X, piece.values)
+    if how == "a row twice":
+        ids = piece.ids.copy()
+        ids[1] = ids[0]
+        return Evaluated(ids, piece.X, piece.values)
+    if how == "other genomes":
+        return Evaluated(piece.ids, piece.X[::-1], piece.values)
+    if how == "NaN without an error":
+        return Evaluated(piece.ids, piece.X, {**piece.values, "f1": np.full(len(piece), np.nan)})
+    return Evaluated(piece.ids, piece.X, {"f1": piece.values["f1"]})
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["an unknown row", "a row twice", "other genomes", "NaN without an error", "a missing metric"],
+)
+def test_a_wrong_answer_is_refused_before_it_is_written(tmp_path, how):
+    class Wrong(SerialEvaluator):
+        def collect(self, timeout=None):
+            return [wrong(piece, how) for piece in super().collect(timeout)]
+
+    path = tmp_path / "journal.sqlite"
+    with pytest.raises(ContractError, match="collect: expected"):
+        search(Budget(generations=2), path, evaluator=Wrong(PROBLEM))
+    with Journal(path) as journal:
+        assert journal.n_batches == 0
+
+
+def test_an_algorithm_that_waits_for_nothing_is_named():
+    class Silent(RandomSearch):
+        def propose(self):
+            return None
+
+    with pytest.raises(ContractError, match="nothing in flight"):
+        search(Budget(generations=2), cls=Silent)
+
+
+# --- observers --------------------------------------------------------------------------------
+
+
+def test_observers_see_every_batch():
+    front, watcher = search(Budget(generations=4))
+    assert watcher.started == 1
+    assert [p.evaluations for p in watcher.seen] == [10, 20, 30, 40, 50]
+    assert [p.share for p in watcher.seen] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert watcher.end.front_size == len(front)
+    assert watcher.end.hypervolume == pytest.approx(front.hypervolume())
+    volumes = [p.hypervolume for p in watcher.seen]
+    assert volumes == sorted(volumes)
