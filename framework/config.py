@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import inspect
 import os
-import types
+import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
-from framework import registry
+from framework import mistakes, registry
 from framework.errors import InputError
 from framework.roles import Constraint, Objective
 
@@ -26,6 +36,16 @@ class Section(BaseModel):
     """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_from_yes(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse yes and no where pydantic would read 1 and 0."""
+        if isinstance(value, bool) and info.field_name is not None:
+            annotation = str(cls.model_fields[info.field_name].annotation)
+            if "bool" not in annotation and "Any" not in annotation:
+                raise ValueError(f"expected another value than true or false, found {value}")
+        return value
 
 
 class ObjectiveConfig(Section):
@@ -46,7 +66,7 @@ class ConstraintConfig(Section):
     @model_validator(mode="after")
     def _bounded(self) -> ConstraintConfig:
         if self.at_most is None and self.at_least is None:
-            raise ValueError("expected at_most or at_least")
+            raise ValueError("expected at_most or at_least, found neither")
         return self
 
 
@@ -70,7 +90,9 @@ class Budget(Section):
     @model_validator(mode="after")
     def _finite(self) -> Budget:
         if not any((self.generations is not None, self.evaluations, self.seconds, self.patience)):
-            raise ValueError("expected one of generations, evaluations, seconds, patience")
+            raise ValueError(
+                "expected one of generations, evaluations, seconds, patience; found none"
+            )
         return self
 
 
@@ -81,10 +103,13 @@ class TrackingConfig(Section):
     experiment: str | None = None
 
 
+_KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
+
+
 class RunConfig(Section):
     """A whole experiment. ``problem`` and ``algorithm`` are checked by the class they name."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str
     problem: dict[str, Any]
     objectives: list[ObjectiveConfig] = Field(min_length=1)
     constraints: list[ConstraintConfig] = []
@@ -94,6 +119,16 @@ class RunConfig(Section):
     trials: int = Field(default=1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
     tracking: TrackingConfig | None = TrackingConfig()
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise ValueError(
+                f"expected letters, digits, '.', '_' and '-', first a letter or digit, found "
+                f"{name!r}"
+            )
+        return name
 
     def objective_roles(self) -> list[Objective]:
         return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
@@ -135,27 +170,57 @@ def load_config(
     for override in overrides:
         _override(raw, override)
     raw |= {key: value for key, value in top_level.items() if value is not None}
-    config: RunConfig = check(RunConfig, raw, str(path))
-    problem = section("problems", config.problem, f"{path}: problem", base=path.parent)
-    algorithm = section("algorithms", config.algorithm, f"{path}: algorithm")
-    return config.model_copy(update={"problem": problem, "algorithm": algorithm})
+    found: list[str] = []
+    sections: dict[str, Any] = {}
+    with _noting(found):
+        config: RunConfig = check(RunConfig, raw, str(path))
+    for key, group in _KINDS.items():
+        if isinstance(raw.get(key), dict):
+            with _noting(found):
+                sections[key] = section(group, raw[key], f"{path}: {key}", base=path.parent)
+    if found:
+        raise InputError("\n".join(found))
+    return config.model_copy(update=sections)
+
+
+@contextmanager
+def _noting(found: list[str]) -> Iterator[None]:
+    """Note mistakes instead of raising them, to report all of them at once."""
+    try:
+        yield
+    except InputError as error:
+        found.append(str(error))
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, which takes no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key.value!r} twice", problem_mark=key.start_mark
+                )
+            if key.tag != "tag:yaml.org,2002:merge":
+                seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping, safely."""
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
-        raise InputError(
-            f"{path}: expected a configuration file, found {error.strerror}"
-        ) from error
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{path}: cannot read the configuration: {reason}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1}, column {where.column + 1})" if where else ""
         found = getattr(error, "problem", None) or str(error)
         raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
     if not isinstance(raw, dict):
-        raise InputError(f"{path}: expected a mapping of keys, found {type(raw).__name__}")
+        raise InputError(f"{path}: expected keys and values, found {mistakes.shown(raw)}")
     return raw
 
 
@@ -172,7 +237,7 @@ def section(
     try:
         cls = registry.load(group, str(raw["kind"]))
     except InputError as error:
-        raise InputError(f"{where}.kind: {error}") from error
+        raise InputError(f"{where}.kind: {str(error).removeprefix(f'{group}: ')}") from error
     rest = {key: value for key, value in raw.items() if key != "kind"}
     checked = check(parameters(cls), rest, where, context)
     return {"kind": raw["kind"], **checked.model_dump(mode="json")}
@@ -203,8 +268,7 @@ def check(
     try:
         return model.model_validate(raw, context=dict(context or {}))
     except ValidationError as error:
-        lines = [_mistake(model, detail, where) for detail in error.errors()]
-        raise InputError("\n".join(dict.fromkeys(lines))) from error
+        raise InputError("\n".join(mistakes.lines(model, error, where))) from error
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
@@ -250,54 +314,3 @@ def _child(node: Any, step: str, key: str) -> Any:
     if isinstance(node, list) and step.isdigit() and int(step) < len(node):
         return node[int(step)]
     raise InputError(f"--set {key}: expected a key or a list position at {step!r}, found none")
-
-
-def _mistake(model: type[BaseModel], detail: Mapping[str, Any], where: str) -> str:
-    """Turn one of pydantic's complaints into our sentence."""
-    # a step that names a branch of a union, not a key, has no place in the user's file
-    location = [str(s) for s in detail["loc"] if not _is_branch(str(s))]
-    key = ".".join(location)
-    place = f"{where}{'.' if ': ' in where else ': '}{key}" if key else where
-    kind, found = detail["type"], detail["input"]
-    if kind == "extra_forbidden":
-        known = _fields_at(model, location[:-1])
-        listed = f"one of {', '.join(known)}" if known else "no such key"
-        hint = registry.nearest(location[-1], known)
-        return f"{place}: unknown key; expected {listed}; found {location[-1]!r}{hint}"
-    if kind == "missing":
-        return f"{place}: expected a value, found nothing"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    message = message.replace("Input should be ", "expected ")
-    if kind == "value_error":
-        return f"{place}: {message}"
-    return f"{place}: {message}, found {found!r}"
-
-
-def _is_branch(step: str) -> bool:
-    return "[" in step or step in {"int", "str", "float", "bool", "constrained-int"}
-
-
-def _fields_at(model: Any, location: Sequence[str]) -> list[str]:
-    """Return the keys known at a place of a model, through unions and lists."""
-    level = [model]
-    for step in location:
-        below: list[Any] = []
-        for candidate in level:
-            if step.isdigit():
-                below.append(candidate)
-            elif step in candidate.model_fields:
-                below += _models_in(candidate.model_fields[step].annotation)
-        level = below
-    known: dict[str, None] = {}
-    for candidate in level:
-        known |= dict.fromkeys(candidate.model_fields)
-    return list(known)
-
-
-def _models_in(annotation: Any) -> list[Any]:
-    """Return the models that an annotation mentions."""
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return [annotation]
-    if typing.get_origin(annotation) in (Union, types.UnionType, list, Annotated):
-        return [m for argument in typing.get_args(annotation) for m in _models_in(argument)]
-    return []

@@ -67,7 +67,7 @@ class FunctionProblem(Problem):
         def _enough_genes(self) -> FunctionProblem.Config:
             if self.d < FUNCTIONS[self.name].least_d:
                 raise ValueError(
-                    f"d: expected at least {FUNCTIONS[self.name].least_d} genes for {self.name}, "
+                    f"expected d of at least {FUNCTIONS[self.name].least_d} for {self.name}, "
                     f"found {self.d}"
                 )
             return self

@@ -1,0 +1,231 @@
+"""Configurations: what is right is read, and each mistake is one line that says what to do."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+
+from algorithms.random_search import RandomSearch
+from framework.config import flatten, load_config, parameters
+from framework.errors import InputError
+
+GOOD = {
+    "name": "try",
+    "problem": {"kind": "function", "name": "zdt1", "d": 5},
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    "algorithm": {"kind": "random", "batch": 10},
+    "budget": {"generations": 3},
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a configuration, changed by a function, and return its path."""
+
+    def write(change=lambda raw: None, text=None):
+        raw = copy.deepcopy(GOOD)
+        change(raw)
+        path = tmp_path / "try.yaml"
+        path.write_text(yaml.safe_dump(raw) if text is None else text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def put(key, value):
+    """Return a function that sets a dotted key of a configuration."""
+
+    def change(raw):
+        *path, last = key.split(".")
+        for step in path:
+            raw = raw[int(step)] if isinstance(raw, list) else raw[step]
+        raw[last] = value
+
+    return change
+
+
+def drop(key):
+    return lambda raw: raw.pop(key)
+
+
+def complaint(path, *overrides):
+    with pytest.raises(InputError) as error:
+        load_config(path, overrides)
+    return str(error.value).replace(f"{path}", "try.yaml")
+
+
+# --- what is right ----------------------------------------------------------------------------
+
+
+def test_defaults_are_filled_in(write):
+    config = load_config(write())
+    assert config.problem == {"kind": "function", "name": "zdt1", "d": 5, "noise": 0.0}
+    assert config.algorithm == {"kind": "random", "batch": 10}
+    assert (config.seed, config.trials, config.workers) == (0, 1, "auto")
+
+
+@pytest.mark.parametrize("workers", ["auto", "serial", "all", 1, 64])
+def test_workers(write, workers):
+    assert load_config(write(put("workers", workers))).workers == workers
+
+
+def test_overrides_are_yaml(write):
+    config = load_config(
+        write(),
+        ["algorithm.batch=7", "objectives.1.sense=max", "tracking.uri=x", "budget={seconds: 2}"],
+        seed=4,
+        trials=None,
+    )
+    assert config.algorithm["batch"] == 7
+    assert config.objectives[1].sense == "max"
+    assert config.tracking.uri == "x"
+    assert (config.budget.seconds, config.budget.generations) == (2.0, None)
+    assert (config.seed, config.trials) == (4, 1)
+
+
+def test_parameters_are_those_of_the_class():
+    assert parameters(RandomSearch)().model_dump() == {"batch": 300}
+
+
+def test_identity_leaves_out_what_changes_no_row(write):
+    def identity(**top):
+        return load_config(write(), **top).identity()
+
+    assert identity() == identity(workers=3, trials=2, name="other")
+    assert identity() != identity(seed=1)
+    assert identity()["algorithm.batch"] == 10
+    assert identity()["objectives.0.metric"] == "f1"
+
+
+def test_flatten_keeps_plain_lists_whole():
+    assert flatten({"a": {"b": [1, 2]}, "c": [{"d": 1}]}) == {"a.b": [1, 2], "c.0.d": 1}
+
+
+# --- one mistake, one line --------------------------------------------------------------------
+
+MISTAKES = [
+    # unknown keys
+    (put("budgett", 1), "budgett: unknown key; expected one of name, ", "mean 'budget'?"),
+    (put("budget.generation", 1), "budget.generation: unknown key;", "mean 'generations'?"),
+    (put("algorithm.bach", 1), "algorithm.bach: unknown key; expected one of batch;", "'batch'?"),
+    (put("problem.nois", 1), "problem.nois: unknown key;", "mean 'noise'?"),
+    (put("objectives.0.sens", 1), "objectives.0.sens: unknown key;", "mean 'sense'?"),
+    (put("algorithm.kind", "randon"), "algorithm.kind: expected one of ", "mean 'random'?"),
+    # missing
+    (drop("budget"), "budget: expected a value, found nothing", ""),
+    (put("objectives.0", {"sense": "min"}), "", ""),
+    (put("algorithm", {}), "algorithm.kind: expected one of ", "found nothing"),
+    (put("budget", {}), "budget: expected one of generations, evaluations,", "found none"),
+    (put("budget", None), "budget: expected a section (keys and values), found nothing", ""),
+    (put("objectives", []), "objectives: expected at least 1 of them, found []", ""),
+    (put("constraints", [{"metric": "f1"}]), "constraints.0: expected at_most or at_least", ""),
+    # wrong type
+    (put("algorithm.batch", "many"), "algorithm.batch: expected a whole number, found 'many'", ""),
+    (put("algorithm.batch", 2.5), "algorithm.batch: expected a whole number, found 2.5", ""),
+    (put("algorithm.batch", None), "algorithm.batch: expected a whole number, found nothing", ""),
+    (put("algorithm.batch", True), "algorithm.batch: expected another value than true", "True"),
+    (put("algorithm", "random"), "algorithm: expected a section (keys and values), found 'r", ""),
+    (put("objectives", {}), "objectives: expected a list, found {}", ""),
+    (put("name", 3), "name: expected a text, found 3", ""),
+    (put("problem.noise", float("inf")), "problem.noise: expected a finite number", "found inf"),
+    # out of range
+    (put("algorithm.batch", 0), "algorithm.batch: expected a number of at least 1, found 0", ""),
+    (put("seed", -1), "seed: expected a number of at least 0, found -1", ""),
+    (put("budget.failures", 2), "budget.failures: expected a number of at most 1, found 2", ""),
+    (
+        put("objectives.0.sense", "mini"),
+        "objectives.0.sense: expected 'min' or 'max', found 'm",
+        "",
+    ),
+    (put("problem.name", "zdt9"), "problem.name: expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz',", ""),
+    (put("problem.d", 1), "problem: expected d of at least 2 for zdt1, found 1", ""),
+    (put("name", "a b"), "name: expected letters, digits, ", "found 'a b'"),
+    # unions
+    (
+        put("workers", 0),
+        "workers: expected 'auto', 'serial', 'all' or a number of at least 1,",
+        "0",
+    ),
+    (
+        put("workers", "two"),
+        "workers: expected 'auto', 'serial', 'all' or a whole number,",
+        "'two'",
+    ),
+    (
+        put("workers", None),
+        "workers: expected 'auto', 'serial', 'all' or a whole number",
+        "nothing",
+    ),
+    (put("tracking", 5), "tracking: expected a section (keys and values), found 5", ""),
+]
+
+
+@pytest.mark.parametrize(("change", "start", "end"), MISTAKES)
+def test_a_mistake_is_one_line(write, change, start, end):
+    message = complaint(write(change))
+    assert "\n" not in message
+    assert message.startswith(f"try.yaml: {start}")
+    assert message.endswith(end)
+
+
+def test_several_mistakes_are_all_named(write):
+    def change(raw):
+        raw["seedd"] = 1
+        raw["budget"]["generations"] = -1
+        raw["algorithm"]["bach"] = 1
+        raw["problem"]["d"] = "x"
+        del raw["objectives"]
+
+    keys = [line.split(": ")[1] for line in complaint(write(change)).splitlines()]
+    assert sorted(keys) == [
+        "algorithm.bach",
+        "budget.generations",
+        "objectives",
+        "problem.d",
+        "seedd",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("foo", "--set: expected KEY=VALUE, found 'foo'"),
+        ("=3", "--set: expected KEY=VALUE, found '=3'"),
+        ("seed=[", "--set seed: expected a YAML value, found '['"),
+        ("objectives.5.sense=max", "--set objectives.5.sense: expected a key or a list position"),
+        ("objectives.x.sense=max", "--set objectives.x.sense: expected a key or a list position"),
+        ("objectives.7=1", "--set objectives.7: expected a key or a list position at '7'"),
+        ("name.y.z=3", "--set name.y.z: expected a key or a list position at 'y'"),
+        ("name.y=3", "--set name.y: expected a section above 'y', found a plain value"),
+        ("algorithm.bach=3", "try.yaml: algorithm.bach: unknown key"),
+        ("budget.generations=ten", "try.yaml: budget.generations: expected a whole number"),
+    ],
+)
+def test_a_bad_override_is_one_line(write, override, message):
+    found = complaint(write(), override)
+    assert "\n" not in found
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: [1, 2", "try.yaml (line 1, column 12): expected YAML"),
+        ("name: x\n\tseed: 1\n", "try.yaml (line 2, column 1): expected YAML"),
+        ("name: x\nseed: 1\nname: y\n", "try.yaml (line 3, column 1): expected YAML, found: key"),
+        ("", "try.yaml: expected keys and values, found nothing"),
+        ("- 1", "try.yaml: expected keys and values, found [1]"),
+        ("name: !!python/object:os.system {}", "try.yaml (line 1, column 7): expected YAML"),
+    ],
+)
+def test_bad_yaml_is_one_line(write, text, message):
+    found = complaint(write(text=text))
+    assert "\n" not in found
+    assert found.startswith(message)
+
+
+def test_a_missing_file_is_said(tmp_path):
+    assert "cannot read the configuration" in complaint(tmp_path / "none.yaml")
+    assert "cannot read the configuration" in complaint(tmp_path)
