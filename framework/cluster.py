@@ -66,6 +66,7 @@ def cluster(workers: int | None = None, address: str | None = None) -> Iterator[
         Ray cannot be started, or nothing answers at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^A worker died or was killed")  # we log it
     if "ray" in sys.modules and sys.modules["ray"].is_initialized():
         count = _granted(workers)
         yield Cluster(count, f"Ray of this process, {_count(count)}")

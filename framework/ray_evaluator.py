@@ -6,6 +6,7 @@ number of workers, the order of completion and resent requests change nothing bu
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections import deque
@@ -21,6 +22,7 @@ from framework.errors import ClusterError
 from framework.evaluator import evaluate_rows, failed_rows
 from framework.problem import Parts, Problem, SharedParts
 
+_LOG = logging.getLogger(__name__)
 _CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
 _SMALL_SECONDS = 0.005  # less work than this is never divided
 _IN_FLIGHT = 3  # requests queued at an actor, so that it never waits for the next
@@ -188,10 +190,11 @@ class RayEvaluator:
         """
         deadline = None if timeout is None else perf_counter() + timeout
         while self._outstanding and not self._done:
+            self._dispatch()
             left = None if deadline is None else max(0.0, deadline - perf_counter())
             if not self._wait(left):
                 break
-            self._dispatch()
+        self._dispatch()
         pieces, self._done = self._done, []
         self._outstanding -= sum(len(piece) for piece in pieces)
         return pieces
@@ -309,6 +312,11 @@ class RayEvaluator:
         try:
             answer = self._ray.get(ref)
         except Exception as error:  # a dead actor, or one whose parts are in doubt
+            if getattr(error, "actor_init_failed", False):
+                raise ClusterError(
+                    f"a Ray worker cannot load the problem ({_reason(error)}); make its code and "
+                    "data available there, or run with --workers serial"
+                ) from error
             self._bury(slot, _reason(error))
             return
         del self._requests[ref]
@@ -328,6 +336,7 @@ class RayEvaluator:
 
     def _bury(self, slot: _Slot, reason: str) -> None:
         """Replace an actor and send its work again; the oldest request is the suspect."""
+        _LOG.warning("a Ray worker died and is replaced: %s", reason)
         self._ray.kill(slot.actor)
         self._slots.remove(slot)
         if slot.pid is None:
@@ -335,8 +344,7 @@ class RayEvaluator:
             if self._stillborn >= 3 * self.workers + 5:
                 raise ClusterError(
                     f"{self._stillborn} Ray workers in a row died before they were ready (last: "
-                    f"{reason}); make sure that the workers can import the problem and have "
-                    "memory for it, or run with --workers serial"
+                    f"{reason}); free memory where they run, or run with --workers serial"
                 )
         asked = [self._requests.pop(ref)[1] for ref in slot.asked]
         lost = [work for work in asked if work is not None]

@@ -1,0 +1,119 @@
+"""Problems that misbehave on purpose, light enough for every actor to import."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from framework.arrays import Array, WordArray
+from framework.problem import Parts, Problem, SharedParts
+from framework.roles import Measure
+from framework.space import Box
+from framework.streams import RowStreams
+
+KILLER, RAISER, NOT_A_NUMBER = -1.0, -2.0, -3.0
+
+
+class Sphere(Problem):
+    """Two sums of squares; the first gene may be a magic value that misbehaves."""
+
+    def __init__(self, d: int = 4, seconds: float = 0.0, noise: float = 0.0) -> None:
+        self.space = Box([-10.0] * d, [10.0] * d)
+        self.measures = (Measure("near", "min", "amount"), Measure("far", "max", "amount"))
+        self.fingerprint = f"sphere/{d}/{noise}"
+        self.seconds, self.noise, self.stochastic = seconds, noise, noise > 0
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        time.sleep(self.seconds * len(X))
+        if (X[:, 0] == KILLER).any():
+            os._exit(1)
+        if (X[:, 0] == RAISER).any():
+            raise ValueError("magic gene")
+        near = (X**2).sum(axis=1)
+        if self.noise:
+            near = near + self.noise * np.array([rng.normal() for rng in streams])
+        near[X[:, 0] == NOT_A_NUMBER] = np.nan
+        return {"near": near, "far": ((X - 1.0) ** 2).sum(axis=1)}
+
+
+class Orphan(Sphere):
+    """A problem that no worker can load; it raises there, or kills."""
+
+    def __init__(self, lethal: bool = False) -> None:
+        super().__init__()
+        self.lethal = lethal
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _refuse, (self.lethal,)
+
+
+def _refuse(lethal: bool) -> Orphan:
+    if lethal:
+        os._exit(1)
+    raise ImportError("no such data on this machine")
+
+
+class PartsToy(SharedParts):
+    """A genome's value is the sum of its genes' squares; each distinct gene is a part.
+
+    Every part built is a line in ``log``. Genes under -100 misbehave when they are built.
+    """
+
+    KILLER, RAISER = -101, -102
+
+    def __init__(self, log: Path, d: int = 3, seconds: float = 0.0) -> None:
+        self.space = Box([-200.0] * d, [1000.0] * d)
+        self.measures = (Measure("sum", "min", "amount", high=1e9),)
+        self.fingerprint = f"parts-toy/{d}"
+        self.log, self.seconds = log, seconds
+        self._squares: dict[int, float] = {}
+        self._order: list[int] = []
+        self._errors: dict[int, str] = {}
+
+    @property
+    def n_parts(self) -> int:
+        return len(self._order)
+
+    def missing_parts(self, X: Array) -> WordArray:
+        genes = [gene for gene in np.unique(X).astype(int).tolist() if gene not in self._squares]
+        return np.array(genes, dtype=np.int64).view(np.uint64).reshape(-1, 1)
+
+    def build_parts(self, keys: WordArray) -> Parts:
+        genes = keys.view(np.int64)[:, 0]
+        time.sleep(self.seconds * len(keys))
+        if self.KILLER in genes:
+            os._exit(1)
+        if self.RAISER in genes:
+            raise ValueError("magic part")
+        with open(self.log, "a") as file:
+            file.write("".join(f"{gene}\n" for gene in genes))
+        bits = (genes**2).astype(np.uint64).reshape(-1, 1, 1)
+        return Parts(keys, bits, [b"model"] * len(keys))
+
+    def add_parts(self, parts: Parts) -> None:
+        for i, gene in enumerate(parts.keys.view(np.int64)[:, 0].tolist()):
+            if gene not in self._squares:
+                self._order.append(gene)
+                self._squares[gene] = np.nan if i in parts.errors else float(parts.bits[i, 0, 0])
+                if i in parts.errors:
+                    self._errors[gene] = parts.errors[i]
+
+    def parts_since(self, start: int) -> Parts:
+        genes = self._order[start:]
+        keys = np.array(genes, dtype=np.int64).view(np.uint64).reshape(-1, 1)
+        squares = [np.nan_to_num(self._squares[gene]) for gene in genes]
+        errors = {i: self._errors[gene] for i, gene in enumerate(genes) if gene in self._errors}
+        return Parts(keys, np.array(squares, dtype=np.uint64).reshape(-1, 1, 1), [], errors)
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        lacking = self.missing_parts(X)
+        if len(lacking):
+            self.add_parts(self.build_parts(lacking))
+        return {"sum": np.array([[self._squares[int(g)] for g in x] for x in X]).sum(axis=1)}
+
+    def explain(self, x: Array) -> str | None:
+        return next((self._errors[int(g)] for g in x if int(g) in self._errors), None)

@@ -1,0 +1,140 @@
+"""Starting, joining and leaving Ray."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from framework.cluster import cluster
+from framework.errors import ClusterError
+from framework.ray_evaluator import RayEvaluator
+from tests.ray_toys import Sphere
+
+
+def free_port() -> int:
+    """Return a free port that Ray does not reserve for its workers (10002 to 19999)."""
+    for port in range(6400, 6500):
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    raise AssertionError("no free port from 6400 to 6499")
+
+
+def listening_addresses(pids: set[int]) -> set[str]:
+    connections = psutil.net_connections(kind="tcp")
+    return {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN and c.pid in pids}
+
+
+def session_directory(processes: set[psutil.Process]) -> Path:
+    """Return where Ray keeps logs and sockets, as its processes were told."""
+    lines = [" ".join(process.cmdline()) for process in processes]
+    found = [match for line in lines if (match := re.search(r"(/\S*/session_\d[^/ ]*)/", line))]
+    return Path(found[0].group(1))
+
+
+def test_a_local_cluster_is_private_and_leaves_nothing() -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+    before = set(psutil.Process().children(recursive=True))
+    with cluster(workers=1) as found:
+        assert found.workers == 1
+        assert found.description == "Ray, 1 worker, started here"
+        started = set(psutil.Process().children(recursive=True)) - before
+        pids = {process.pid for process in started}
+        assert pids
+        assert listening_addresses(pids) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+        assert not Path.home().joinpath(".ray", "auth_token").exists()
+        session = session_directory(started)
+        assert session.exists()
+        with cluster(workers=5) as inner:  # what is there is used, and left alone
+            assert inner.workers == 1
+            assert inner.description == "Ray of this process, 1 worker"
+        assert sys.modules["ray"].is_initialized()
+    assert not sys.modules["ray"].is_initialized()
+    assert signal.getsignal(signal.SIGTERM) is handler
+    _, alive = psutil.wait_procs(list(started), timeout=10)
+    assert not alive
+    assert not session.exists()
+
+
+def test_nothing_runs_at_the_address() -> None:
+    start = time.perf_counter()
+    address = f"127.0.0.1:{free_port()}"
+    complaint = f"no Ray runs at {address}.*--workers serial"
+    with pytest.raises(ClusterError, match=complaint), cluster(address=address):
+        pass
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("address", ["nonsense", "host:port", "ray://127.0.0.1:10001", ":6379"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(ClusterError, match="expected host:port or auto"), cluster(address=address):
+        pass
+
+
+def test_ray_address_names_the_cluster_of_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port()}")
+    with pytest.raises(ClusterError, match="no Ray runs at"), cluster(address="auto"):
+        pass
+
+
+def test_something_else_listens_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framework.cluster._PROBE_SECONDS", 3.0)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        complaint = f"no usable Ray at {address}"
+        with pytest.raises(ClusterError, match=complaint), cluster(address=address):
+            pass
+
+
+@pytest.fixture
+def head() -> Iterator[str]:
+    """Run a cluster in processes of its own."""
+    port = free_port()
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+    command += [f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
+    command += ["--node-ip-address=127.0.0.1", f"--object-store-memory={128 << 20}"]
+    environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    with closing(socket.socket()) as probe:
+        while probe.connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    yield f"127.0.0.1:{port}"
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.slow
+def test_joins_a_running_cluster_and_leaves_it_running(head: str) -> None:
+    for _ in range(2):
+        with cluster(workers=8, address=head) as joined:
+            assert joined.workers == 2
+            assert joined.description.startswith("Ray at ")
+            assert joined.description.endswith(", 2 workers")
+            evaluator = RayEvaluator(Sphere(), workers=joined.workers)
+            evaluator.submit(np.arange(5), np.ones((5, 4)))
+            pieces = evaluator.collect(timeout=60)
+            assert pieces[0].values["near"][0] == 4.0
+            evaluator.close()

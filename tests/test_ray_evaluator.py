@@ -1,0 +1,330 @@
+"""The Ray evaluator: equal to the serial one to the bit, whatever happens to its workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.arrays import Array
+from framework.auto_evaluator import AutoEvaluator
+from framework.batch import Evaluated
+from framework.cluster import cluster
+from framework.errors import ClusterError
+from framework.evaluator import Evaluator, SerialEvaluator
+from framework.problem import Problem
+from framework.ray_evaluator import Cost, RayEvaluator, build_each
+from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Sphere
+
+Make = Callable[[Problem], RayEvaluator]
+
+
+@pytest.fixture(scope="module")
+def ray_here() -> Iterator[None]:
+    with cluster(workers=2):
+        yield
+
+
+@pytest.fixture
+def make(ray_here: None) -> Iterator[Make]:
+    made: list[RayEvaluator] = []
+
+    def open_evaluator(problem: Problem) -> RayEvaluator:
+        made.append(RayEvaluator(problem, seed=7, workers=2))
+        return made[-1]
+
+    yield open_evaluator
+    for evaluator in made:
+        evaluator.close()
+
+
+def collect_all(evaluator: Evaluator, n: int, seconds: float = 60.0) -> Evaluated:
+    """Collect until ``n`` rows are there, each once."""
+    pieces: list[Evaluated] = []
+    deadline = time.monotonic() + seconds
+    while sum(map(len, pieces)) < n:
+        assert time.monotonic() < deadline, f"{sum(map(len, pieces))} of {n} rows came in time"
+        pieces += evaluator.collect(timeout=1.0)
+    batch = Evaluated.concat(pieces)
+    assert batch.ids.tolist() == sorted(set(batch.ids.tolist()))
+    assert len(batch) == n
+    return batch
+
+
+def score(evaluator: Evaluator, X: Array, start: int = 0) -> Evaluated:
+    evaluator.submit(np.arange(start, start + len(X)), X)
+    return collect_all(evaluator, len(X))
+
+
+def assert_same(found: Evaluated, expected: Evaluated) -> None:
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.X, expected.X)
+    assert found.errors == expected.errors
+    for name, column in expected.values.items():
+        assert found.values[name].tobytes() == column.tobytes()
+
+
+def wait_for_pids(evaluator: RayEvaluator, n: int) -> list[int]:
+    deadline = time.monotonic() + 30
+    while len(evaluator.pids()) < n and time.monotonic() < deadline:
+        evaluator._wait(0.1)
+    return evaluator.pids()
+
+
+def genomes(n: int, d: int = 4) -> Array:
+    return np.random.default_rng(n).uniform(0, 5, size=(n, d))
+
+
+def gene_sets(n: int, high: int = 60) -> Array:
+    return np.random.default_rng(n).integers(0, high, size=(n, 3)).astype(float)
+
+
+def test_importing_the_evaluator_does_not_import_ray() -> None:
+    code = "import framework.ray_evaluator, framework.auto_evaluator, framework.cluster, sys\n"
+    code += "sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_equals_the_serial_evaluator_over_several_batches(make: Make, noise: float) -> None:
+    problem = Sphere(noise=noise)
+    ray, serial = make(problem), SerialEvaluator(problem, 7)
+    for start, n in [(0, 300), (300, 1), (301, 77)]:
+        X = genomes(n)
+        assert_same(score(ray, X, start), score(serial, X, start))
+
+
+def test_several_batches_at_once_come_back_whole(make: Make) -> None:
+    problem = Sphere(seconds=0.002, noise=1.0)
+    ray = make(problem)
+    X = genomes(120)
+    for start in range(0, 120, 40):
+        ray.submit(np.arange(start, start + 40), X[start : start + 40])
+    assert_same(collect_all(ray, 120), score(SerialEvaluator(problem, 7), X))
+
+
+def test_errors_and_nan_are_rows(make: Make) -> None:
+    X = genomes(50)
+    X[3, 0], X[20, 0], X[49, 0] = RAISER, NOT_A_NUMBER, RAISER
+    found = score(make(Sphere()), X)
+    assert_same(found, score(SerialEvaluator(Sphere(), 7), X))
+    assert found.errors == {
+        3: "ValueError: magic gene",
+        20: "NaN in near",
+        49: "ValueError: magic gene",
+    }
+
+
+def test_sigkill_changes_nothing(make: Make) -> None:
+    problem = Sphere(seconds=0.01, noise=0.5)
+    ray, X = make(problem), genomes(200)
+    ray.submit(np.arange(200), X)
+    pieces = ray.collect()
+    victims = wait_for_pids(ray, 2)
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    rest = collect_all(ray, 200 - sum(map(len, pieces)))
+    assert_same(Evaluated.concat([*pieces, rest]), score(SerialEvaluator(problem, 7), X))
+    assert not set(victims) & set(ray.pids())
+
+
+def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
+    X = genomes(40)
+    X[17, 0] = KILLER
+    found = score(make(Sphere()), X)
+    assert list(found.errors) == [17]
+    assert found.errors[17].startswith("killed its worker 3 times (last: ")
+    fine = np.arange(40) != 17
+    expected = score(SerialEvaluator(Sphere(), 7), X[fine])
+    assert found.values["near"][fine].tobytes() == expected.values["near"].tobytes()
+
+
+def test_workers_that_die_while_they_load_the_problem_are_an_error(make: Make) -> None:
+    ray = make(Orphan(lethal=True))
+    ray._stillborn = 9  # of 3 * 2 + 5
+    ray.submit(np.arange(3), genomes(3))
+    with pytest.raises(ClusterError, match=r"11 Ray workers in a row died.*--workers serial"):
+        collect_all(ray, 3)
+
+
+def test_workers_that_cannot_load_the_problem_are_an_error(make: Make) -> None:
+    ray = make(Orphan())
+    ray.submit(np.arange(3), genomes(3))
+    with pytest.raises(ClusterError, match=r"no such data on this machine.*--workers serial"):
+        collect_all(ray, 3)
+
+
+def test_collect_keeps_its_timeout(make: Make) -> None:
+    ray = make(Sphere(seconds=2.0))
+    assert ray.collect() == []
+    wait_for_pids(ray, 2)
+    ray.submit(np.arange(1), genomes(1))
+    start = time.perf_counter()
+    assert ray.collect(timeout=0.2) == []
+    assert 0.15 < time.perf_counter() - start < 1.5
+    assert len(collect_all(ray, 1)) == 1
+
+
+def test_close_ends_the_workers(make: Make) -> None:
+    ray = make(Sphere())
+    pids = wait_for_pids(ray, 2)
+    ray.close()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert ray.collect() == []
+    ray.close()
+
+
+# Shared parts ---------------------------------------------------------------------------------
+
+
+def test_each_part_is_built_once_and_never_by_the_driver(make: Make, tmp_path: Path) -> None:
+    problem = PartsToy(tmp_path / "log", seconds=0.001)
+    ray = make(problem)
+    problem.build_parts = None  # type: ignore[assignment, method-assign]
+    X = gene_sets(80)
+    ray.submit(np.arange(40), X[:40])
+    ray.submit(np.arange(40, 80), X[40:])  # needs many of the same parts
+    found = collect_all(ray, 80)
+    again = score(ray, X[::-1], 80)
+    serial = SerialEvaluator(PartsToy(tmp_path / "other"), 7)
+    assert_same(found, score(serial, X))
+    assert_same(again, score(serial, X[::-1], 80))
+    built = Counter(problem.log.read_text().split())
+    assert set(built.values()) == {1}
+    assert len(built) == problem.n_parts == len(np.unique(X))
+
+
+def test_parts_held_at_the_start_are_not_built_again(make: Make, tmp_path: Path) -> None:
+    problem = PartsToy(tmp_path / "log")
+    X = gene_sets(30)
+    problem.add_parts(problem.build_parts(problem.missing_parts(X[:15])))
+    assert_same(score(make(problem), X), score(SerialEvaluator(PartsToy(tmp_path / "b"), 7), X))
+    assert set(Counter(problem.log.read_text().split()).values()) == {1}
+
+
+def test_large_parts_travel_through_the_object_store(make: Make, tmp_path: Path) -> None:
+    problem = PartsToy(tmp_path / "log")
+    X = np.arange(30_000, dtype=float).reshape(-1, 3)
+    problem.space.upper[:] = 30_000.0
+    expected = score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X)
+    assert_same(score(make(problem), X), expected)
+
+
+def test_parts_survive_the_death_of_workers(make: Make, tmp_path: Path) -> None:
+    problem = PartsToy(tmp_path / "log", seconds=0.02)
+    ray, X = make(problem), gene_sets(60)
+    ray.submit(np.arange(60), X)
+    for pid in wait_for_pids(ray, 2):
+        os.kill(pid, signal.SIGKILL)
+    expected = score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X)
+    assert_same(collect_all(ray, 60), expected)
+
+
+def test_a_part_that_kills_its_worker_fails_the_rows_that_need_it(
+    make: Make, tmp_path: Path
+) -> None:
+    X = gene_sets(20)
+    X[[4, 9], 1] = PartsToy.KILLER
+    found = score(make(PartsToy(tmp_path / "log")), X)
+    assert sorted(found.errors) == [4, 9]
+    assert found.errors[4].startswith("killed its worker 3 times")
+
+
+def test_a_part_that_cannot_be_built_fails_the_rows_that_need_it(
+    make: Make, tmp_path: Path
+) -> None:
+    X = gene_sets(20)
+    X[5, 0] = PartsToy.RAISER
+    found = score(make(PartsToy(tmp_path / "log")), X)
+    assert found.errors == {5: "ValueError: magic part"}
+
+
+def test_only_the_culprit_of_a_failed_build_fails(tmp_path: Path) -> None:
+    genes = np.array([[1.0, PartsToy.RAISER, 3.0]])
+    problem = PartsToy(tmp_path / "log")
+    parts = list(build_each(problem, problem.missing_parts(genes)))
+    assert [len(part.errors) for part in parts] == [1, 0, 0]
+
+
+# Chunks ---------------------------------------------------------------------------------------
+
+
+def test_chunks_follow_the_measured_cost() -> None:
+    cost = Cost()
+    assert cost.chunk(300, 2) == 1  # a probe
+    cost.add(0.001, 1)
+    assert cost.chunk(3, 2) == 3  # too little to divide
+    assert cost.chunk(1000, 2) == 50  # 50 ms
+    assert cost.chunk(30, 2) == 15  # a share for each worker
+    assert cost.chunk(30, 64) == 5  # but no crumbs
+    for _ in range(40):
+        cost.add(1.0, 1)
+    assert cost.chunk(1000, 2) == 1
+
+
+# Serial or Ray --------------------------------------------------------------------------------
+
+
+def auto(
+    problem: Problem, start: Callable[[], Evaluator], left: float | None
+) -> tuple[AutoEvaluator, list[str]]:
+    said: list[str] = []
+    evaluator = AutoEvaluator(
+        problem, 7, start_ray=start, remaining=lambda: left, report=said.append
+    )
+    return evaluator, said
+
+
+def never() -> Evaluator:
+    raise AssertionError("Ray was started for nothing")
+
+
+def test_auto_stays_serial_for_little_work() -> None:
+    problem, X = Sphere(noise=0.1), genomes(300)
+    evaluator, said = auto(problem, never, 0.9)
+    assert_same(score(evaluator, X), score(SerialEvaluator(problem, 7), X))
+    evaluator.close()
+    assert len(said) == 1
+    assert said[0].startswith("scored in this process")
+
+
+def test_auto_moves_to_ray_within_the_first_batch(make: Make) -> None:
+    problem, X = Sphere(seconds=0.05, noise=0.1), genomes(500)
+    evaluator, said = auto(problem, lambda: make(Sphere(noise=0.1)), 1.0)
+    found = score(evaluator, X)
+    assert_same(found, score(SerialEvaluator(Sphere(noise=0.1), 7), X))
+    evaluator.close()
+    assert len(said) == 1
+    assert said[0].startswith("scored on Ray from now on: about ")
+
+
+def test_auto_reckons_with_the_budget_left(make: Make) -> None:
+    problem = Sphere(seconds=0.02)
+    evaluator, said = auto(problem, lambda: make(Sphere()), 0.999)
+    score(evaluator, genomes(10))
+    score(evaluator, genomes(10), 10)
+    assert said[0].startswith("scored on Ray from now on")
+
+
+def test_auto_stays_where_ray_cannot_start() -> None:
+    def broken() -> Evaluator:
+        raise ClusterError("Ray cannot start on this machine")
+
+    problem = Sphere(seconds=0.001)
+    evaluator, said = auto(problem, broken, 0.99999)
+    score(evaluator, genomes(40))
+    evaluator.close()
+    assert len(said) == 1
+    assert "although" in said[0]
+    assert "Ray cannot start" in said[0]
