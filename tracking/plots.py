@@ -103,7 +103,7 @@ def read_story(run_dir: RunDir) -> Story:
         names = [name for name in _SERIES if generations and name in generations[0]]
         progress.append({name: np.array([g[name] for g in generations]) for name in names})
     config = run_dir.config()
-    trials = f" and {len(sources)} trials" if len(sources) > 1 else ""
+    trials = f", {len(sources)} trials" if len(sources) > 1 else ""
     subtitle = (
         f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{trials}: {len(front)} "
         f"solutions on the front of {rows:,} evaluated"

@@ -17,7 +17,8 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
         self.model = load_model(context.artifacts["model"])
 
-    def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
+    # without type hints: MLflow would take them for the schema of the records
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         """Return the table that `paretolab predict` writes for these records."""
         from framework.models.multistage import predict_table
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -53,7 +52,6 @@ def connect(uri: str) -> Any:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    warnings.filterwarnings("ignore", module="mlflow|alembic|pydantic")
     from mlflow import MlflowClient
 
     for name in ("mlflow", "alembic", "urllib3"):

@@ -7,6 +7,7 @@ same upload serves logging while a run goes on, `paretolab resume` and `paretola
 from __future__ import annotations
 
 import getpass
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,11 @@ class Uploader:
         Exception
             Whatever MLflow raises; what was sent is noted, and the next call goes on from there.
         """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MLflow's own; a user can do nothing about them
+            return self._upload(final=final)
+
+    def _upload(self, *, final: bool) -> bool:
         self._connect()
         directories = self.run_dir.trials() if self._several else [self.run_dir]
         parent = self._member(PARENT, self.run_dir)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import io
+
+import made_up
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.batch import Evaluated
+from framework.front import Front
+from tracking.history import History, front_at
+
+GENES = tuple(f"x{i}" for i in range(made_up.GENES))
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    found = made_up.start(tmp_path_factory.mktemp("history") / "out")
+    made_up.search(found, 0, 30)
+    return found
+
+
+@pytest.fixture(scope="module")
+def history(run_dir):
+    history = History(made_up.roles(), GENES)
+    with run_dir.journal() as journal:
+        history.generations = [history.add(batch, s) for batch, s in journal.batches()]
+    return history
+
+
+@pytest.mark.parametrize("generation", [0, 1, 7, 28, 29])
+def test_front_of_a_generation_is_the_journals(run_dir, history, generation):
+    text = history.frame().to_csv(index=False)
+    frame = pd.read_csv(io.StringIO(text), float_precision="round_trip")
+    with run_dir.journal() as journal:
+        expected = Front.from_journal(journal, made_up.roles(), GENES, upto=generation + 1)
+    pd.testing.assert_frame_equal(
+        front_at(frame, generation), expected.frame(), check_dtype=False, check_exact=True
+    )
+
+
+def test_metrics_of_a_generation(run_dir, history):
+    with run_dir.journal() as journal:
+        front = Front.from_journal(journal, made_up.roles(), GENES, upto=11)
+    found = history.generations[10]
+    assert (found.number, found.seconds) == (10, 5.5)
+    assert found.metrics == {
+        "evaluations": 220.0,
+        "rows_failed": 11.0,
+        "front_size": float(len(front)),
+        "hypervolume": pytest.approx(front.hypervolume()),
+        "best_coverage": front.rows.values["coverage"].max(),
+        "best_accuracy": front.rows.values["accuracy"].max(),
+        "best_cost": front.rows.values["cost"].min(),
+    }
+
+
+def test_rows_that_all_failed_leave_an_empty_front():
+    history = History(made_up.roles(), GENES)
+    nothing = {m.name: np.array([np.nan]) for m in made_up.MEASURES}
+    X = np.zeros((1, made_up.GENES), dtype=np.int8)
+    found = history.add(Evaluated(np.array([0]), X, nothing, {0: "no"}), 0.1)
+    assert found.metrics == {
+        "evaluations": 1.0, "rows_failed": 1.0, "front_size": 0.0, "hypervolume": 0.0,
+    }  # fmt: skip
+    assert len(front_at(history.frame(), 0)) == 0
