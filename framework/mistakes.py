@@ -100,7 +100,9 @@ def _line(
 
 def _wanted(detail: Mapping[str, Any]) -> str:
     if detail["type"] in _WANTED:
-        return _WANTED[detail["type"]].format(**detail.get("ctx", {}))
+        context = detail.get("ctx", {}).items()
+        whole = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in context}
+        return _WANTED[detail["type"]].format(**whole)
     return str(detail["msg"]).removeprefix("Input should be ")
 
 

@@ -105,6 +105,7 @@ def test_flatten_keeps_plain_lists_whole():
 
 # --- one mistake, one line --------------------------------------------------------------------
 
+WORKERS = "workers: expected 'auto', 'serial', 'all'"
 MISTAKES = [
     # unknown keys
     (put("budgett", 1), "budgett: unknown key; expected one of name, ", "mean 'budget'?"),
@@ -115,7 +116,7 @@ MISTAKES = [
     (put("algorithm.kind", "randon"), "algorithm.kind: expected one of ", "mean 'random'?"),
     # missing
     (drop("budget"), "budget: expected a value, found nothing", ""),
-    (put("objectives.0", {"sense": "min"}), "", ""),
+    (put("objectives", [{"sense": "min"}]), "objectives.0.metric: expected a value, found no", ""),
     (put("algorithm", {}), "algorithm.kind: expected one of ", "found nothing"),
     (put("budget", {}), "budget: expected one of generations, evaluations,", "found none"),
     (put("budget", None), "budget: expected a section (keys and values), found nothing", ""),
@@ -143,21 +144,9 @@ MISTAKES = [
     (put("problem.d", 1), "problem: expected d of at least 2 for zdt1, found 1", ""),
     (put("name", "a b"), "name: expected letters, digits, ", "found 'a b'"),
     # unions
-    (
-        put("workers", 0),
-        "workers: expected 'auto', 'serial', 'all' or a number of at least 1,",
-        "0",
-    ),
-    (
-        put("workers", "two"),
-        "workers: expected 'auto', 'serial', 'all' or a whole number,",
-        "'two'",
-    ),
-    (
-        put("workers", None),
-        "workers: expected 'auto', 'serial', 'all' or a whole number",
-        "nothing",
-    ),
+    (put("workers", 0), f"{WORKERS} or a number of at least 1, found 0", ""),
+    (put("workers", "two"), f"{WORKERS} or a whole number, found 'two'", ""),
+    (put("workers", None), f"{WORKERS} or a whole number, found nothing", ""),
     (put("tracking", 5), "tracking: expected a section (keys and values), found 5", ""),
 ]
 
