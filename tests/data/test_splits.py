@@ -71,7 +71,7 @@ def test_no_test_part():
 def test_mistakes():
     with pytest.raises(InputError, match=r"expected train \+ validation \+ test = 1, found 1.1"):
         config(train=0.6)
-    with pytest.raises(InputError, match="greater than 0"):
+    with pytest.raises(InputError, match="a number above 0"):
         config(train=0, validation=0.5, test=0.5)
     labels = np.array([0] * 40 + [1] * 3)
     with pytest.raises(InputError, match="expected records in the validation part, found none of"):
