@@ -158,7 +158,8 @@ def _check_port(host: str, port: int) -> None:
         )[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+            # getaddrinfo wraps a port that is too great; bind refuses it
+            probe.bind((host, port, *address[2:]))
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--port: expected a free port at {host}, found that {port} cannot be used ({error}); "

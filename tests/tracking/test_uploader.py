@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import made_up
 import pandas as pd
@@ -13,15 +12,6 @@ from framework.rundir import RunDir
 from tracking.history import front_at
 from tracking.state import State
 from tracking.uploader import Uploader
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """One SQLite store for all tests here: making one takes seconds."""
-    from tracking.store import connect
-
-    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
-    return SimpleNamespace(uri=uri, client=connect(uri))
 
 
 @pytest.fixture
@@ -198,6 +188,13 @@ def test_a_store_made_anew_gets_everything(store, experiment, tmp_path):
     run_dir.tracking_file.write_text(json.dumps(raw))
     assert Uploader(run_dir).upload(final=True)
     assert steps(store, runs(store, experiment)[1][0]) == list(range(12))
+
+
+def test_a_relative_store_counts_from_where_the_run_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    state = Uploader(made_up.start(tmp_path / "a" / "out"), "sqlite:///db/mlflow.db").state
+    assert state.uri == f"sqlite:///{tmp_path}/db/mlflow.db"
+    assert state.experiment == "made-up"
 
 
 def test_a_password_in_the_uri_is_not_shown(tmp_path):

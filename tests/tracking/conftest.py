@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    """One SQLite store for all tests: making one takes seconds."""
+    from tracking.store import connect
+
+    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    client = connect(uri)
+    client.search_experiments()
+    return SimpleNamespace(uri=uri, client=client)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import argparse
+import socket
+
+import made_up
+import pytest
+
+from framework.errors import InputError
+from tracking.commands import Sync, Ui, sync
+from tracking.state import sole_uploader
+
+
+def arguments(command, *words):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_ui_says_that_the_port_is_taken(tmp_path):
+    (tmp_path / "mlflow.db").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        uri = f"sqlite:///{tmp_path}/mlflow.db"
+        with pytest.raises(InputError, match=f"expected a free port .* {port} cannot be used"):
+            Ui.run(arguments(Ui, "--uri", uri, "--port", str(port)))
+
+
+@pytest.mark.parametrize("words", [["--port", "70000"], ["--host", "256.1.1.1"]])
+def test_ui_says_that_the_address_is_wrong(tmp_path, words):
+    (tmp_path / "mlflow.db").touch()
+    with pytest.raises(InputError, match="--port: expected a free port"):
+        Ui.run(arguments(Ui, "--uri", f"sqlite:///{tmp_path}/mlflow.db", *words))
+
+
+def test_ui_says_that_there_is_no_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"found no file .*mlflow\.db"):
+        Ui.run(arguments(Ui))
+
+
+def test_ui_sends_the_user_of_a_server_to_the_browser():
+    with pytest.raises(InputError, match="open http://host:5000 in a browser"):
+        Ui.run(arguments(Ui, "--uri", "http://host:5000"))
+
+
+def test_sync_of_something_else(tmp_path, capsys):
+    assert Sync.run(arguments(Sync, str(tmp_path))) == 2
+    assert "expected the directory of a run" in capsys.readouterr().err
+
+
+def test_sync_of_a_trial_names_the_experiment(tmp_path):
+    trial = made_up.start(tmp_path / "out" / "trials" / "000")
+    with pytest.raises(InputError, match=f"give {tmp_path / 'out'}$"):
+        sync(str(trial.path))
+
+
+def test_sync_while_the_run_is_logged(tmp_path):
+    run_dir = made_up.start(tmp_path / "out")
+    with sole_uploader(run_dir), pytest.raises(InputError, match="another process is"):
+        sync(str(run_dir.path))
+
+
+def test_sync_to_a_server_that_is_away(tmp_path, capsys):
+    run_dir = made_up.start(tmp_path / "out")
+    assert Sync.run(arguments(Sync, str(run_dir.path), "--uri", "http://127.0.0.1:9")) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith(f"{run_dir.path}: expected to log to http://127.0.0.1:9")
+    assert len(error.splitlines()) == 1
+
+
+def test_sync_of_a_run_that_goes_on(tmp_path, capsys, store):
+    run_dir = made_up.start(tmp_path / "out")
+    made_up.search(run_dir, 0, 2)
+    assert Sync.run(arguments(Sync, str(run_dir.path), "--uri", store.uri)) == 0
+    assert "the run has not ended" in capsys.readouterr().out

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import made_up
+import psutil
+import pytest
+
+from tracking.commands import sync
+from tracking.mlflow_tracker import MlflowTracker
+from tracking.state import State
+from tracking.store import sqlite_file
+
+NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
+
+
+def until(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
+    run_dir = made_up.start(tmp_path / "out")
+    tracker = MlflowTracker(run_dir, store.uri, "live")
+    tracker.on_start()
+    made_up.search(run_dir, 0, 3)
+    until(lambda: (state := State.load(run_dir)) and "000" in state.runs)
+    until(lambda: State.load(run_dir).runs["000"].batches == 3)
+    made_up.search(run_dir, 3, 5)
+    made_up.end(run_dir)
+    outcome = tracker.finish()
+    assert outcome.logged
+    assert outcome.text == f"logged to MLflow: {store.uri}, experiment 'live'"
+    state = State.load(run_dir)
+    assert (state.runs["000"].batches, state.runs["000"].status) == (5, "FINISHED")
+    assert (sqlite_file(store.uri).parent / "mlruns" / "live").is_dir()
+
+
+def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
+    run_dir = made_up.start(tmp_path / "out")
+    tracker = MlflowTracker(run_dir, NOBODY, "away")
+    tracker.on_start()
+    made_up.search(run_dir, 0, 3)
+    made_up.end(run_dir)
+    outcome = tracker.finish()
+    assert not outcome.logged
+    assert NOBODY in outcome.text
+    assert f"paretolab sync {run_dir.path}" in outcome.text
+
+    assert "logged to" in sync(str(run_dir.path), store.uri)
+    assert State.load(run_dir).runs["000"].batches == 3
+
+
+def test_a_store_that_is_slow_is_not_waited_for(tmp_path):
+    run_dir = made_up.start(tmp_path / "out")
+    tracker = MlflowTracker(run_dir, "sqlite:///mlflow.db", "slow")
+    tracker.on_start()
+    begun = time.monotonic()
+    outcome = tracker.finish(timeout=0.1)
+    assert time.monotonic() - begun < 5
+    assert not outcome.logged
+    assert "needed more than" in outcome.text
+
+
+def test_a_run_that_did_not_start_asks_for_no_sync(tmp_path):
+    tracker = MlflowTracker(made_up.start(tmp_path / "out"), NOBODY, "none")
+    assert tracker.finish().text == "not logged to MLflow: the run did not start"
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
+    uri = store.uri if reachable else NOBODY
+    run_dir = made_up.start(tmp_path / "out")
+    made_up.search(run_dir, 0, 3)
+    program = (
+        "import time; from framework.rundir import RunDir\n"
+        "from tracking.mlflow_tracker import MlflowTracker\n"
+        f"tracker = MlflowTracker(RunDir({str(run_dir.path)!r}), {uri!r}, 'dies')\n"
+        "tracker.on_start(); print(tracker._process.pid, flush=True); time.sleep(100)"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    logging = psutil.Process(int(run.stdout.readline()))
+    until(run_dir.tracking_file.exists)
+    if reachable:
+        until(lambda: "000" in State.load(run_dir).runs)
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    until(lambda: not logging.is_running() or logging.status() == psutil.STATUS_ZOMBIE, 30)
+    if reachable:
+        assert State.load(run_dir).runs["000"].status == "KILLED"
+
+
+def test_ctrl_c_is_left_to_the_run(tmp_path):
+    run_dir = made_up.start(tmp_path / "out")
+    tracker = MlflowTracker(run_dir, NOBODY, "interrupted")
+    tracker.on_start()
+    until(run_dir.tracking_file.exists)
+    tracker._process.send_signal(signal.SIGINT)
+    assert "kept for" in tracker.finish().text
+
+
+def test_importing_is_cheap():
+    program = (
+        "import sys, tracking.commands, tracking.mlflow_tracker, tracking.plots, tracking.deploy\n"
+        "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parent,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"

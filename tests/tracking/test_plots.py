@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import re
+
+import made_up
+import matplotlib.image
+import numpy as np
+import pytest
+
+from framework.rundir import RunDir
+from tracking.figures_html import genome_lines, hover_texts
+from tracking.plots import read_story, write_plots
+
+ALL = {"front.html", "front.png", "progress.html", "progress.png", "test.png"}
+
+
+def finished(path, **changes) -> RunDir:
+    run_dir = made_up.start(path, **changes)
+    made_up.search(run_dir, 0, 15)
+    made_up.end(run_dir)
+    return run_dir
+
+
+def with_objectives(run_dir: RunDir, n: int) -> RunDir:
+    """Keep the first n objectives."""
+    about = run_dir.about()
+    about["objectives"] = about["objectives"][:n]
+    run_dir.about_file.write_text(json.dumps(about))
+    return run_dir
+
+
+def is_a_picture(path) -> bool:
+    pixels = matplotlib.image.imread(path)[..., :3].reshape(-1, 3)
+    return len(pixels) > 500 * 400 and len(np.unique(pixels, axis=0)) > 50
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    found = finished(tmp_path_factory.mktemp("plots") / "out")
+    write_plots(found)
+    return found
+
+
+def test_all_plots_are_pictures(run_dir):
+    assert {path.name for path in run_dir.plots.iterdir()} == ALL
+    assert all(is_a_picture(path) for path in run_dir.plots.glob("*.png"))
+
+
+def test_pages_need_no_network_and_upload_nothing(run_dir):
+    for path in run_dir.plots.glob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
+        assert '"showSendToCloud": false' in page
+        assert "made_up (299 records, 12 features)" in page
+
+
+def test_a_page_has_every_solution(run_dir):
+    page = (run_dir.plots / "front.html").read_text(encoding="utf-8")
+    for id in run_dir.front().ids.tolist():
+        assert f"id {id}\\u003c" in page or f"id {id}<" in page
+
+
+def test_background_is_dominated_and_sampled(run_dir):
+    story = read_story(run_dir)
+    best = set(map(tuple, story.front.losses.tolist()))
+    losses = story.roles.losses(story.background)
+    assert 0 < len(losses) <= 2000
+    assert not best & set(map(tuple, losses.tolist()))
+    assert np.isfinite(losses).all()
+
+
+def test_what_it_costs_goes_to_the_right(run_dir):
+    story = read_story(run_dir)
+    assert [o.metric for o in story.axes()] == ["cost", "coverage", "accuracy"]
+    assert story.label(story.axes()[0]) == "cost (cost units)  ↓ better"
+    assert story.label(story.axes()[1]) == "coverage  ↑ better"
+
+
+@pytest.mark.parametrize(("n", "names"), [(1, ALL - {"front.html", "front.png"}), (2, ALL)])
+def test_fewer_objectives(tmp_path, n, names):
+    run_dir = with_objectives(made_up.start(tmp_path / "out"), n)
+    made_up.search(run_dir, 0, 5)
+    made_up.end(run_dir)
+    written = write_plots(run_dir)
+    assert {path.name for path in written} == names
+
+
+def test_trials_have_a_line_each(tmp_path):
+    run_dir = finished(tmp_path / "out", trials=2)
+    for number in range(2):
+        finished(run_dir.path / "trials" / f"{number:03d}")
+    story = read_story(run_dir)
+    assert len(story.progress) == 2
+    assert "2 trials" in story.subtitle
+    assert {path.name for path in write_plots(run_dir)} == ALL
+
+
+def test_hover_tells_all_of_a_solution(run_dir):
+    front = run_dir.front()
+    text = hover_texts(front)[0]
+    assert text.startswith(f"<b>id {front.ids[0]}</b>")
+    assert "false negative rate: " in text
+    assert "(test " in text
+
+
+def test_genome_summaries():
+    names = ("a", "b", "<c>")
+    assert genome_lines(np.array([1, 0, 1]), names) == ["gene 0: b", "gene 1: a, <c>"]
+    assert genome_lines(np.array([0.5, 1.25, 3.0]), names) == ["a 0.5, b 1.25, <c> 3"]
+    many = tuple(f"feature{i}" for i in range(50))
+    lines = genome_lines(np.arange(50) % 9, many)
+    assert len(lines) == 6
+    assert max(map(len, lines)) <= 70
