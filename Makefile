@@ -1,0 +1,54 @@
+# Needs make and Python 3.11 or newer. PYTHON=/path/to/python3 picks another interpreter.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := .venv/.run-installed
+TEST := .venv/.test-installed
+QUICK := -m 'not slow'
+
+.PHONY: help run test test-all bench ui clean
+
+help:
+	@echo "make run       install into .venv, then search the quickstart: front, plots, model"
+	@echo "make test      install the tools of development; style, types, quick tests, coverage"
+	@echo "make test-all  the same with the slow tests"
+	@echo "make bench     measure the search on the paper's data sets"
+	@echo "make ui        show the logged runs in the browser"
+	@echo "make clean     remove .venv and what tools left behind (not runs/ and mlflow.db)"
+
+run: $(RUN)
+	$(BIN)/paretolab run configs/quickstart.yaml
+
+test: $(TEST)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest $(QUICK) --cov=framework --cov=algorithms --cov=tracking --cov-report=term
+
+test-all: QUICK :=
+test-all: test
+
+bench: $(RUN)
+	$(BIN)/python scripts/bench.py emsco
+
+ui: $(RUN)
+	$(BIN)/paretolab ui
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov
+	find framework algorithms tracking scripts tests -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamps: an environment is made again where one of these files has changed.
+$(BIN)/pip:
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "make: expected $(PYTHON) to be Python 3.11 or newer, found no such command; install it or run make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: expected $(PYTHON) to be Python 3.11 or newer, found $$($(PYTHON) -V 2>&1); run make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+
+$(RUN): pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(TEST): pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/pip install -q -c constraints.txt -e '.[test]'
+	@touch $(RUN) $@
