@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -61,3 +63,77 @@ def compress(genome: Sequence[int]) -> list[int]:
             return stages
         j = missing[0]
         stages = [stage - 1 if stage > j else stage for stage in stages]
+
+
+def peel(losses: np.ndarray, violation: np.ndarray) -> list[int]:
+    """Rank rows: non-dominated feasible ones 0, those of the rest 1, ...; then by violation."""
+    layers = [-1] * len(losses)
+    left = [i for i in range(len(losses)) if violation[i] == 0]
+    layer = 0
+    while left:
+        best = [i for i in left if not any(dominates(losses[j], losses[i]) for j in left)]
+        for i in best:
+            layers[i] = layer
+        left = [i for i in left if i not in best]
+        layer += 1
+    for amount in sorted({float(v) for v in violation if v > 0}):
+        for i in range(len(losses)):
+            if violation[i] == amount:
+                layers[i] = layer
+        layer += 1
+    return layers
+
+
+def feature_sets(genome: Sequence[int]) -> list[frozenset[int]]:
+    """Return the features acquired up to each stage."""
+    return [
+        frozenset(i for i, stage in enumerate(genome) if 0 <= stage <= last)
+        for last in range(max(genome) + 1)
+    ]
+
+
+def cascade(
+    genome: Sequence[int],
+    probabilities: Mapping[frozenset[int], np.ndarray],
+    labels: Sequence[int],
+    thresholds: Sequence[float],
+    costs: Sequence[Fraction],
+    positive: int,
+) -> dict[str, Fraction]:
+    """Send records through the stages one at a time (EMSCO paper, Section 2.2).
+
+    ``probabilities`` has, for each feature set, a row a record.
+    """
+    answered = right = answered_negatives = false_positives = 0
+    cost = Fraction(0)
+    for record, label in enumerate(labels):
+        for stage, features in enumerate(feature_sets(genome)):
+            cost += sum(c for c, s in zip(costs, genome, strict=True) if s == stage)
+            p = probabilities[features][record].tolist()
+            answer = p.index(max(p))
+            if p[answer] >= thresholds[answer] - 1e-9:
+                answered += 1
+                right += answer == label
+                answered_negatives += label != positive
+                false_positives += label != positive and answer == positive
+                break
+    n = len(labels)
+    return {
+        "coverage": Fraction(answered, n),
+        "accuracy": Fraction(right, answered) if answered else Fraction(0),
+        "cost": cost / n,
+        "stages": Fraction(max(genome) + 1),
+        "inconclusive_rate": Fraction(n - answered, n),
+        "false_positive_rate": Fraction(false_positives, max(answered_negatives, 1)),
+    }
+
+
+def ordered_partitions(n: int, k: int, removal: bool = False) -> list[tuple[int, ...]]:
+    """List all assignments of n items to at most k stages, none of them empty."""
+    lowest = -1 if removal else 0
+    found = []
+    for genome in itertools.product(range(lowest, k), repeat=n):
+        used = {stage for stage in genome if stage >= 0}
+        if used and used == set(range(len(used))):
+            found.append(genome)
+    return found

@@ -2,8 +2,9 @@
 
 The model is scikit-learn's ``LogisticRegression``: minimise ``C * sum of log losses + |W|^2 / 2``
 with an unpenalised intercept; sigmoid for two classes, softmax for more. Every fit starts at
-zero and ends when no component of the gradient of that sum exceeds 1e-9, so a fit depends on its
-own columns alone and no solver's tolerance decides a prediction.
+zero and ends when no component of the gradient of that sum exceeds 1e-9 (or what rounding leaves
+of it, where C times the number of records is in the millions), so a fit depends on its own columns
+alone and no solver's tolerance decides a prediction.
 
 Softmax is fitted in ``K - 1`` free directions that span the weights summing to zero, where the
 optimum lies (the penalty is least there); that leaves a smaller and regular Hessian.
@@ -23,6 +24,7 @@ from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.jit import njit, njit_sum
 
 GRADIENT_TOLERANCE = 1e-9
+ROUNDING = 2.0**-52
 MAX_ITERATIONS = 200
 
 
@@ -86,7 +88,7 @@ def _solve_in_place(H: Array, g: Array, m: int) -> bool:
         s = H[j, j]
         for p in range(j):
             s -= H[j, p] * H[j, p]
-        if s <= 0.0:
+        if not s > 0.0:  # NaN among them
             return False
         root = math.sqrt(s)
         H[j, j] = root
@@ -179,6 +181,8 @@ def _gradient(
             if a < d - 1:
                 value += theta[j, a]
             g[j * d + a] = value
+            if math.isnan(value):
+                return math.inf
             worst = max(worst, abs(value))
     return worst
 
@@ -254,9 +258,10 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
     probabilities(S, theta, basis, P)
     loss = _loss(P, y, theta, C) if careful else 0.0
     before = np.inf
+    tolerance = max(GRADIENT_TOLERANCE, ROUNDING * C * n)
     for _ in range(MAX_ITERATIONS):
         worst = _gradient(S, P, y, basis, theta, C, g, r)
-        if worst < GRADIENT_TOLERANCE:
+        if worst < tolerance:
             return True
         if not careful and worst > 2.0 * before:
             return False

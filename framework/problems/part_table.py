@@ -22,6 +22,7 @@ class PartTable:
 
     def __init__(self, key_words: int, planes: int, words: int) -> None:
         self.n = 0
+        self.stripped = False  # whether some parts came without their last words
         self.errors: dict[int, str] = {}
         self.models: list[bytes] = []
         self._keys = np.zeros((64, key_words), dtype=np.uint64)
@@ -50,21 +51,23 @@ class PartTable:
 
     def add(self, parts: Parts) -> None:
         """Take in parts; those already held are skipped."""
-        fresh = [i for i in range(len(parts)) if self.find(parts.keys[i]) < 0]
+        keys = np.array(parts.keys)  # writeable, as the kernels' other arguments of that type
+        fresh = [i for i in range(len(parts)) if self.find(keys[i]) < 0]
         if not fresh:
             return
         rows = np.array(fresh)
         start, stop = self.n, self.n + len(fresh)
         self._reserve(stop)
-        self._keys[start:stop] = parts.keys[rows]
+        self._keys[start:stop] = keys[rows]
         for number, i in enumerate(fresh, start):
             if i in parts.errors:
                 self.errors[number] = parts.errors[i]
                 self._failed[number] = True
         good = ~self._failed[start:stop]
         if good.any():
-            width = self._bits.shape[2]
-            self._bits[start:stop][good] = parts.bits[rows[good], :, :width]
+            width = parts.bits.shape[2]
+            self.stripped |= width < self._bits.shape[2]
+            self._bits[start:stop, :, :width][good] = parts.bits[rows[good]]
         self.models += [parts.models[i] for i in fresh] if parts.models else [b""] * len(fresh)
         kernels.insert(self.slots, self._keys, start, stop)
         self.n = stop

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from framework.arrays import Array, FloatArray, WordArray
+from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.config import Section
 from framework.data import CostsConfig, DatasetConfig, SplitConfig
 from framework.kernels import stages as kernels
@@ -126,7 +126,7 @@ class MultiStageProblem(SharedParts):
         n = data.n_features
         classifier = classifier or ClassifierConfig()
         self.data = data
-        self.costs = np.asarray(costs, dtype=np.int64)
+        self.costs = frozen(np.asarray(costs, dtype=np.int64))
         self.cost_scale = cost_scale
         self.kind, self.parameters = classifier.kind, classifier.parameters
         self.space: Partition = Partition(n, max_stages, removal=remove_features)
@@ -147,8 +147,9 @@ class MultiStageProblem(SharedParts):
         )
         truth = data.y_held != data.positive
         cut = data.n_validation
-        self._everyone = pack(np.ones(cut, bool)), pack(np.ones(len(truth) - cut, bool))
-        self._negatives = pack(truth[:cut]), pack(truth[cut:])
+        everyone = np.ones(len(truth), dtype=bool)
+        self._everyone = frozen(pack(everyone[:cut])), frozen(pack(everyone[cut:]))
+        self._negatives = frozen(pack(truth[:cut])), frozen(pack(truth[cut:]))
         self._table = PartTable(words_for(n), data.planes, data.words)
         self._store: PartStore | None = None
 
@@ -183,12 +184,13 @@ class MultiStageProblem(SharedParts):
 
     def __getstate__(self) -> dict[str, Any]:
         # Parts and the disk stay with the driver; workers are sent the parts they lack.
-        state = self.__dict__.copy()
-        state["_store"] = None
-        state["_table"] = PartTable(
-            words_for(self.data.n_features), self.data.planes, self.data.validation_words
-        )
-        return state
+        return {**self.__dict__, "_store": None, "_table": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # The table is made here: what came through Ray's object store cannot be written.
+        self.__dict__ |= state
+        data = self.data
+        self._table = PartTable(words_for(data.n_features), data.planes, data.words)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -225,6 +227,8 @@ class MultiStageProblem(SharedParts):
     ) -> Mapping[str, Array] | None:
         if len(self.data.y_held) == self.data.n_validation:
             return None
+        if self._table.stripped:
+            raise ValueError("expected parts with their test records, found stripped ones")
         return self._measure(X, 1)
 
     def explain(self, x: Array) -> str | None:

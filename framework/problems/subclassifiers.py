@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.arrays import FloatArray, IntArray, WordArray
+from framework.arrays import FloatArray, IntArray, WordArray, frozen
 from framework.kernels import logistic
 from framework.models.confidence import CONFIDENCE_SLACK
 from framework.problem import Parts
@@ -44,6 +44,11 @@ class StageData:
     first: IntArray
     thresholds: FloatArray
     positive: int
+
+    def __post_init__(self) -> None:
+        # As arrays come out of Ray's object store: kernels are compiled once for both.
+        for name in ("design", "y", "held", "y_held", "first", "thresholds"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
     def n_features(self) -> int:
