@@ -11,9 +11,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what d
 _TCP_SECONDS = 3.0
 _PROBE_SECONDS = 15.0
 _PACKAGES = ("framework", "algorithms", "tracking")
-_TOKENS = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
+_AUTH = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _SERIAL = "or run with --workers serial"
 
 
@@ -67,21 +68,20 @@ def cluster(workers: int | None = None, address: str | None = None) -> Iterator[
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^A worker died or was killed")  # we log it
-    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+    if "ray" in sys.modules and _ray().is_initialized():
         count = _granted(workers)
         yield Cluster(count, f"Ray of this process, {_count(count)}")
         return
-    session = None if address else _start(workers)
-    if address:
-        address = _join(address)
-    try:
+    with _join(address) if address else _start(workers) as description:
         count = _granted(workers)
-        where = f"Ray at {address}, {_count(count)}" if address else ""
-        yield Cluster(count, where or f"Ray, {_count(count)}, started here")
-    finally:
-        sys.modules["ray"].shutdown()
-        if session:
-            shutil.rmtree(session, ignore_errors=True)
+        yield Cluster(count, description.format(_count(count)))
+
+
+def _ray() -> Any:
+    """Return ray, imported late: it takes a second."""
+    import ray
+
+    return ray
 
 
 def _count(workers: int) -> str:
@@ -90,14 +90,22 @@ def _count(workers: int) -> str:
 
 def _granted(workers: int | None) -> int:
     """Return the number of actors that the cluster has CPUs for, at most ``workers``."""
-    cpus = max(1, int(sys.modules["ray"].cluster_resources().get("CPU", 1)))
+    cpus = max(1, int(_ray().cluster_resources().get("CPU", 1)))
     return cpus if workers is None else min(workers, cpus)
 
 
-def _start(workers: int | None) -> str:
-    """Start a cluster on this machine; return the directory of its logs and sockets."""
-    if not ({"RAY_AUTH_MODE"} | _TOKENS) & os.environ.keys():
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # Ray reads it once a process
+@cache
+def _token() -> str:
+    """Return the token of this process's own clusters; Ray reads it once a process."""
+    return secrets.token_hex(32)
+
+
+@contextmanager
+def _start(workers: int | None) -> Iterator[str]:
+    """Start a cluster on this machine; on exit end it, with its logs and sockets."""
+    before = {name: os.environ.get(name) for name in _AUTH}
+    if not any(name in os.environ for name in _AUTH):
+        os.environ["RAY_AUTH_TOKEN"] = _token()
     with _loopback():
         context = _init(
             "Ray cannot start on this machine",
@@ -107,30 +115,48 @@ def _start(workers: int | None) -> str:
             object_store_memory=_OBJECT_STORE_BYTES,
             _node_ip_address="127.0.0.1",
         )
-    return str(context.address_info["session_dir"])
+    try:
+        yield "Ray, {}, started here"
+    finally:
+        _ray().shutdown()
+        shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
+        _restore(before)
 
 
-def _join(address: str) -> str:
-    """Connect to a running cluster; return its address."""
+def _restore(before: Mapping[str, str | None]) -> None:
+    """Undo what Ray did to the whole process when it switched tokens on."""
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    with suppress(AttributeError, TypeError):  # not public, but else the process cannot join
+        raylet: Any = _ray()._raylet
+        raylet.Config.initialize("")
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def _join(address: str) -> Iterator[str]:
+    """Connect to a running cluster; on exit leave it."""
     wanted = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
     if wanted != "auto":
         _check_port(wanted)
-    if _TOKENS & os.environ.keys() or Path.home().joinpath(".ray", "auth_token").exists():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # harmless where the cluster wants none
     _probe(wanted)
     modules = [str(path) for name in _PACKAGES if (path := _folder(name))]
-    context = _init(
+    _init(
         f"cannot join the Ray cluster at {wanted}",
         address=wanted,
         runtime_env={"py_modules": modules},
     )
-    return str(context.address_info["address"])
+    try:
+        yield f"Ray at {wanted if wanted != 'auto' else 'this machine'}, {{}}"
+    finally:
+        _ray().shutdown()
 
 
 def _init(failure: str, **options: Any) -> Any:
     """Call ``ray.init`` without its chatter, leaving the signal handlers as they were."""
-    import ray
-
+    ray = _ray()
     handler = signal.getsignal(signal.SIGTERM)
     try:
         return ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
@@ -152,9 +178,7 @@ def _loopback() -> Iterator[None]:
 
     Otherwise it replaces a loopback address by the machine's and listens on every interface.
     """
-    import ray
-
-    constants: Any = ray._private.ray_constants
+    constants: Any = _ray()._private.ray_constants
     name, spans = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", constants.ENABLE_RAY_CLUSTER
     before = os.environ.get(name)
     os.environ[name], constants.ENABLE_RAY_CLUSTER = "0", False

@@ -11,6 +11,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from time import perf_counter
@@ -202,7 +203,7 @@ class RayEvaluator:
     def close(self) -> None:
         """End the actors; rows not collected are lost."""
         for slot in self._slots:
-            self._ray.kill(slot.actor)
+            self._end(slot)
         self._slots.clear()
         self._requests.clear()
         self._blocked.clear()
@@ -337,7 +338,7 @@ class RayEvaluator:
     def _bury(self, slot: _Slot, reason: str) -> None:
         """Replace an actor and send its work again; the oldest request is the suspect."""
         _LOG.warning("a Ray worker died and is replaced: %s", reason)
-        self._ray.kill(slot.actor)
+        self._end(slot)
         self._slots.remove(slot)
         if slot.pid is None:
             self._stillborn += 1
@@ -353,6 +354,10 @@ class RayEvaluator:
         if lost:
             self._suspect(lost[0], reason)
         self._hire()
+
+    def _end(self, slot: _Slot) -> None:
+        with suppress(self._ray.exceptions.RayError):  # it may never have started
+            self._ray.kill(slot.actor)
 
     def _suspect(self, work: _Work, reason: str) -> None:
         """Divide the work that an actor died of, or count the deaths of a lone row."""

@@ -120,7 +120,7 @@ def head() -> Iterator[str]:
     yield f"127.0.0.1:{port}"
     os.killpg(process.pid, signal.SIGTERM)
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=4)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
