@@ -21,10 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
-for _library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_library, "1")
-
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression

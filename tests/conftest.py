@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from algorithms.multistage.emsco import EMSCO
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
+from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
 from tests.toys import StagesToy
 
 settings.register_profile("quick", max_examples=40, deadline=None)
 settings.load_profile("quick")
+
+os.environ["PARETOLAB_CACHE"] = "off"  # what a test trains is neither found nor left on disk
+
+
+def multistage(**section: Any) -> MultiStageProblem:
+    """Return a multi-stage problem on a small synthetic set; ``section`` overrides its keys."""
+    dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}
+    config = MultiStageConfig.model_validate({"dataset": dataset, **section})
+    return MultiStageProblem.from_config(config)
 
 
 def roles_of(problem: Problem, *constraints: Constraint) -> Roles:
@@ -34,6 +47,10 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(FunctionProblem, "dtlz2", 6),
         partial(FunctionProblem, "lotz", 9),
     ],
+    "multistage": [
+        multistage,
+        partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
+    ],
 }
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
@@ -45,7 +62,12 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             *PROBLEMS["function"],
             StagesToy,
             partial(StagesToy, removal=True),
+            multistage,
         ],
+    ),
+    "emsco": (
+        partial(EMSCO, population=20),
+        [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]],
     ),
 }
 
