@@ -20,6 +20,7 @@ from tracking.state import sole_uploader
 
 DEFAULT_URI = "sqlite:///mlflow.db"
 
+_PAGE = "/#/experiments?workflowType=machine_learning"  # not the one on language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
 _UI_STOP = 10.0
 
@@ -114,8 +115,8 @@ class Ui:
             print("starting MLflow ...", flush=True)
             if _answers(server, args.host, args.port):
                 print(
-                    f"MLflow UI: http://{args.host}:{args.port} (Ctrl-C ends it). Experiments are "
-                    "under the switch 'Model training' at the top left.",
+                    f"MLflow UI: http://{args.host}:{args.port}{_PAGE} (Ctrl-C ends it). Should "
+                    "no runs show, choose 'Model training' at the top left.",
                     flush=True,
                 )
             return 2 if server.wait() else 0
