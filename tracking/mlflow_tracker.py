@@ -11,7 +11,8 @@ from typing import NamedTuple
 from framework.driver import Observer
 from framework.rundir import RunDir
 from tracking.follower import FINISH
-from tracking.store import absolute_uri, public_uri
+from tracking.state import State
+from tracking.store import absolute_uri, public_uri, sqlite_file
 
 
 class Outcome(NamedTuple):
@@ -29,7 +30,8 @@ class MlflowTracker(Observer):
     run_dir : RunDir
         With ``config.yaml``; the journal may follow.
     uri : str
-        Tracking URI. A relative SQLite path counts from the current directory.
+        Tracking URI. A relative SQLite path counts from the directory where the run was first
+        started.
     experiment : str
 
     Notes
@@ -40,7 +42,7 @@ class MlflowTracker(Observer):
 
     def __init__(self, run_dir: RunDir, uri: str, experiment: str) -> None:
         self.run_dir = run_dir
-        self.uri = absolute_uri(uri, Path.cwd())
+        self.uri = _resolved(run_dir, uri)
         self.experiment = experiment
         self._process: subprocess.Popen[str] | None = None
         self._problem = ""
@@ -87,3 +89,12 @@ class MlflowTracker(Observer):
     def _kept(self, why: str) -> Outcome:
         again = f"paretolab sync {self.run_dir.path}"
         return Outcome(False, f"not logged to MLflow ({why}); kept for `{again}`")
+
+
+def _resolved(run_dir: RunDir, uri: str) -> str:
+    """Return the absolute URI; a run that is resumed elsewhere keeps the store it had."""
+    known, file = State.load(run_dir), sqlite_file(uri)
+    before = sqlite_file(known.uri) if known else None
+    if known and before and file and not file.is_absolute() and before.match(str(file)):
+        return known.uri
+    return absolute_uri(uri, Path.cwd())

@@ -69,6 +69,17 @@ def test_a_store_that_is_slow_is_not_waited_for(tmp_path):
     assert "needed more than" in outcome.text
 
 
+def test_a_run_resumed_elsewhere_keeps_its_store(tmp_path, monkeypatch):
+    run_dir = made_up.start(tmp_path / "out")
+    State(f"sqlite:///{tmp_path}/first/mlflow.db", "e", 0.0).save(run_dir)
+    (tmp_path / "second").mkdir()
+    monkeypatch.chdir(tmp_path / "second")
+    kept = MlflowTracker(run_dir, "sqlite:///mlflow.db", "e")
+    other = MlflowTracker(run_dir, "sqlite:///other.db", "e")
+    assert kept.uri == f"sqlite:///{tmp_path}/first/mlflow.db"
+    assert other.uri == f"sqlite:///{tmp_path}/second/other.db"
+
+
 def test_a_run_that_did_not_start_asks_for_no_sync(tmp_path):
     tracker = MlflowTracker(made_up.start(tmp_path / "out"), NOBODY, "none")
     assert tracker.finish().text == "not logged to MLflow: the run did not start"
