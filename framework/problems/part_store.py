@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,25 +57,25 @@ class PartStore:
             self._db.execute("PRAGMA synchronous=OFF")  # a lost part is trained again
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS parts "
-                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL) WITHOUT ROWID"
+                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL, "
+                "checksum INTEGER NOT NULL) WITHOUT ROWID"
             )
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)
 
     def get(self, keys: WordArray) -> Parts:
         """Return those of the keys, shape (m, key words), that are stored."""
-        found: list[tuple[bytes, bytes, bytes]] = []
+        found: list[tuple[bytes, bytes, bytes, int]] = []
         names = _names(keys)
         try:
             for start in range(0, len(names) if self._db else 0, _CHUNK):
                 some = names[start : start + _CHUNK]
                 marks = ",".join("?" * len(some))
-                query = f"SELECT key, bits, model FROM parts WHERE key IN ({marks})"
+                query = f"SELECT key, bits, model, checksum FROM parts WHERE key IN ({marks})"
                 found += self._db.execute(query, some)  # type: ignore[union-attr]
         except sqlite3.Error as error:
             self._give_up(error)
-        shape = (len(found), *self._shape)
-        found = [row for row in found if len(row[1]) == 8 * shape[1] * shape[2]]
+        found = [row for row in found if row[3] == _checksum(*row[:3])]
         bits = np.frombuffer(b"".join(row[1] for row in found), dtype="<u8")
         return Parts(
             np.frombuffer(b"".join(row[0] for row in found), "<u8").reshape(-1, keys.shape[1]),
@@ -83,17 +84,17 @@ class PartStore:
         )
 
     def put(self, parts: Parts) -> None:
-        """Store parts; failed ones are left out, known ones stay as they are."""
+        """Store parts; failed ones are left out."""
         if self._db is None:
             return
-        rows = [
-            (name, parts.bits[i].astype("<u8").tobytes(), parts.models[i])
-            for i, name in enumerate(_names(parts.keys))
-            if i not in parts.errors
-        ]
+        rows = []
+        for i, name in enumerate(_names(parts.keys)):
+            if i not in parts.errors:
+                row = name, parts.bits[i].astype("<u8").tobytes(), parts.models[i]
+                rows.append((*row, _checksum(*row)))
         try:
             with self._db:
-                self._db.executemany("INSERT OR IGNORE INTO parts VALUES (?, ?, ?)", rows)
+                self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", rows)
         except sqlite3.Error as error:
             self._give_up(error)
 
@@ -107,3 +108,10 @@ class PartStore:
 
 def _names(keys: WordArray) -> Sequence[bytes]:
     return [row.tobytes() for row in keys.astype("<u8")]
+
+
+def _checksum(*columns: bytes) -> int:
+    value = 0
+    for column in columns:
+        value = zlib.crc32(column, value)
+    return value

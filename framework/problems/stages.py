@@ -32,7 +32,7 @@ from framework.roles import Measure
 from framework.space import Partition
 from framework.streams import RowStreams
 
-PARTS_FORMAT = 1  # raise it when a kernel change alters what a part holds
+PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
 
 
 class MultiStageConfig(Section):
