@@ -126,6 +126,7 @@ def _single(
         return run_trial(
             config, problem, run_dir, evaluator,
             observers=[left, *observers], evaluated_by=description, about=about,
+            report=options.report,
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,9 @@ class Journal:
             raise JournalError(f"{self.path}: cannot read the journal: {error}") from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Move everything into the one file, where no reader is in the way, and close it."""
+        with suppress(sqlite3.Error):  # what stays in the log beside the file is not lost
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
 
     def __enter__(self) -> Journal:

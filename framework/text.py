@@ -53,12 +53,13 @@ def front_table(front: Front, *, mark: int | None = None) -> Table:
     table.add_column("id", justify="right")
     for name in names:
         table.add_column(_heading(front, name), justify="right")
-    for name in names if front.test else []:
+    tested = [name for name in names if front.test and name != "stages"]
+    for name in tested:
         table.add_column(f"{name}\n(test)", justify="right", style="dim")
     for i in picked:
         star = " *" if i == mark else ""
         cells = [_cell(front.rows.values[name][i]) for name in names]
-        cells += [_cell(front.test[name][i]) for name in names] if front.test else []
+        cells += [_cell((front.test or {})[name][i]) for name in tested]
         table.add_row(f"{front.ids[i]}{star}", *cells)
     return table
 

@@ -20,7 +20,7 @@ from framework.roles import Roles
 from framework.rundir import RunDir
 from framework.streams import RowStreams
 
-DONE, FAILED, INTERRUPTED, RUNNING = "done", "failed", "interrupted", "running"
+DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
 _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore", "ray", "mlflow")
 
 
@@ -66,10 +66,12 @@ def run_trial(
     observers: Sequence[Observer] = (),
     evaluated_by: Callable[[], str] = lambda: "serial",
     about: Mapping[str, Any] | None = None,
+    report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Run, or go on with, one trial in its directory; return its summary.
 
-    ``evaluated_by`` says afterwards who evaluated; ``about`` is added to ``about.json``.
+    ``evaluated_by`` says afterwards who evaluated; ``about`` is added to ``about.json``;
+    ``report`` takes lines for the user.
 
     The directory gets ``config.yaml``, ``about.json``, ``journal.sqlite``, ``front.csv`` and
     ``summary.json``. Interrupted (Ctrl-C, or an error such as a full disk), it has the front and
@@ -87,9 +89,15 @@ def run_trial(
     with Journal(
         run_dir.journal_file, identity, metrics=problem.metrics, d=space.d, dtype=space.dtype
     ) as journal:
+        run_dir.summary_file.unlink(missing_ok=True)  # it is running again
         run_dir.write_config(config)
         run_dir.write_about(problem, roles, **(about or {}))
         last = _Last()
+        if journal.salvaged is not None:
+            report(
+                f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "
+                "was lost is evaluated again"
+            )
 
         def conclude(front: Front, status: str) -> dict[str, Any]:
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())

@@ -142,7 +142,7 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
     trials = run_dir.trials()[: config.trials]
     summaries = [trial.summary() for trial in trials]
     roles = run_dir.roles()
-    frames = [pd.read_csv(t.front_file, float_precision="round_trip") for t in trials]
+    frames = [trial.front().frame() for trial in trials]
     for number, frame in enumerate(frames):
         frame["trial"], frame["trial_id"] = number, frame["id"]
     union = pd.concat(frames, ignore_index=True)

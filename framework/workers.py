@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -73,7 +74,7 @@ def evaluator_for(
         if uses_ray(workers, address):
             evaluator = start_ray()
             report(f"evaluated by {used[-1]}")
-        elif workers == "serial":
+        elif workers == "serial" or os.cpu_count() == 1:  # one actor gains nothing
             evaluator = SerialEvaluator(problem, seed)
             report("evaluated in this process")
         else:
