@@ -1,0 +1,507 @@
+"""EMSCO: the paper's worked examples, its operators, its two properties, its ends."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import betabinom, binom
+
+from algorithms.multistage import operators
+from algorithms.multistage.emsco import EMSCO
+from framework.config import Budget
+from framework.driver import run
+from framework.errors import InputError
+from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.front import Archive
+from framework.kernels.dominance import pareto_layers
+from framework.problem import Problem
+from framework.problems.functions import FunctionProblem
+from framework.roles import Constraint, Measure, Objective, Roles
+from framework.space import Partition, compress
+from tests import oracles
+from tests.toys import StagesToy
+
+
+class Landscape(Problem):
+    """Random objectives of few levels, so that rows tie; a lookup by genome."""
+
+    def __init__(self, seed=0, n=5, k=3, levels=6, removal=False):
+        self.space = Partition(n, k, removal)
+        self.seed, self.levels = seed, levels
+        self.measures = (
+            Measure("coverage", "max"),
+            Measure("accuracy", "max"),
+            Measure("cost", "min", "amount", high=100.0),
+        )
+        self.fingerprint = f"landscape/{seed}/{n}/{k}/{levels}/{removal}"
+
+    def evaluate(self, X, streams):
+        rows = []
+        for x in X.tolist():
+            rng = np.random.default_rng([self.seed, *[stage + 1 for stage in x]])
+            rows.append(rng.integers(self.levels, size=3) / max(self.levels - 1, 1))
+        table = np.array(rows)
+        return {"coverage": table[:, 0], "accuracy": table[:, 1], "cost": 1 + 99 * table[:, 2]}
+
+
+def roles_of(problem, *constraints):
+    return Roles(problem.measures, [Objective(m.name, m.sense) for m in problem.measures],
+                 constraints)  # fmt: skip
+
+
+def emsco(problem, *constraints, seed=0, **parameters):
+    parameters = {"population": 40, **parameters}
+    return EMSCO(problem, roles_of(problem, *constraints), seed=seed, **parameters)
+
+
+def generations(algorithm, problem, count):
+    """Ask and tell; yield each batch."""
+    told = 0
+    for _ in range(count):
+        X = algorithm.ask()
+        if X is None:
+            return
+        batch = evaluate_rows(problem, 0, np.arange(told, told + len(X)), X)
+        algorithm.tell(batch)
+        told += len(X)
+        yield batch
+
+
+# --- worked examples of the paper -----------------------------------------------------------
+
+
+def test_compress_as_in_section_3_1():
+    assert compress(np.array([[0, 0, 0, 2]])).tolist() == [[0, 0, 0, 1]]
+    x = np.array([0, 0, 0, 2], dtype=np.int8)
+    assert operators.compress_in_place(x) == 2
+    assert x.tolist() == [0, 0, 0, 1]
+
+
+@given(st.lists(st.integers(-1, 7), min_size=1, max_size=12))
+def test_compress_is_the_papers_loop(genome):
+    if max(genome) < 0:
+        return
+    kept = oracles.compress([stage for stage in genome if stage >= 0])
+    want = [kept.pop(0) if stage >= 0 else -1 for stage in genome]
+    x = np.array([min(stage, len(genome)) for stage in genome], dtype=np.int8)
+    if (x == genome).all():
+        stages = operators.compress_in_place(x)
+        assert x.tolist() == want
+        assert stages == max(want) + 1
+    assert compress(np.array([genome])).tolist() == [want]
+
+
+def test_recombination_of_figure_5():
+    """Parents of 3 and 2 stages, a child of 2: normalised, parent A is 0 1 0 1 0."""
+    a, b = np.array([0, 2, 1, 2, 1], dtype=np.int8), np.array([1, 0, 0, 1, 0], dtype=np.int8)
+    assert [operators.rescale(gene, 3, 2) for gene in a] == [0, 1, 0, 1, 0]
+    assert [operators.rescale(gene, 2, 2) for gene in b] == [1, 0, 0, 1, 0]
+    rng = np.random.default_rng(0)
+    children = set()
+    for _ in range(2000):
+        child = np.empty(5, dtype=np.int8)
+        operators.recombine(a, 3, b, 2, child, rng)
+        children.add(tuple(child.tolist()))
+    options = {count: genes_of_children(a, 3, b, 2, count) for count in (2, 3)}
+    assert all(any(inside(child, genes) for genes in options.values()) for child in children)
+    assert (0, 0, 0, 1, 0) in children
+    for genes in options.values():  # each combination of the parents' genes turns up
+        assert {c for c in children if inside(c, genes)} >= combinations(genes)
+
+
+def genes_of_children(a, stages_a, b, stages_b, count):
+    """Return the values each gene of a child may have, by the paper's formula."""
+
+    def rescaled(gene, of):
+        return max(math.floor((gene + 1) / of * count + 0.5) - 1, 0)
+
+    return [
+        {rescaled(x, stages_a), rescaled(y, stages_b)}
+        for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
+
+
+def inside(child, genes):
+    return all(gene in values for gene, values in zip(child, genes, strict=True))
+
+
+def combinations(genes):
+    found = [()]
+    for values in genes:
+        found = [(*start, value) for start in found for value in values]
+    return set(found)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 9), st.integers(1, 6), st.booleans())
+def test_children_take_each_gene_from_a_parent(seed, n, k, removal):
+    rng = np.random.default_rng(seed)
+    space = Partition(n, min(k, n), removal)
+    a, b = space.sample(rng, 2)
+    counts = int(a.max()) + 1, int(b.max()) + 1
+    child = np.empty(n, dtype=space.dtype)
+    operators.recombine(a, counts[0], b, counts[1], child, rng)
+    fits = []
+    for count in {*counts, sum(counts) // 2}:
+        genes = genes_of_children(a, counts[0], b, counts[1], count)
+        options = [
+            {value if gene >= 0 else -1 for gene in (x, y) for value in values}
+            | ({-1} if min(x, y) < 0 else set())
+            for x, y, values in zip(a, b, genes, strict=True)
+        ]
+        fits.append(inside(child.tolist(), options))
+    assert any(fits)
+
+
+# --- the space ------------------------------------------------------------------------------
+
+
+def test_size_of_the_space_in_table_2():
+    assert Partition(14, 4).size == 254_152_083
+
+
+@pytest.mark.parametrize("removal", [False, True])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (2, 2), (3, 2), (4, 4), (5, 3), (6, 2)])
+def test_size_of_the_space_is_the_number_of_ordered_partitions(n, k, removal):
+    assert Partition(n, k, removal).size == len(oracles.ordered_partitions(n, k, removal))
+
+
+# --- mutation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0, 7.5])
+@pytest.mark.parametrize("most", [1, 2, 5, 20])
+def test_beta_binomial_table(most, beta):
+    table = operators.beta_binomial_cdf(most, beta)
+    assert table.shape == (most + 1, most + 1)
+    for m in range(1, most + 1):
+        want = betabinom(m, 1, beta).cdf(np.arange(m + 1))
+        assert np.allclose(table[m, : m + 1], want, rtol=0, atol=1e-12)
+        assert (table[m, m:] == 1.0).all()
+
+
+@pytest.mark.parametrize("k", [3, 6])
+def test_mutated_genes_follow_the_beta_binomial(k):
+    """One gene of a stage of three is redrawn; most draws must fall in early stages."""
+    draws, beta, stages = 20_000, 2.0, 3
+    cdf = operators.beta_binomial_cdf(k, beta)
+    rng = np.random.default_rng(5)
+    counts = np.zeros(k + 1)
+    changed = 0
+    for _ in range(draws):
+        x = np.array([0, 0, 0, 1, 1, 2, 2], dtype=np.int8)
+        operators.mutate(x[:1], 1, 1, 0.0, cdf, False, rng)  # rate 0 changes nothing
+        assert x[0] == 0
+        operators.mutate(x, stages, k, 0.02, cdf, False, rng)
+        if (x[1:] == [0, 0, 1, 1, 2, 2]).all():
+            counts[x[0]] += 1
+            changed += x[0] != 0
+    most = min(stages, k - 1)
+    p = betabinom(most, 1, beta).pmf(np.arange(most + 1))
+    for stage in range(1, most + 1):
+        share = p[stage] / p[1:].sum()
+        low, high = binom(changed, share).interval(1 - 1e-6)
+        assert low <= counts[stage] <= high
+    assert counts[most + 1 :].sum() == 0
+
+
+@given(st.integers(0, 100_000), st.integers(1, 9), st.integers(1, 6), st.booleans(),
+       st.sampled_from([0.05, 0.5, 1.0]))  # fmt: skip
+def test_mutants_are_genomes_without_gaps(seed, n, k, removal, rate):
+    rng = np.random.default_rng(seed)
+    space = Partition(n, min(k, n), removal)
+    cdf = operators.beta_binomial_cdf(space.k, 2.0)
+    for x in space.sample(rng, 5):
+        stages = operators.mutate(x, int(x.max()) + 1, space.k, rate, cdf, removal, rng)
+        assert space.contains(x[None]).all()
+        assert stages == x.max() + 1 <= space.k
+
+
+def test_the_last_feature_of_a_stage_stays():
+    cdf = operators.beta_binomial_cdf(4, 2.0)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x = np.array([0, 1, 2], dtype=np.int8)
+        operators.mutate(x, 3, 4, 1.0, cdf, False, rng)
+        assert x.tolist() == [0, 1, 2]
+
+
+def test_features_are_removed_and_come_back():
+    cdf = operators.beta_binomial_cdf(3, 2.0)
+    rng = np.random.default_rng(0)
+    gone, back = 0, 0
+    for _ in range(300):
+        x = np.array([0, 0, 0, -1], dtype=np.int8)
+        operators.mutate(x, 1, 3, 0.3, cdf, True, rng)
+        gone += -1 in x[:3].tolist()
+        back += x[3] >= 0
+    assert gone > 0
+    assert back > 0
+
+
+def test_a_search_with_removal_finds_that_a_worthless_feature_is_best_left_out():
+    """Item costs differ, the last item is worth most: the cheapest genome keeps a cheap one."""
+    problem = StagesToy(n=5, k=3, removal=True)
+    told = [batch.X for batch in generations(emsco(problem), problem, 20)]
+    genes = np.concatenate(told)
+    assert (genes == -1).any()
+    assert problem.space.contains(genes).all()
+    without = StagesToy(n=5, k=3)
+    kept = np.concatenate([b.X for b in generations(emsco(without), without, 20)])
+    assert (kept >= 0).all()
+
+
+def test_the_first_generation_is_made_of_mutants_of_one_stage():
+    problem = Landscape(n=8, k=4)
+    X = emsco(problem, mutation_rate=0.0).ask()
+    assert (X == 0).all()
+    mutants = emsco(problem, mutation_rate=0.3).ask()
+    assert problem.space.contains(mutants).all()
+    assert len(np.unique(mutants, axis=0)) > 10
+
+
+# --- selection ------------------------------------------------------------------------------
+
+
+def losses_of(algorithm, batch):
+    return algorithm.roles.losses(batch.values)
+
+
+@given(
+    st.integers(1, 40).flatmap(
+        lambda n: st.lists(
+            st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=n, max_size=n
+        )
+    ),
+    st.sampled_from([0.01, 1.0]),
+)
+def test_property_2_fitness_grows_with_rank_first_and_length_second(rows, epsilon):
+    gains = np.array(rows)
+    layers = pareto_layers(-gains, np.zeros(len(gains)))
+    fitness = operators.log_fitness(gains, layers, epsilon)
+    length = np.maximum(np.sqrt((gains**2).sum(axis=1)), 1e-12)
+    assert np.isfinite(fitness).all()
+    for i in range(len(rows)):
+        for j in range(len(rows)):
+            longer = layers[i] == layers[j] and length[i] > length[j] * (1 + 1e-9)
+            if layers[i] < layers[j] or longer:
+                assert fitness[i] > fitness[j]
+
+
+def test_property_2_holds_for_300_layers_far_apart():
+    """gamma is 1000 here: gamma ** 300 is no float."""
+    gains = np.linspace(0.001, 1.0, 300)[:, None].repeat(3, axis=1) / math.sqrt(3)
+    layers = pareto_layers(-gains, np.zeros(300))
+    assert layers.max() == 299
+    fitness = operators.log_fitness(gains, layers, 0.01)
+    assert np.isfinite(fitness).all()
+    assert (np.diff(fitness) > 0).all()
+    assert math.isclose(fitness[1] - fitness[0], math.log(1000.01) + math.log(gains[1, 0] /
+                        gains[0, 0]), rel_tol=1e-9)  # fmt: skip
+
+
+def test_fitness_is_equation_9():
+    gains = np.array([[0.6, 0.8, 0.0], [0.3, 0.4, 0.0], [0.0, 0.0, 0.25]])
+    gamma = 1.0 / 0.25 + 0.01
+    want = [gamma**1 * 1.0, gamma**0 * 0.5, gamma**1 * 0.25]
+    fitness = operators.log_fitness(gains, np.array([0, 1, 0]), 0.01)
+    assert np.allclose(np.exp(fitness), want, rtol=1e-12)
+
+
+def test_g3_is_the_least_cost_of_the_generation_over_the_own():
+    problem = Landscape()
+    algorithm = emsco(problem)
+    losses = np.array([[-0.5, -1.0, 20.0], [-1.0, 0.0, 50.0], [0.0, -0.25, 100.0]])
+    want = [[0.5, 1.0, 1.0], [1.0, 0.0, 0.4], [0.0, 0.25, 0.2]]
+    assert np.allclose(algorithm._gains(losses), want, rtol=1e-12)
+
+
+def test_g3_of_a_free_row_is_1_and_that_of_the_others_0():
+    losses = np.array([[-0.5, -1.0, 0.0], [-1.0, 0.0, 50.0]])
+    assert emsco(Landscape())._gains(losses)[:, 2].tolist() == [1.0, 0.0]
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([1, 2, 6, 1000]),
+    st.sampled_from(["objectives", "chromosome"]),
+)
+def test_property_1_what_was_ever_best_stays_in_the_elite(seed, levels, unique):
+    problem = Landscape(seed, n=6, k=4, levels=levels)
+    algorithm = emsco(problem, seed=seed, population=80, unique=unique)
+    archive = Archive(algorithm.roles)
+    for batch in generations(algorithm, problem, 8):
+        archive.update(batch)
+        if len(algorithm._elite) == algorithm.population:
+            return  # full: the paper's condition is not met any more
+        elite = {tuple(row) for row in losses_of(algorithm, algorithm._elite).tolist()}
+        assert elite >= {tuple(row) for row in archive.losses.tolist()}
+
+
+@pytest.mark.parametrize("elitism", [0.0, 0.2, 0.37, 1.0])
+def test_size_of_the_elite(elitism):
+    """max(ceil(b * distinct), distinct rows of the best layer), at most the population."""
+    problem = Landscape(3, n=6, k=4, levels=1000)
+    algorithm = emsco(problem, elitism=elitism, population=50)
+    kept = None
+    for batch in generations(algorithm, problem, 3):
+        rows = losses_of(algorithm, batch)
+        everyone = rows if kept is None else np.concatenate([kept, rows])
+        distinct = np.unique(everyone, axis=0)
+        best = sum(1 for layer in oracles.peel(distinct, np.zeros(len(distinct))) if layer == 0)
+        want = min(max(math.ceil(elitism * len(distinct) - 1e-9), best), 50)
+        assert len(algorithm._elite) == want
+        kept = losses_of(algorithm, algorithm._elite)
+        assert len(np.unique(kept, axis=0)) == len(kept)
+
+
+def test_each_generation_is_filled_up_by_children():
+    problem = Landscape(levels=1000)
+    algorithm = emsco(problem, population=50)
+    kept = 0
+    for batch in generations(algorithm, problem, 5):
+        assert len(batch) == 50 - kept
+        kept = len(algorithm._elite)
+
+
+# --- ends -----------------------------------------------------------------------------------
+
+
+def end_of(algorithm, problem, count=60):
+    told = list(generations(algorithm, problem, count))
+    return len(told), algorithm.done, algorithm.reason
+
+
+def test_distinct_chromosomes_of_equal_worth_fill_the_elite_and_end_the_search():
+    problem = Landscape(levels=1, n=8, k=4)
+    told, done, reason = end_of(emsco(problem, unique="chromosome", population=20), problem)
+    assert done
+    assert told < 60
+    assert reason == "elite fills the population; raise algorithm.population"
+
+
+def test_by_objectives_they_do_not():
+    problem = Landscape(levels=1, n=8, k=4)
+    told, done, _ = end_of(emsco(problem, unique="objectives", population=20), problem)
+    assert (told, done) == (60, False)
+
+
+@pytest.mark.parametrize("g", [1, 4])
+def test_convergence_is_g_generations_with_the_same_fittest_genome(g):
+    problem = Landscape(levels=1)  # all rows tie: the first one stays the fittest
+    told, done, reason = end_of(emsco(problem, convergence=g), problem)
+    assert (told, done, reason) == (g + 1, True, "convergence")
+
+
+def test_convergence_starts_again_where_the_fittest_genome_changes():
+    problem = Landscape(7, n=8, k=4, levels=1000)
+    algorithm = emsco(problem, convergence=5, population=20)
+    fittest, ends = [], None
+    for number, _ in enumerate(generations(algorithm, problem, 200)):
+        fittest.append(tuple(algorithm._fittest.tolist()))
+        if algorithm.done:
+            ends = number
+    assert algorithm.reason == "convergence"
+    assert len(set(fittest[ends - 5 :])) == 1
+    assert len(set(fittest)) > 1
+    longest = max(sum(1 for _ in group) for _, group in itertools.groupby(fittest[:ends]))
+    assert longest <= 5
+
+
+def test_without_convergence_the_budget_ends_the_search():
+    problem = Landscape()
+    assert end_of(emsco(problem), problem, 30) == (30, False, "")
+
+
+# --- the whole search -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [StagesToy(5, 3), StagesToy(5, 3, removal=True), Landscape(1, 5, 3, 9)],
+    ids=lambda problem: problem.fingerprint,
+)
+def test_the_exact_front_of_a_small_problem_is_found(problem):
+    everything = np.array(oracles.ordered_partitions(5, 3, problem.space.removal), dtype=np.int8)
+    roles = roles_of(problem)
+    values = evaluate_rows(problem, 0, np.arange(len(everything)), everything).values
+    losses = roles.losses(values)
+    exact = {tuple(row) for row in losses[oracles.nondominated(losses)].tolist()}
+    algorithm = EMSCO(problem, roles, seed=0, population=200, mutation_rate=0.3)
+    front = run(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=300))
+    assert {tuple(row) for row in front.losses.tolist()} == exact
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 1000), st.floats(0.2, 0.9))
+def test_infeasible_rows_never_reach_the_front(seed, least):
+    problem = Landscape(seed)
+    algorithm = emsco(problem, Constraint("coverage", at_least=least), seed=seed)
+    seen = []
+    for batch in generations(algorithm, problem, 6):
+        seen.append(batch.values["coverage"])
+    front = run(
+        problem,
+        emsco(problem, Constraint("coverage", at_least=least), seed=seed),
+        SerialEvaluator(problem, 0),
+        budget=Budget(generations=5),
+    )
+    assert (np.concatenate(seen) < least).any()
+    assert (front.rows.values["coverage"] >= least).all()
+    assert (len(front) > 0) == bool((np.concatenate(seen) >= least).any())
+
+
+def test_among_infeasible_rows_the_least_violation_is_the_fittest():
+    problem = Landscape(2, levels=1000)
+    algorithm = emsco(problem, Constraint("coverage", at_least=2.0))
+    seen = list(generations(algorithm, problem, 4))
+    coverage = np.concatenate([batch.values["coverage"] for batch in seen])
+    genomes = np.concatenate([batch.X for batch in seen])
+    assert algorithm._fittest.tolist() == genomes[coverage.argmax()].tolist()
+
+
+class Moody(Landscape):
+    """Some rows fail."""
+
+    def evaluate(self, X, streams):
+        values = dict(super().evaluate(X, streams))
+        values["cost"] = np.where(X[:, 0] == 1, np.nan, values["cost"])
+        return values
+
+
+def test_failed_rows_leave_the_generation():
+    problem = Moody(n=6, k=3)
+    algorithm = emsco(problem, mutation_rate=0.3)
+    failed = 0
+    for batch in generations(algorithm, problem, 6):
+        failed += len(batch.errors)
+        assert (algorithm._generation[:, 0] != 1).all()
+        assert np.isfinite(algorithm._weights).all()
+    assert failed > 0
+
+
+def test_a_first_generation_of_failures_is_drawn_again():
+    class Hopeless(Landscape):
+        def evaluate(self, X, streams):
+            return {m.name: np.full(len(X), np.nan) for m in self.measures}
+
+    problem = Hopeless()
+    told, done, _ = end_of(emsco(problem, population=10), problem, 4)
+    assert (told, done) == (4, False)
+
+
+def test_other_spaces_are_refused():
+    problem = FunctionProblem("zdt1", 3)
+    with pytest.raises(InputError, match="emsco searches ordered partitions"):
+        EMSCO(problem, roles_of(problem), seed=0)
+
+
+def test_a_single_feature():
+    problem = Landscape(n=1, k=1)
+    told, _, _ = end_of(emsco(problem, population=5), problem, 3)
+    assert told >= 1
