@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from framework import registry
-from framework.config import RunConfig, load_config
+from framework.config import ConstraintConfig, RunConfig, load_config
 from framework.decide import choose
 from framework.errors import InputError
 from framework.experiment import Options, Watcher, execute, new_directory
@@ -53,8 +53,8 @@ class Run:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = _config(args)
-        run_dir = new_directory(config, args.out)
-        return _execute(config, run_dir, args)
+        with new_directory(config, args.out) as run_dir:
+            return _execute(config, run_dir, args)
 
 
 class Resume:
@@ -103,9 +103,9 @@ class Check:
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {size:,} in all" if size else "")),
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
-            ("constraints", ", ".join(str(c) for c in config.constraints) or "none"),
+            ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
-            ("budget", str(config.budget)),
+            ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("seed, trials", f"{config.seed}, {config.trials}"),
             ("workers", str(config.workers)),
             ("tracking", config.tracking.uri if config.tracking else "none"),
@@ -265,8 +265,11 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
             config, run_dir, Options(args.address, not args.no_mlflow, watcher, report)
         )
     except KeyboardInterrupt:
-        place = shlex.quote(str(run_dir.path))
-        report(f"interrupted; go on with: {program()} resume {place}")
+        if run_dir.config_file.is_file():
+            place = shlex.quote(str(run_dir.path))
+            report(f"interrupted; go on with: {program()} resume {place}")
+        else:
+            report("interrupted before the search began")
         return 130
     front = run_dir.front()
     if len(front):
@@ -304,6 +307,11 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
         parser = argparse.ArgumentParser()
         sync.add_arguments(parser)
         sync.run(parser.parse_args([str(run_dir.path)]))
+
+
+def _bounds(constraint: ConstraintConfig) -> str:
+    bounds = [("<=", constraint.at_most), (">=", constraint.at_least)]
+    return ", ".join(f"{constraint.metric} {sign} {x:g}" for sign, x in bounds if x is not None)
 
 
 def _weights(text: str | None) -> dict[str, float] | None:
