@@ -166,17 +166,26 @@ def load_config(
         Whatever is wrong with it, a line a mistake. The data are not looked at.
     """
     path = Path(path)
-    raw = read_yaml(path)
-    for override in overrides:
-        _override(raw, override)
+    raw = read_yaml(path, overrides)
     raw |= {key: value for key, value in top_level.items() if value is not None}
+    return check_config(raw, path)
+
+
+def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
+    """Check the content of a configuration; ``path`` is where it was read or will be kept.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, a line a mistake.
+    """
     found: list[str] = []
     sections: dict[str, Any] = {}
-    with _noting(found):
+    with noting(found):
         config: RunConfig = check(RunConfig, raw, str(path))
     for key, group in _KINDS.items():
         if isinstance(raw.get(key), dict):
-            with _noting(found):
+            with noting(found):
                 sections[key] = section(group, raw[key], f"{path}: {key}", base=path.parent)
     if found:
         raise InputError("\n".join(found))
@@ -184,7 +193,7 @@ def load_config(
 
 
 @contextmanager
-def _noting(found: list[str]) -> Iterator[None]:
+def noting(found: list[str]) -> Iterator[None]:
     """Note mistakes instead of raising them, to report all of them at once."""
     try:
         yield
@@ -207,8 +216,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML mapping, safely."""
+def read_yaml(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a YAML mapping, safely, and override it: see :func:`load_config`."""
     try:
         raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
@@ -221,6 +230,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected keys and values, found {mistakes.shown(raw)}")
+    for override in overrides:
+        _override(raw, override)
     return raw
 
 
@@ -293,6 +304,11 @@ def _override(raw: dict[str, Any], override: str) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"--set {key}: expected a YAML value, found {text!r}") from error
+    put(raw, key, value)
+
+
+def put(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; list items go by number."""
     *path, last = key.split(".")
     node: Any = raw
     for step in path:

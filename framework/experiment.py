@@ -83,7 +83,8 @@ def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
     try:
         yield run_dir
     finally:
-        if made and not any(path.rglob(run_dir.journal_file.name)):
+        begun = run_dir.summary_file.exists() or any(path.rglob(run_dir.journal_file.name))
+        if made and not begun:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -98,7 +99,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     Trials that are done are left alone. Whatever happens, what was told is in the journals.
     """
     problem = make_problem(config)
-    about = {"uid": _uid(run_dir), "data": dict(problem.describe()), "trials": config.trials}
+    about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "trials": config.trials}
     tracker = _tracker(config, run_dir) if options.track else None
     watcher = options.watcher()
     try:
@@ -163,7 +164,7 @@ def _tracker(config: RunConfig, run_dir: RunDir) -> Any:
     return registry.load("observers", "mlflow")(run_dir, config.tracking.uri, experiment)
 
 
-def _uid(run_dir: RunDir) -> str:
+def uid_of(run_dir: RunDir) -> str:
     """Return what identifies the run wherever it is logged; a resumed run keeps it."""
     if run_dir.about_file.is_file():
         return str(run_dir.about()["uid"])

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from framework.config import RunConfig
-from framework.errors import ParetolabError
 from framework.evaluator import SerialEvaluator
 from framework.front import nondominated
-from framework.problem import Problem, SharedParts
+from framework.problem import Problem
 from framework.rundir import RunDir
 from framework.streams import trial_seed
 from framework.trial import DONE, FAILED, run_trial, versions
+from framework.trial_pool import SerialPool, TrialPool, ray_pool
 
 Report = Callable[[str], None]
-
-_FILES = ("config.yaml", "about.json", "journal.sqlite", "front.csv", "summary.json")
-_TOKEN = ".token"  # tells a worker whether it sees the driver's disk
 
 
 def run_trials(
@@ -43,13 +37,18 @@ def run_trials(
         trial_dir.path.mkdir(parents=True, exist_ok=True)
         if trial_dir.summary().get("status") not in (DONE, FAILED):
             open_trials.append((_of_trial(config, number), trial_dir))
-    if config.workers == "serial" and address is None:
+    with ExitStack() as stack:
+        pool: TrialPool = SerialPool(_run_one)
+        if config.workers != "serial" or address is not None:
+            count = config.workers if isinstance(config.workers, int) else None
+            pool, _ = stack.enter_context(ray_pool(_run_one, run_dir, count, address))
         for trial_config, trial_dir in open_trials:
-            _run_one(trial_config, problem, trial_dir)
+            pool.submit(trial_config, problem, trial_dir)
+        for _ in open_trials:
+            trial_dir, error = pool.collect()
+            if error is not None:
+                raise error
             report(_line(trial_dir, config))
-    else:
-        count = config.workers if isinstance(config.workers, int) else None
-        _on_ray(open_trials, problem, run_dir, count, address, lambda d: report(_line(d, config)))
     summary = _over_all(config, problem, run_dir)
     summary["wall_s"] = round(time.perf_counter() - started, 3)
     run_dir.write_summary(summary)
@@ -73,65 +72,6 @@ def _line(trial_dir: RunDir, config: RunConfig) -> str:
         f"evaluations, front {summary['front_size']}, hypervolume "
         f"{summary['indicators']['hypervolume']:.4f}"
     )
-
-
-def _on_ray(
-    trials: list[tuple[RunConfig, RunDir]],
-    problem: Problem,
-    run_dir: RunDir,
-    workers: int | None,
-    address: str | None,
-    finished: Callable[[RunDir], None],
-) -> None:
-    from framework.cluster import cluster
-
-    with cluster(workers, address), _token(run_dir) as token:
-        import ray
-
-        shared = ray.put(problem)
-        task = ray.remote(num_cpus=1)(_remote)
-        waiting = {}
-        for config, trial_dir in trials:
-            seen = str((run_dir.path / _TOKEN).absolute())
-            path = str(trial_dir.path.absolute())
-            waiting[task.remote(config.model_dump(), shared, path, seen, token)] = trial_dir
-        while waiting:
-            ready, _ = ray.wait(list(waiting), num_returns=1)
-            trial_dir = waiting.pop(ready[0])
-            try:
-                files = ray.get(ready[0])
-            except ray.exceptions.RayTaskError as error:
-                if isinstance(error.cause, ParetolabError):
-                    raise error.cause from error
-                raise
-            for name, content in files.items():
-                (trial_dir.path / name).write_bytes(content)
-            finished(trial_dir)
-
-
-def _remote(
-    config: dict[str, Any], problem: Problem, path: str, seen: str, token: str
-) -> dict[str, bytes]:
-    """Run a trial in a Ray task; return its files where the driver's disk is not in sight."""
-    if isinstance(problem, SharedParts):
-        problem.open_store()
-    trial_config = RunConfig.model_validate(config)
-    if Path(seen).is_file() and Path(seen).read_text(encoding="utf-8") == token:
-        _run_one(trial_config, problem, RunDir(path))
-        return {}
-    with TemporaryDirectory() as folder:
-        _run_one(trial_config, problem, RunDir(folder))
-        return {name: (Path(folder) / name).read_bytes() for name in _FILES}
-
-
-@contextmanager
-def _token(run_dir: RunDir) -> Iterator[str]:
-    token, file = uuid.uuid4().hex, run_dir.path / _TOKEN
-    file.write_text(token, encoding="utf-8")
-    try:
-        yield token
-    finally:
-        file.unlink(missing_ok=True)
 
 
 def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str, Any]:
