@@ -71,6 +71,9 @@ class Resume:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         run_dir = RunDir.existing(args.directory)
+        if run_dir.sweep_file.is_file():
+            code: int = registry.load("commands", "sweep").resume(args)
+            return code
         config = load_config(run_dir.config_file, args.set, workers=_workers(args.workers))
         return _execute(config, run_dir, args)
 

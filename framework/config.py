@@ -166,7 +166,9 @@ def load_config(
         Whatever is wrong with it, a line a mistake. The data are not looked at.
     """
     path = Path(path)
-    raw = read_yaml(path, overrides)
+    raw = read_yaml(path)
+    for text in overrides:
+        override(raw, text)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     return check_config(raw, path)
 
@@ -216,8 +218,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_yaml(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a YAML mapping, safely, and override it: see :func:`load_config`."""
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML mapping, safely."""
     try:
         raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
@@ -230,8 +232,6 @@ def read_yaml(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected keys and values, found {mistakes.shown(raw)}")
-    for override in overrides:
-        _override(raw, override)
     return raw
 
 
@@ -296,10 +296,11 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _override(raw: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
+def override(raw: dict[str, Any], assignment: str) -> None:
+    """Apply ``dotted.key=value``: see :func:`load_config`."""
+    key, equals, text = assignment.partition("=")
     if not equals or not key:
-        raise InputError(f"--set: expected KEY=VALUE, found {override!r}")
+        raise InputError(f"--set: expected KEY=VALUE, found {assignment!r}")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -23,7 +23,8 @@ class RunDir:
     ``config.yaml`` resolved configuration · ``journal.sqlite`` the truth · ``front.csv`` ·
     ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
     what readers need of the problem (measures, roles, gene names, data) · ``tracking.json`` what
-    MLflow has so far · ``trials/NNN/`` one such directory a trial.
+    MLflow has so far · ``trials/NNN/`` one such directory a trial · ``sweep.yaml`` what is varied
+    over the trials, where that is more than the seed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -33,6 +34,7 @@ class RunDir:
         self.front_file = self.path / "front.csv"
         self.summary_file = self.path / "summary.json"
         self.about_file = self.path / "about.json"
+        self.sweep_file = self.path / "sweep.yaml"
         self.tracking_file = self.path / "tracking.json"
         self.plots = self.path / "plots"
         self.model = self.path / "model"

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from framework.config import flatten
+from framework.config import flatten, read_yaml
 from framework.rundir import RunDir
 from tracking.store import public_uri
 
@@ -26,8 +26,14 @@ def legal_key(name: str) -> str:
 
 
 def parameters(run_dir: RunDir) -> dict[str, str]:
-    """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit."""
-    flat = flatten(run_dir.config().model_dump(mode="json", exclude={"tracking"}))
+    """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit.
+
+    That of a sweep has what is varied, but not where Optuna keeps it: there may be a password.
+    """
+    tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
+    if run_dir.sweep_file.is_file():
+        tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
+    flat = flatten(tree)
     return {legal_key(key): _cut(str(value)) for key, value in flat.items() if value is not None}
 
 
@@ -63,8 +69,11 @@ def run_tags(run_dir: RunDir) -> dict[str, str]:
 
 
 def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the summary says about the versions that ran."""
-    return {f"version.{name}": str(text) for name, text in summary.get("versions", {}).items()}
+    """Return what the summary says about the versions that ran, and why a run failed."""
+    error = {"error": _cut(str(summary["error"]))} if "error" in summary else {}
+    return error | {
+        f"version.{name}": str(text) for name, text in summary.get("versions", {}).items()
+    }
 
 
 def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:

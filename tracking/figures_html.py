@@ -16,7 +16,7 @@ from framework.roles import Objective
 from tracking.story import Story, spoken
 
 _LONGEST_LINE, _MOST_LINES = 70, 6
-_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#9AA0A6"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"
 # plotly's pages have a button that uploads the figure: nobody's data leave by a click
 _CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 _PAGE = """<!DOCTYPE html>
@@ -44,7 +44,7 @@ def front(story: Story, path: Path) -> None:
             _parallel(story),
         ),
     ]
-    _write(story, sections, path)
+    write_page(story.title, story.subtitle, sections, path)
 
 
 def progress(story: Story, path: Path) -> None:
@@ -52,7 +52,7 @@ def progress(story: Story, path: Path) -> None:
     n = len(story.series)
     figure = make_subplots(rows=n, cols=1, shared_xaxes=True, vertical_spacing=0.07)
     for row, name in enumerate(story.series, start=1):
-        colour = {"color": _ORANGE if name == "front_size" else _BLUE}
+        colour = {"color": ORANGE if name == "front_size" else BLUE}
         for number, trial in enumerate(story.progress):
             label = spoken(name) if len(story.progress) == 1 else f"trial {number:03d}"
             x = np.arange(len(trial[name]))
@@ -63,7 +63,7 @@ def progress(story: Story, path: Path) -> None:
     figure.update_layout(template="plotly_white", height=620, showlegend=False, hovermode="x")
     figure.update_layout(margin={"t": 20})
     text = "Hypervolume: share of the box between worst and best values that the front dominates."
-    _write(story, [("Progress", text, figure)], path)
+    write_page(story.title, story.subtitle, [("Progress", text, figure)], path)
 
 
 def hover_texts(front: Front) -> list[str]:
@@ -105,7 +105,7 @@ def _points(story: Story) -> Any:
         name="evaluated, dominated",
         hoverinfo="skip",
         opacity=0.5,
-        marker={"size": 2 if solid else 4, "color": _GREY, "line": {"width": 0}},
+        marker={"size": 2 if solid else 4, "color": GREY, "line": {"width": 0}},
     )
     best = kind(
         **{c: values[o.metric] for c, o in zip("xyz", axes, strict=False)},
@@ -157,12 +157,13 @@ def _dimension(story: Story, name: str) -> dict[str, Any]:
     return {"label": label, "values": values, "range": ends if sense == "max" else ends[::-1]}
 
 
-def _write(story: Story, sections: list[tuple[str, str, Any]], path: Path) -> None:
+def write_page(title: str, subtitle: str, sections: list[tuple[str, str, Any]], path: Path) -> None:
+    """Write a page that needs no network; a section is a title, a text and a figure."""
     parts = []
-    for i, (title, text, figure) in enumerate(sections):
+    for i, (heading, text, figure) in enumerate(sections):
         drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0, config=_CONFIG)
-        parts.append(f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{drawn}")
+        parts.append(f"<h2>{html.escape(heading)}</h2><p>{html.escape(text)}</p>{drawn}")
     page = _PAGE.format(
-        title=html.escape(story.title), subtitle=html.escape(story.subtitle), body="\n".join(parts)
+        title=html.escape(title), subtitle=html.escape(subtitle), body="\n".join(parts)
     )
     path.write_text(page, encoding="utf-8")

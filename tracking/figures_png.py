@@ -13,7 +13,7 @@ from framework.roles import Objective
 from tracking.story import Story
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"  # apart for every kind of colour vision
-_DPI = 150
+DPI = 150
 _SERIES = {
     "hypervolume": ("hypervolume  ↑ better", BLUE),
     "front_size": ("solutions on the front", ORANGE),
@@ -27,7 +27,7 @@ def front(story: Story, path: Path) -> None:
     page shows the rest. Light colours are the better ones.
     """
     x, y, *others = story.axes()
-    figure = _figure(story, 8.4, 5.6)
+    figure = titled(story.title, story.subtitle, 8.4, 5.6)
     axes = figure.add_subplot()
     values = story.front.rows.values
     axes.scatter(
@@ -43,30 +43,30 @@ def front(story: Story, path: Path) -> None:
             where="post" if x.sense == "min" else "pre", color=BLUE, linewidth=1, alpha=0.6,
         )  # fmt: skip
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
-    _finish(axes, story.label(x), story.label(y))
+    finish(axes, story.label(x), story.label(y))
     figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5, markerscale=1.2)
-    figure.savefig(path, dpi=_DPI)
+    figure.savefig(path, dpi=DPI)
 
 
 def progress(story: Story, path: Path) -> None:
     """Draw hypervolume and front size by generation, a line a trial."""
-    figure = _figure(story, 8.4, 5.0)
+    figure = titled(story.title, story.subtitle, 8.4, 5.0)
     panels = figure.subplots(len(story.series), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, story.series, strict=True):
         text, colour = _SERIES[name]
         for trial in story.progress:
             _line(axes, trial[name], colour, single=len(story.progress) == 1)
-        _finish(axes, "", text)
+        finish(axes, "", text)
     panels[-1].set_xlabel("generation")
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
-    figure.savefig(path, dpi=_DPI)
+    figure.savefig(path, dpi=DPI)
 
 
 def validation_and_test(story: Story, path: Path) -> None:
     """Draw each objective's test value over its validation value."""
     test = story.front.test or {}
     shown = [o for o in story.roles.objectives if o.metric in test]
-    figure = _figure(story, max(7.2, 3.6 * len(shown)), 4.3)
+    figure = titled(story.title, story.subtitle, max(7.2, 3.6 * len(shown)), 4.3)
     for axes, objective in zip(
         figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
     ):
@@ -80,8 +80,8 @@ def validation_and_test(story: Story, path: Path) -> None:
         axes.set_title(
             f"{story.label(objective)}\ntest - validation: {gap:+.3g} on average", size=9
         )
-        _finish(axes, "on validation records", "on test records")
-    figure.savefig(path, dpi=_DPI)
+        finish(axes, "on validation records", "on test records")
+    figure.savefig(path, dpi=DPI)
 
 
 def _coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
@@ -113,14 +113,16 @@ def _ends(*columns: FloatArray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _figure(story: Story, width: float, height: float) -> Figure:
+def titled(title: str, subtitle: str, width: float, height: float) -> Figure:
+    """Return an empty figure of so many inches with a title and a line under it."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(f"{story.title}\n", x=0.012, ha="left", fontsize=13, fontweight="bold")
-    figure.text(0.012, 1 - 0.32 / height, story.subtitle, fontsize=8.5, color="#444444", va="top")
+    figure.suptitle(f"{title}\n", x=0.012, ha="left", fontsize=13, fontweight="bold")
+    figure.text(0.012, 1 - 0.32 / height, subtitle, fontsize=8.5, color="#444444", va="top")
     return figure
 
 
-def _finish(axes: Axes, x: str, y: str) -> None:
+def finish(axes: Axes, x: str, y: str) -> None:
+    """Label the axes and take away what distracts."""
     axes.set(xlabel=x, ylabel=y)
     axes.grid(color="#E5E7EB", linewidth=0.7)
     axes.set_axisbelow(True)

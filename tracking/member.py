@@ -20,7 +20,7 @@ FRONTS = "fronts.csv"
 
 _CONFIG = "config.yaml"
 _CHUNK = 1000  # metrics a request: MLflow's limit
-_FILES = ("front.csv", "summary.json", "plots/*.html", "plots/*.png")
+_FILES = ("front.csv", "summary.json", "trials.csv", "best.yaml", "plots/*.html", "plots/*.png")
 _FRONTS_EVERY = 30.0  # seconds between versions of fronts.csv while a run goes on
 _FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
 
@@ -40,11 +40,6 @@ class Member:
         Seconds since the epoch that generation times are counted from.
     save : callable
         Keeps the state; called after each step.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether everything was sent and the MLflow run ended.
     """
 
     def __init__(
@@ -57,9 +52,14 @@ class Member:
     ) -> None:
         self.client, self.run_dir, self.state = client, run_dir, state
         self.started, self.save = started, save
-        self.complete = False
+        self._ended: int | None = None
         self._history: History | None = None
         self._fronts_due = time.monotonic() + _FRONTS_EVERY
+
+    @property
+    def complete(self) -> bool:
+        """Whether the MLflow run was ended here with the summary that lies there now."""
+        return self._ended is not None and self._ended == self._end()
 
     def log_generations(self) -> None:
         """Send the metrics of every generation that MLflow lacks."""
@@ -101,17 +101,17 @@ class Member:
 
     def finish(self) -> bool:
         """Send what the summary says and end the MLflow run; tell whether there is a summary."""
+        ended = self._end()
         summary = self.run_dir.summary()
         status = _STATUS.get(str(summary.get("status")))
         if status is None:
             return False
-        ended = int(self.run_dir.summary_file.stat().st_mtime * 1000)
         self._log_summary(summary, ended)
         if self.state.status != status:
             self.client.set_terminated(self.state.run_id, status, ended)
             self.state.status = status
             self.save()
-        self.complete = True
+        self._ended = ended
         return True
 
     def set_status(self, status: str) -> None:
@@ -120,6 +120,11 @@ class Member:
             self.client.update_run(self.state.run_id, status)
             self.state.status = status
             self.save()
+
+    def _end(self) -> int:
+        """Return when the summary was written, in milliseconds; 0 where there is none."""
+        file = self.run_dir.summary_file
+        return int(file.stat().st_mtime * 1000) if file.is_file() else 0
 
     def _next_chunk(self, journal: Journal) -> list[Generation]:
         """Return generations that MLflow lacks, as many as a request takes."""

@@ -75,7 +75,7 @@ class Uploader:
     ) -> None:
         self.run_dir = run_dir
         self.state = begin(run_dir, uri, experiment, tags)
-        self._several = run_dir.config().trials > 1
+        self._several = run_dir.config().trials > 1 or run_dir.sweep_file.is_file()
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}

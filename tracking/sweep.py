@@ -1,0 +1,164 @@
+"""`paretolab sweep`: the values of a configuration's keys that a search does best with."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from framework.config import read_yaml
+from framework.experiment import new_directory
+from framework.rundir import RunDir
+from framework.text import console, program, show_steps
+from framework.trial import FAILED
+
+if TYPE_CHECKING:
+    from tracking.sweep_config import Plan
+    from tracking.sweep_run import Told
+
+
+class Sweep:
+    """Try values of a configuration's keys, with Optuna."""
+
+    help = "try values of a configuration's keys, with Optuna"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("config", metavar="CONFIG", help="YAML file with a section sweep")
+        parser.add_argument(
+            "--set", action="append", default=[], metavar="KEY=VALUE",
+            help="override a key, such as budget.generations=50 or sweep.sampler=random",
+        )  # fmt: skip
+        parser.add_argument("--trials", type=int, help="how many sets of values to try")
+        parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
+        parser.add_argument(
+            "--workers", metavar="auto|serial|all|N",
+            help="who runs trials: whichever pays, this process, Ray on all cores or on N",
+        )  # fmt: skip
+        parser.add_argument(
+            "--address", metavar="ADDR", help="Ray cluster to join: auto or host:port"
+        )
+        parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
+        parser.add_argument("--quiet", action="store_true", help="no line a trial, and no bar")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Start a sweep; return the exit code."""
+        from tracking.sweep_config import load_plan
+
+        plan = load_plan(
+            Path(args.config), args.set, workers=_workers(args.workers), trials=args.trials
+        )
+        with new_directory(plan.config, args.out) as out:
+            return _execute(plan, out, args)
+
+    @staticmethod
+    def resume(args: argparse.Namespace) -> int:
+        """Go on with a sweep, as `paretolab resume` is asked to; return the exit code."""
+        from tracking.sweep_config import check_plan
+
+        out = RunDir.existing(args.directory)
+        raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
+        plan = check_plan(raw, out.config_file, args.set, workers=_workers(args.workers))
+        return _execute(plan, out, args)
+
+
+class _Shown:
+    """Shows trials as they end: a line each, or on a terminal a bar; nothing when quiet."""
+
+    def __init__(self, plan: Plan, errors: Console, *, quiet: bool) -> None:
+        self._plan, self._errors, self._quiet = plan, errors, quiet
+        self._best: Told | None = None
+        self._bar: Progress | None = None
+        if errors.is_terminal and not quiet:
+            self._bar = Progress(
+                TextColumn("[bold]sweeping"), BarColumn(), MofNCompleteColumn(),
+                TimeRemainingColumn(), TextColumn("{task.fields[text]}"), console=errors,
+            )  # fmt: skip
+            self._task = self._bar.add_task("", total=plan.sweep.trials, text="")
+
+    def __enter__(self) -> _Shown:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, told: Told) -> None:
+        """Show a trial."""
+        if told.values is not None and self._is_better(told):
+            self._best = told
+        if self._bar is not None:
+            self._bar.update(self._task, completed=told.done, text=self._best_text())
+        elif not self._quiet:
+            self._print(told)
+
+    def _print(self, told: Told) -> None:
+        from tracking.sweep_report import shown_value
+
+        params = ", ".join(f"{k.split('.')[-1]} {shown_value(v)}" for k, v in told.params.items())
+        outcome = f"failed: {told.error}" if told.values is None else _text(told)
+        line = f"{told.done}/{self._plan.sweep.trials} · trial {told.number}: {outcome} · {params}"
+        self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _is_better(self, told: Told) -> bool:
+        """Compare by the first direction."""
+        if self._best is None or self._best.values is None or told.values is None:
+            return True
+        first = self._plan.sweep.directions[0]
+        sign = 1 if first.sense == "max" else -1
+        return sign * told.values[first.metric] > sign * self._best.values[first.metric]
+
+    def _best_text(self) -> str:
+        return "" if self._best is None else f"best {_text(self._best)} (trial {self._best.number})"
+
+
+def _execute(plan: Plan, out: RunDir, args: argparse.Namespace) -> int:
+    from tracking.sweep_run import Options, run_sweep
+
+    errors = console(stderr=True)
+
+    def report(line: str) -> None:
+        errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    report(f"{plan.config.name}: {out.path}")
+    try:
+        with _Shown(plan, errors, quiet=args.quiet) as shown:
+            options = Options(args.address, not args.no_mlflow, shown, report)
+            summary, table = run_sweep(plan, out, options)
+    except KeyboardInterrupt:
+        if out.config_file.is_file():
+            report(f"interrupted; go on with: {program()} resume {shlex.quote(str(out.path))}")
+        return 130
+    if summary["trials_failed"]:
+        report(f"{summary['trials_failed']} of {summary['trials']} trials failed")
+    if summary["status"] == FAILED:
+        report(f"no trial has values; the first one: {summary['error']}")
+        return 3
+    result = console()
+    result.print(table)
+    place = shlex.quote(str(out.path))
+    steps = [
+        ("sweep directory", str(out.path)),
+        ("plots", f"{out.plots} ({', '.join(p.name for p in sorted(out.plots.glob('*.html')))})"),
+        ("run the best (*)", f"{program()} run {shlex.quote(str(out.path / 'best.yaml'))}"),
+        ("more trials", f"{program()} resume {place} --set sweep.trials={2 * summary['trials']}"),
+    ]
+    if plan.config.tracking is not None and not args.no_mlflow:
+        steps.append(("MLflow pages", f"{program()} ui"))
+    show_steps(result, steps)
+    return 0
+
+
+def _text(told: Told) -> str:
+    return ", ".join(f"{name} {value:.5g}" for name, value in (told.values or {}).items())
+
+
+def _workers(text: str | None) -> str | int | None:
+    return int(text) if text is not None and text.isdigit() else text

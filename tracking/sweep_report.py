@@ -1,0 +1,139 @@
+"""What a sweep found: ``summary.json``, ``trials.csv``, ``best.yaml``, and a table to print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import optuna
+import pandas as pd
+import yaml
+from optuna.trial import FrozenTrial
+from rich.table import Table
+
+from framework.arrays import FloatArray
+from framework.front import nondominated
+from framework.rundir import RunDir, write_whole
+from framework.trial import versions
+from tracking.store import public_uri
+from tracking.sweep_config import Plan
+from tracking.sweep_study import ERROR, SweepStudy, importances
+
+TRIALS, BEST = "trials.csv", "best.yaml"
+
+_MOST_ROWS = 10
+
+
+def ranked(plan: Plan, complete: Sequence[FrozenTrial]) -> tuple[list[FrozenTrial], int]:
+    """Return the trials, best first, and how many of them are not dominated.
+
+    With several directions the non-dominated trials come first, from the one nearest to the best
+    of each; then the rest, likewise. Equal trials go by number.
+    """
+    if not complete:
+        return [], 0
+    losses = _losses(plan, complete)
+    best = nondominated(losses)
+    ideal, worst = losses[best].min(axis=0), losses[best].max(axis=0)
+    span = np.where(worst > ideal, worst - ideal, 1.0)
+    far = np.linalg.norm((losses - ideal) / span, axis=1)
+    order = np.lexsort((np.arange(len(far)), far, ~best))
+    return [complete[i] for i in order], int(best.sum())
+
+
+def write_report(
+    plan: Plan, out: RunDir, study: SweepStudy, status: str, seconds: float
+) -> dict[str, Any]:
+    """Write the files; return the summary."""
+    trials, complete = study.trials(), study.complete()
+    order, n_best = ranked(plan, complete)
+    _frame(plan, trials).to_csv(out.path / TRIALS, index=False)
+    if order:
+        best = plan.config_with(order[0].params)
+        best = best.model_copy(update={"name": f"{plan.config.name}-best"})
+        text = yaml.safe_dump(best.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        note = f"# Trial {order[0].number} of the sweep {plan.config.name}\n"
+        write_whole(out.path / BEST, note + text)
+    runs = [trial.summary() for trial in out.trials()]
+    failed = [trial for trial in trials if trial.state == optuna.trial.TrialState.FAIL]
+    summary = {
+        "status": status,
+        "name": plan.config.name,
+        "algorithm": plan.config.algorithm["kind"],
+        "problem": plan.config.problem["kind"],
+        "seed": plan.config.seed,
+        "sampler": plan.sweep.sampler,
+        "sampler_seed": plan.sweep.seed,
+        "trials": plan.sweep.trials,
+        "trials_complete": len(complete),
+        "trials_failed": len(failed),
+        "evaluations": sum(run.get("evaluations", 0) for run in runs),
+        "rows_failed": sum(run.get("rows_failed", 0) for run in runs),
+        "wall_s": round(seconds, 3),
+        "indicators": _values(plan, order[0]) if order else {},
+        "best": [_described(plan, trial) for trial in order[:n_best]],
+        "importances": importances(study),
+        "storage": "optuna.db" if plan.sweep.storage is None else public_uri(plan.sweep.storage),
+        "study": study.study.study_name,
+        "versions": versions() | {"optuna": optuna.__version__},
+    }
+    if failed and not order:
+        summary["error"] = failed[0].user_attrs.get(ERROR)
+    out.write_summary(summary)
+    return summary
+
+
+def top_table(plan: Plan, study: SweepStudy) -> Table:
+    """Return the best trials as a table; a star marks the one in ``best.yaml``."""
+    complete = study.complete()
+    order, n_best = ranked(plan, complete)
+    several = len(plan.sweep.directions) > 1
+    shown = order[: min(n_best if several else len(order), _MOST_ROWS)]
+    kind = f"{n_best} not dominated" if several else f"best {len(shown)}"
+    table = Table(title=f"Trials: {kind} of {len(complete)}", title_justify="left", pad_edge=False)
+    table.add_column("trial", justify="right")
+    for direction in plan.sweep.directions:
+        arrow = "↑" if direction.sense == "max" else "↓"
+        table.add_column(f"{direction.metric} {arrow}", justify="right")
+    for key in plan.space:
+        table.add_column(key, justify="right")
+    configured = plan.configured()
+    for trial in shown:
+        star = " *" if trial is order[0] else ""
+        own = " (as configured)" if trial.params == configured else ""
+        values = [f"{value:.6g}" for value in trial.values]
+        params = [shown_value(trial.params[key]) for key in plan.space]
+        table.add_row(f"{trial.number}{star}{own}", *values, *params)
+    return table
+
+
+def shown_value(value: Any) -> str:
+    """Return a parameter's value as it is read."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _losses(plan: Plan, trials: Sequence[FrozenTrial]) -> FloatArray:
+    signs = [1.0 if direction.sense == "min" else -1.0 for direction in plan.sweep.directions]
+    losses: FloatArray = np.array([trial.values for trial in trials]) * np.array(signs)
+    return losses
+
+
+def _values(plan: Plan, trial: FrozenTrial) -> dict[str, float]:
+    names = [direction.metric for direction in plan.sweep.directions]
+    return dict(zip(names, trial.values, strict=True))
+
+
+def _described(plan: Plan, trial: FrozenTrial) -> dict[str, Any]:
+    return {"trial": trial.number, "values": _values(plan, trial), "params": trial.params}
+
+
+def _frame(plan: Plan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
+    """Return a row a trial: number, state, values, parameters, and why it failed."""
+    rows = []
+    for trial in trials:
+        values = _values(plan, trial) if trial.values else {}
+        row = {"trial": trial.number, "state": trial.state.name.lower()} | values
+        row |= {key: trial.params.get(key) for key in plan.space}
+        rows.append(row | {"error": trial.user_attrs.get(ERROR)})
+    return pd.DataFrame(rows)

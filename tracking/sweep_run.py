@@ -1,0 +1,305 @@
+"""Runs a sweep in its directory: asks for trials, has them run side by side, tells their values."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import yaml
+from rich.table import Table
+
+from framework.auto_evaluator import RAY_PAYS_SECONDS
+from framework.config import RunConfig
+from framework.errors import InputError, ParetolabError
+from framework.experiment import uid_of
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.rundir import RunDir, write_whole
+from framework.trial import DONE, FAILED, INTERRUPTED, make_problem, make_roles
+from framework.trial_pool import RayPool, SerialPool, TrialPool, ray_pool
+from tracking.sweep_config import Plan
+from tracking.sweep_plots import write_plots
+from tracking.sweep_report import top_table, write_report
+from tracking.sweep_study import SweepStudy, open_study
+from tracking.sweep_trial import run_one
+from tracking.sweep_values import Meter
+
+_PROBLEMS = 4  # kept, where the sweep varies the problem
+
+
+class Told(NamedTuple):
+    """A trial that has ended, the ``done``-th.
+
+    ``values`` is None and ``error`` says why where it failed.
+    """
+
+    done: int
+    number: int
+    params: Mapping[str, Any]
+    values: Mapping[str, float] | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what.
+
+    Attributes
+    ----------
+    address : str or None
+        A running Ray cluster.
+    track : bool
+        Whether to log to MLflow.
+    told : callable
+        Takes every trial that has ended.
+    report : callable
+        Takes lines for the user.
+    """
+
+    address: str | None
+    track: bool
+    told: Callable[[Told], None]
+    report: Callable[[str], None]
+
+
+def run_sweep(plan: Plan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
+    """Run, or go on with, a sweep in its directory; return its summary and its best trials.
+
+    Whatever happens, what was told is in the study, and what was evaluated in the trials'
+    journals; trials that were under way are taken up again.
+
+    Raises
+    ------
+    InputError
+        The directory's study belongs to another sweep, or another process is at it.
+    """
+    problem = make_problem(plan.config)
+    roles = make_roles(plan.config, problem)
+    meter = Meter(plan.sweep, roles, f"{plan.path}: sweep")
+    with ExitStack() as stack:
+        stack.enter_context(_alone(out))
+        uid = uid_of(out)
+        url = plan.sweep.storage or f"sqlite:///{(out.path / 'optuna.db').absolute().as_posix()}"
+        study = stack.enter_context(open_study(plan, url, f"{plan.config.name}-{uid[:8]}"))
+        _write_start(plan, out, problem, roles, uid)
+        stack.enter_context(_logged(plan, out, options))
+        trials = _Trials(plan, out, study, meter, problem, options)
+        started = time.perf_counter()
+        try:
+            trials.run()
+        except (KeyboardInterrupt, ParetolabError):
+            write_report(plan, out, study, INTERRUPTED, time.perf_counter() - started)
+            raise
+        status = DONE if study.complete() else FAILED
+        summary = write_report(plan, out, study, status, time.perf_counter() - started)
+        write_plots(plan, out, study)
+        return summary, top_table(plan, study)
+
+
+class _Trials:
+    """Takes the unfinished trials of a study through their runs."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        out: RunDir,
+        study: SweepStudy,
+        meter: Meter,
+        problem: Problem,
+        options: Options,
+    ) -> None:
+        self.plan, self.out, self.study, self.meter = plan, out, study, meter
+        self._problems = _Problems(plan.config, problem)
+        self._options = options
+        self._done = plan.sweep.trials - len(study.unfinished())
+        self._params: dict[int, dict[str, Any]] = {}
+        self._failed: list[tuple[int, Exception]] = []  # before they could start
+
+    def run(self) -> None:
+        """Run all of them."""
+        with _Pools(self.plan, self.out, self._options) as pools:
+            if self.plan.sweep.asynchronous:
+                self._one_by_one(pools.choose(0.0))
+            else:
+                self._in_batches(pools)
+
+    def _in_batches(self, pools: _Pools) -> None:
+        """Ask for a batch, wait for all of it, tell it in the order of the numbers."""
+        todo, size = self.study.unfinished(), self.plan.sweep.batch
+        spent = 0.0
+        for batch in sorted({number // size for number in todo}):
+            numbers = [number for number in todo if number // size == batch]
+            left = sum(number // size >= batch for number in todo)
+            pool = pools.choose(spent * left)
+            started = time.perf_counter()
+            for number in numbers:
+                self._start(number, pool)
+            for number, error in sorted(self._next(pool) for _ in numbers):
+                self._tell(number, error)
+            spent = (time.perf_counter() - started) / len(numbers)
+
+    def _one_by_one(self, pool: TrialPool) -> None:
+        """Keep a batch under way; tell each trial as it ends."""
+        todo = self.study.unfinished()
+        under_way = 0
+        while todo or under_way:
+            while todo and under_way < self.plan.sweep.batch:
+                self._start(todo.pop(0), pool)
+                under_way += 1
+            self._tell(*self._next(pool))
+            under_way -= 1
+
+    def _start(self, number: int, pool: TrialPool) -> None:
+        params = self._params[number] = self.study.ask(number)
+        trial = self._directory(number)
+        trial.path.mkdir(parents=True, exist_ok=True)
+        try:
+            config = self._config_of(params)
+            problem = self._problems.of(config)
+            trial.write_config(config)
+            trial.write_about(problem, make_roles(config, problem))
+        except Exception as error:  # this trial's misfortune, whatever it is
+            self._failed.append((number, error))
+            return
+        pool.submit(config, problem, trial)
+
+    def _next(self, pool: TrialPool) -> tuple[int, Exception | None]:
+        """Return the next trial that has ended, and what it raised."""
+        if self._failed:
+            return self._failed.pop()
+        trial, error = pool.collect()
+        return int(trial.path.name), error
+
+    def _tell(self, number: int, error: Exception | None) -> None:
+        """Keep a trial's values, or its error, in its summary, then tell the study."""
+        trial, params = self._directory(number), self._params.pop(number)
+        self._done += 1
+        values = None
+        if error is None:
+            try:
+                values = self.meter(trial)
+            except ParetolabError as found:
+                error = found
+        if values is not None:
+            summary = trial.summary()
+            summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
+            trial.write_summary(summary)
+            self.study.tell(number, list(values.values()))
+            self._options.told(Told(self._done, number, params, values, None))
+        else:
+            text = f"{type(error).__name__}: {error}"
+            self._note_failure(trial, text)
+            self.study.fail(number, text)
+            self._options.told(Told(self._done, number, params, None, text))
+
+    def _note_failure(self, trial: RunDir, text: str) -> None:
+        if not trial.about_file.is_file():  # it did not get as far
+            problem = self._problems.base
+            trial.write_config(self.plan.config)
+            trial.write_about(problem, make_roles(self.plan.config, problem))
+        trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
+
+    def _config_of(self, params: Mapping[str, Any]) -> RunConfig:
+        changes = {"trials": self.plan.sweep.repeats, "workers": "serial"}
+        return self.plan.config_with(params).model_copy(update=changes)
+
+    def _directory(self, number: int) -> RunDir:
+        return RunDir(self.out.path / "trials" / f"{number:03d}")
+
+
+class _Problems:
+    """The problems of the latest configurations, data loaded."""
+
+    def __init__(self, config: RunConfig, problem: Problem) -> None:
+        self.base = problem
+        self._key = _text(config.problem)
+        self._known: dict[str, Problem] = {}
+
+    def of(self, config: RunConfig) -> Problem:
+        """Return the problem of a configuration; raises what is wrong with it."""
+        key = _text(config.problem)
+        if key == self._key:
+            return self.base
+        if key not in self._known:
+            while len(self._known) >= _PROBLEMS:
+                del self._known[next(iter(self._known))]
+            self._known[key] = make_problem(config)
+        return self._known[key]
+
+
+class _Pools(ExitStack):
+    """Who runs the trials: this process, or Ray where that is asked for or pays."""
+
+    def __init__(self, plan: Plan, out: RunDir, options: Options) -> None:
+        super().__init__()
+        self._plan, self._out, self._options = plan, out, options
+        self._serial = SerialPool(run_one)
+        self._ray: RayPool | None = None
+
+    def choose(self, seconds_left: float) -> TrialPool:
+        """Return who runs what takes this process so long."""
+        workers, address = self._plan.config.workers, self._options.address
+        if self._ray is not None:
+            return self._ray
+        if address is None and workers == "serial":
+            return self._serial
+        if address is None and workers == "auto":
+            alone = os.cpu_count() == 1 or self._plan.sweep.batch == 1
+            if alone or seconds_left < RAY_PAYS_SECONDS:
+                return self._serial
+        count = workers if isinstance(workers, int) else None
+        self._ray, text = self.enter_context(ray_pool(run_one, self._out, count, address))
+        self._options.report(f"trials run on {text}")
+        return self._ray
+
+
+def _write_start(plan: Plan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
+    """Write what the directory is; the configuration last, which makes it a run's."""
+    text = yaml.safe_dump(plan.sweep.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    write_whole(out.sweep_file, text)
+    out.write_about(
+        problem, roles, uid=uid, data=dict(problem.describe()), trials=plan.sweep.trials
+    )
+    out.write_config(plan.config)
+    out.summary_file.unlink(missing_ok=True)  # it is running again
+
+
+@contextmanager
+def _logged(plan: Plan, out: RunDir, options: Options) -> Iterator[None]:
+    """Log the sweep to MLflow while it goes on, where that is wanted."""
+    if not options.track or plan.config.tracking is None:
+        yield
+        return
+    from tracking.mlflow_tracker import MlflowTracker
+
+    tracking = plan.config.tracking
+    tracker = MlflowTracker(out, tracking.uri, tracking.experiment or plan.config.name)
+    tracker.on_start()
+    try:
+        yield
+    finally:
+        options.report(tracker.finish().text)
+
+
+@contextmanager
+def _alone(out: RunDir) -> Iterator[None]:
+    """Hold the directory's lock, which ends with the process."""
+    with (out.path / "sweep.lock").open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"{out.path}: expected a sweep that nobody runs, found that another process does; "
+                "wait for it or stop it"
+            ) from error
+        yield
+
+
+def _text(section: Mapping[str, Any]) -> str:
+    return json.dumps(section, sort_keys=True)

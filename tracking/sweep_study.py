@@ -1,0 +1,218 @@
+"""The study of a sweep in Optuna: what was tried and told, and what to try next.
+
+Every trial is drawn by a sampler made for its number, so that a sweep that was killed goes on
+with the trials that it would have had; what was told is the only other thing that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import optuna
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.samplers import BaseSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState
+
+from framework.errors import InputError, ParetolabError
+from framework.roles import Sense
+from tracking.store import public_uri
+from tracking.sweep_config import Dimension, Plan
+
+ERROR = "error"  # user attribute of a failed trial
+_IDENTITY = "paretolab"  # user attribute of the study
+_LEAST_POPULATION = 10
+_LEAST_FOR_IMPORTANCE = 10
+
+
+class SweepStudy:
+    """A sweep's trials, by number from 0. Use :func:`open_study`.
+
+    Parameters
+    ----------
+    plan : Plan
+    study : optuna.Study
+    """
+
+    def __init__(self, plan: Plan, study: optuna.Study) -> None:
+        self.plan, self.study = plan, study
+        self._asked: dict[int, optuna.Trial] = {}
+
+    def trials(self) -> list[FrozenTrial]:
+        """Return all trials there are, by number."""
+        return self.study.get_trials(deepcopy=False)
+
+    def complete(self) -> list[FrozenTrial]:
+        """Return the trials that have values."""
+        return self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+    def unfinished(self) -> list[int]:
+        """Return the numbers of the trials that are still to be told."""
+        done = {trial.number for trial in self.trials() if trial.state.is_finished()}
+        return [number for number in range(self.plan.sweep.trials) if number not in done]
+
+    def ask(self, number: int) -> dict[str, Any]:
+        """Return the values of an unfinished trial: those it was given before, or new ones."""
+        known = {trial.number: trial for trial in self.trials()}
+        self.study.sampler = _sampler(self.plan, number)
+        if number in known and known[number].state == TrialState.RUNNING:
+            trial = optuna.Trial(self.study, known[number]._trial_id)
+        else:
+            trial = self.study.ask()
+        assert trial.number == number, "another process writes to this study"
+        for key, dimension in self.plan.space.items():
+            _suggest(trial, key, dimension, whole=key in self.plan.whole)
+        self._asked[number] = trial
+        return trial.params
+
+    def tell(self, number: int, values: Sequence[float]) -> None:
+        """Note what a trial is worth."""
+        self.study.tell(self._asked.pop(number), list(values))
+
+    def fail(self, number: int, error: str) -> None:
+        """Note why a trial has no values."""
+        trial = self._asked.pop(number)
+        trial.set_user_attr(ERROR, error)
+        self.study.tell(trial, state=TrialState.FAIL)
+
+
+@contextmanager
+def open_study(plan: Plan, url: str, name: str) -> Iterator[SweepStudy]:
+    """Open the study of a sweep, or make it. Its first trial is the configuration as it stands.
+
+    Optuna's log and warnings are off meanwhile.
+
+    Parameters
+    ----------
+    plan : Plan
+    url : str
+        Of the database.
+    name : str
+        Of the study in it.
+
+    Raises
+    ------
+    InputError
+        The database cannot be used, or the study is another's.
+    """
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            storage = _storage(url)
+            try:
+                yield _open(plan, storage, name)
+            except optuna.exceptions.OptunaError as error:
+                raise ParetolabError(
+                    f"{public_uri(url)}: cannot use the study ({error}); nothing that was told is "
+                    "lost, `paretolab resume` goes on"
+                ) from error
+            finally:
+                storage.remove_session()
+                storage.engine.dispose()
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+def _storage(url: str) -> optuna.storages.RDBStorage:
+    try:
+        return optuna.storages.RDBStorage(url)
+    except Exception as error:  # a driver may be missing, and each has errors of its own
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"sweep.storage: expected a database that can be used, found {public_uri(url)}: "
+            f"{reason}"
+        ) from error
+
+
+def _open(plan: Plan, storage: optuna.storages.RDBStorage, name: str) -> SweepStudy:
+    directions: list[Literal["minimize", "maximize"]] = [
+        "minimize" if direction.sense == "min" else "maximize"
+        for direction in plan.sweep.directions
+    ]
+    study = optuna.create_study(
+        storage=storage, study_name=name, directions=directions, load_if_exists=True
+    )
+    identity = json.loads(json.dumps(plan.identity()))
+    known = study.user_attrs.get(_IDENTITY)
+    if known is None:
+        study.set_user_attr(_IDENTITY, identity)
+    elif known != identity:
+        raise InputError(_difference(known, identity))
+    configured = plan.configured()
+    if not study.trials and all(plan.space[k].contains(v) for k, v in configured.items()):
+        study.enqueue_trial(configured)
+    return SweepStudy(plan, study)
+
+
+def _difference(known: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
+    keys = sorted(k for k in {*known, *identity} if known.get(k) != identity.get(k))
+    shown = "; ".join(
+        f"{key} is {known.get(key, 'absent')!r} there and {identity.get(key, 'absent')!r} here"
+        for key in keys
+    )
+    return (
+        f"expected the sweep of this configuration, found another's: {shown}; only sweep.trials "
+        "can be changed, start a new sweep for the rest"
+    )
+
+
+def _sampler(plan: Plan, number: int) -> BaseSampler:
+    """Return the sampler of one trial."""
+    sweep = plan.sweep
+    seed = int(np.random.SeedSequence(sweep.seed, spawn_key=(number,)).generate_state(1)[0])
+    if sweep.sampler == "random":
+        return RandomSampler(seed=seed)
+    if sweep.sampler == "nsga2":
+        return NSGAIISampler(population_size=max(sweep.batch, _LEAST_POPULATION), seed=seed)
+    if sweep.sampler == "qmc":  # one sequence, scrambled once; the study knows how far it got
+        return QMCSampler(
+            scramble=True, seed=sweep.seed, independent_sampler=RandomSampler(seed=seed)
+        )
+    return TPESampler(seed=seed)
+
+
+def _suggest(trial: optuna.Trial, key: str, dimension: Dimension, *, whole: bool) -> None:
+    low, high = dimension.low, dimension.high
+    if dimension.choices is not None:
+        trial.suggest_categorical(key, dimension.choices)
+    elif low is not None and high is not None and whole:
+        trial.suggest_int(key, int(low), int(high), log=dimension.log)
+    elif low is not None and high is not None:
+        trial.suggest_float(key, low, high, log=dimension.log)
+
+
+def importances(study: SweepStudy) -> dict[str, dict[str, float]]:
+    """Return for each direction the share that each key has in trials being good.
+
+    Empty where there are too few trials to tell, or nothing differs.
+
+    Notes
+    -----
+    PED-ANOVA (Watanabe, Bansal and Hutter 2023) of the best tenth of the trials, or of the best
+    five where there are fewer than fifty.
+    """
+    complete = study.complete()
+    if len(complete) < _LEAST_FOR_IMPORTANCE:
+        return {}
+    quantile = max(0.1, 5 / len(complete))
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=quantile)
+    found: dict[str, dict[str, float]] = {}
+    for i, direction in enumerate(study.plan.sweep.directions):
+        if len({trial.values[i] for trial in complete}) > 1:
+            shares = get_param_importances(
+                study.study, evaluator=evaluator, target=partial(_loss, i, direction.sense)
+            )
+            found[direction.metric] = {key: round(share, 6) for key, share in shares.items()}
+    return found
+
+
+def _loss(i: int, sense: Sense, trial: FrozenTrial) -> float:
+    value = float(trial.values[i])
+    return value if sense == "min" else -value
