@@ -7,12 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from framework.cli import _parser
-from framework.config import load_config
+from framework.config import RunConfig, load_config
+from tracking.sweep_config import load_plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,6 +29,13 @@ def pieces(page: Path, language: str) -> list[str]:
     """Return the code blocks of a language."""
     found = BLOCK.findall(page.read_text(encoding="utf-8"))
     return [code for name, code in found if name == language]
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Check a file, one with a section sweep as such."""
+    if path.parent.name == "sweeps":
+        return load_plan(path, overrides).config
+    return load_config(path, overrides)
 
 
 SNIPPETS = [
@@ -59,12 +68,12 @@ def test_commands_parse(page: Path) -> None:
             pytest.fail(f"{page.name}: expected a command that parses, found {words}")
         config = getattr(args, "config", "FILE")
         if config.startswith("configs/"):
-            load_config(ROOT / config, args.set)
+            load(ROOT / config, args.set)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_configurations_load(path: Path) -> None:
-    config = load_config(path)
+    config = load(path)
     assert config.tracking is not None
     assert config.tracking.experiment == config.name
 

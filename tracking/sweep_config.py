@@ -136,7 +136,11 @@ class Plan(NamedTuple):
         InputError
             The values do not go together.
         """
-        return _changed(self.config, params, self.path)
+        return check_config(_changed(self.config, params), self.path)
+
+    def draft_with(self, params: Mapping[str, Any]) -> RunConfig:
+        """Return the same, unchecked: to show what could not be run."""
+        return RunConfig.model_validate(_changed(self.config, params))
 
     def configured(self) -> dict[str, Any]:
         """Return the values that the configuration itself has for what is varied."""
@@ -232,7 +236,7 @@ def _check_ends(config: RunConfig, key: str, dimension: Dimension, where: str, p
         values = {f"choices.{i}": choice for i, choice in enumerate(dimension.choices)}
     for name, value in values.items():
         try:
-            _changed(config, {key: value}, path)
+            check_config(_changed(config, {key: value}), path)
         except InputError as error:
             reason = str(error).splitlines()[0].removeprefix(f"{path}: ").removeprefix(f"{key}: ")
             raise InputError(f"{where}.{name}: {reason}") from error
@@ -244,17 +248,17 @@ def _is_whole(config: RunConfig, key: str, dimension: Dimension, path: Path) -> 
     if low is None or high is None or not (low.is_integer() and high.is_integer()):
         return False
     try:
-        _changed(config, {key: low + 0.5}, path)
+        check_config(_changed(config, {key: low + 0.5}), path)
     except InputError:
         return True
     return False
 
 
-def _changed(config: RunConfig, params: Mapping[str, Any], path: Path) -> RunConfig:
+def _changed(config: RunConfig, params: Mapping[str, Any]) -> dict[str, Any]:
     raw = config.model_dump(mode="json")
     for key, value in params.items():
         put(raw, key, value)
-    return check_config(raw, path)
+    return raw
 
 
 def _placed(sweep: SweepConfig, path: Path) -> SweepConfig:

@@ -194,14 +194,14 @@ class _Trials:
             self._options.told(Told(self._done, number, params, values, None))
         else:
             text = f"{type(error).__name__}: {error}"
-            self._note_failure(trial, text)
+            self._note_failure(trial, params, text)
             self.study.fail(number, text)
             self._options.told(Told(self._done, number, params, None, text))
 
-    def _note_failure(self, trial: RunDir, text: str) -> None:
+    def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:
         if not trial.about_file.is_file():  # it did not get as far
             problem = self._problems.base
-            trial.write_config(self.plan.config)
+            trial.write_config(self.plan.draft_with(params))
             trial.write_about(problem, make_roles(self.plan.config, problem))
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
 

@@ -114,7 +114,7 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
     """Return the losses of a reference front, shape (n, objectives)."""
     place = f"{where}.reference: {path}"
     try:
-        frame = pd.read_csv(path, float_precision="round_trip")
+        frame = pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{place}: expected a front.csv, found: {error}") from error
     missing = [name for name in roles.names if name not in frame]

@@ -1,0 +1,67 @@
+"""Sweeps of a second: random search on a test function."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import optuna
+import yaml
+
+from framework.rundir import RunDir
+from tracking.sweep_config import Plan, load_plan
+from tracking.sweep_run import Options, Told, run_sweep
+
+RAW = {
+    "name": "little",
+    "problem": {"kind": "function", "name": "zdt1", "d": 4},
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    "algorithm": {"kind": "random", "batch": 10},
+    "budget": {"generations": 3},
+    "workers": "serial",
+    "tracking": None,
+    "sweep": {
+        "search_space": {
+            "algorithm.batch": {"low": 2, "high": 60, "log": True},
+            "problem.noise": {"low": 0, "high": 0.2},
+            "problem.d": {"choices": [3, 4, 5]},
+        },
+        "directions": [{"metric": "hypervolume", "sense": "max"}],
+        "trials": 12,
+        "batch": 2,
+    },
+}
+
+
+def raw(**changes: object) -> dict:
+    """Return the file's content; ``changes`` are keys of section ``sweep``."""
+    content = copy.deepcopy(RAW)
+    content["sweep"] |= changes
+    return content
+
+
+def write(folder: Path, content: dict) -> Path:
+    path = folder / "little.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def plan_of(folder: Path, content: dict, *overrides: str) -> Plan:
+    return load_plan(write(folder, content), overrides)
+
+
+def sweep(plan: Plan, out: Path) -> tuple[dict, list[Told]]:
+    """Run, or go on with, a sweep; return its summary and what was shown."""
+    out.mkdir(exist_ok=True)
+    told: list[Told] = []
+    summary, _ = run_sweep(plan, RunDir(out), Options(None, True, told.append, lambda line: None))
+    return summary, told
+
+
+def trials(out: Path) -> list[tuple]:
+    """Return number, state, parameters and values of every trial in the study."""
+    url = f"sqlite:///{out / 'optuna.db'}"
+    names = optuna.get_all_study_names(url)
+    assert len(names) == 1
+    study = optuna.load_study(study_name=names[0], storage=url)
+    return [(t.number, t.state.name, t.params, t.values) for t in study.trials]

@@ -1,0 +1,391 @@
+"""Sweeps: reproducible, never losing a trial, each trial a run, all of it reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pandas as pd
+import pytest
+import sweeps
+import yaml
+
+from framework.cli import main
+from framework.config import load_config
+from framework.rundir import RunDir
+from framework.trial import make_problem, make_roles
+from tracking import sweep_run
+from tracking.state import State
+from tracking.sweep_study import SweepStudy
+from tracking.sweep_values import Meter
+from tracking.uploader import Uploader
+
+PROGRAM = Path(sys.executable).parent / "paretolab"
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """One finished sweep: its directory, summary and what was shown."""
+    folder = tmp_path_factory.mktemp("sweep")
+    summary, told = sweeps.sweep(sweeps.plan_of(folder, sweeps.raw()), folder / "out")
+    return folder / "out", summary, told
+
+
+def of_trial(out, number):
+    return RunDir(out / "trials" / f"{number:03d}")
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Draw nothing: that takes longer than the sweep."""
+    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: [])
+
+
+# --- what there is afterwards -----------------------------------------------------------------
+
+
+def test_files(done):
+    out, summary, _ = done
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*")}
+    assert {"summary.json", "trials.csv", "best.yaml", "sweep.yaml", "optuna.db"} <= names
+    for number in range(12):
+        for name in ("config.yaml", "journal.sqlite", "front.csv", "summary.json"):
+            assert f"trials/{number:03d}/{name}" in names
+    for name in ("slice", "importance"):
+        assert {f"plots/{name}.png", f"plots/{name}.html"} <= names
+        pixels = matplotlib.image.imread(out / "plots" / f"{name}.png")[..., :3].reshape(-1, 3)
+        assert len(np.unique(pixels, axis=0)) > 50
+        page = (out / "plots" / f"{name}.html").read_text(encoding="utf-8")
+        assert "<script src=" not in page
+        assert "hypervolume" in page
+    assert summary == json.loads((out / "summary.json").read_text())
+
+
+def test_trials_are_worth_what_their_runs_say(done):
+    out, summary, told = done
+    study = sweeps.trials(out)
+    assert [number for number, *_ in study] == list(range(12)) == [t.number for t in told]
+    assert [t.done for t in told] == list(range(1, 13))
+    for number, state, params, (value,) in study:
+        run = of_trial(out, number)
+        assert state == "COMPLETE"
+        assert run.summary()["indicators"]["hypervolume"] == value == run.front().hypervolume()
+        config = run.config()
+        assert config.algorithm["batch"] == params["algorithm.batch"]
+        assert config.problem["noise"] == params["problem.noise"]
+        assert config.problem["d"] == params["problem.d"]
+        assert run.summary()["evaluations"] == 4 * params["algorithm.batch"]
+    assert len({params["problem.noise"] for _, _, params, _ in study}) == 12
+    best = max(study, key=lambda trial: trial[3])
+    assert summary["best"] == [
+        {"trial": best[0], "values": {"hypervolume": best[3][0]}, "params": best[2]}
+    ]
+    assert (summary["status"], summary["trials_complete"], summary["trials_failed"]) == (
+        "done", 12, 0
+    )  # fmt: skip
+    shares = summary["importances"]["hypervolume"]
+    assert set(shares) == {"algorithm.batch", "problem.noise", "problem.d"}
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_first_trial_is_the_configuration(done):
+    _, _, params, _ = sweeps.trials(done[0])[0]
+    assert params == {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
+
+
+def test_best_is_ready_to_run(done, tmp_path, capsys, plain):
+    out, summary, _ = done
+    assert load_config(out / "best.yaml").name == "little-best"
+    assert main(["run", str(out / "best.yaml"), "--out", str(tmp_path / "best"), "--quiet"]) == 0
+    found = RunDir(tmp_path / "best").summary()["indicators"]["hypervolume"]
+    assert found == summary["indicators"]["hypervolume"]
+
+
+def test_trials_csv(done):
+    out, *_ = done
+    frame = pd.read_csv(out / "trials.csv")
+    study = sweeps.trials(out)
+    assert frame["trial"].tolist() == list(range(12))
+    assert frame["hypervolume"].tolist() == pytest.approx([t[3][0] for t in study], abs=1e-15)
+    assert frame["problem.d"].tolist() == [t[2]["problem.d"] for t in study]
+
+
+def test_the_command(done, tmp_path, capsys, plain):
+    path = sweeps.write(tmp_path, sweeps.raw())
+    assert main(["sweep", str(path), "--trials", "4", "--out", str(tmp_path / "out")]) == 0
+    output = capsys.readouterr()
+    assert "4/4 · trial 3: hypervolume 0." in output.err
+    assert "best 4 of 4" in output.out
+    assert "0 (as configured)" in output.out.replace("* ", "")
+    assert main(["sweep", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert "goes on with that one" in capsys.readouterr().err
+    # more trials go on from the first four, as if there had been twelve from the start
+    args = ["resume", str(tmp_path / "out"), "--set", "sweep.trials=12", "--quiet"]
+    assert main(args) == 0
+    assert "trial 3:" not in capsys.readouterr().err
+    assert sweeps.trials(tmp_path / "out")[:4] == sweeps.trials(done[0])[:4]
+    assert len(sweeps.trials(tmp_path / "out")) == 12
+
+
+def test_another_sweep_is_refused(done, capsys):
+    out, *_ = done
+    before = (out / "sweep.yaml").read_text()
+    assert main(["resume", str(out), "--set", "sweep.seed=1"]) == 2
+    error = capsys.readouterr().err
+    assert "sweep.seed is 0 there and 1 here" in error
+    assert main(["resume", str(out), "--set", "budget.generations=9"]) == 2
+    assert "budget.generations is 3 there and 9 here" in capsys.readouterr().err
+    assert (out / "sweep.yaml").read_text() == before
+
+
+# --- reproducible -----------------------------------------------------------------------------
+
+
+def test_another_seed_is_another_sweep(done, tmp_path, plain):
+    sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(seed=1)), tmp_path / "out")
+    assert sweeps.trials(tmp_path / "out")[1:] != sweeps.trials(done[0])[1:]
+
+
+@pytest.mark.parametrize("sampler", ["random", "nsga2", "qmc"])
+def test_twice_the_same(tmp_path, sampler, done, plain):
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(sampler=sampler))
+    studies = []
+    for name in ("a", "b"):
+        sweeps.sweep(plan, tmp_path / name)
+        studies.append(sweeps.trials(tmp_path / name))
+    assert studies[0] == studies[1] != sweeps.trials(done[0])
+    assert len({params["problem.noise"] for _, _, params, _ in studies[0]}) == 12
+
+
+def test_ray_has_the_same_study(done, tmp_path, capsys, plain):
+    path = sweeps.write(tmp_path, sweeps.raw())
+    args = ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "2", "--quiet"]
+    assert main(args) == 0
+    assert "trials run on Ray, 2 workers" in capsys.readouterr().err
+    assert sweeps.trials(tmp_path / "out") == sweeps.trials(done[0])
+    for number in range(12):
+        front = of_trial(tmp_path / "out", number).front_file.read_bytes()
+        assert front == of_trial(done[0], number).front_file.read_bytes()
+
+
+def test_asynchronous_has_every_trial_once(tmp_path, plain):
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(asynchronous=True))
+    sweeps.sweep(plan, tmp_path / "out")
+    study = sweeps.trials(tmp_path / "out")
+    assert [(number, state) for number, state, *_ in study] == [(n, "COMPLETE") for n in range(12)]
+
+
+# --- killed -----------------------------------------------------------------------------------
+
+
+class Stop(BaseException):
+    """The end of a process, but for the process."""
+
+
+@pytest.mark.parametrize(("method", "number"), [("ask", 5), ("tell", 4), ("tell", 5)])
+def test_stopped_anywhere_it_goes_on_as_if_it_had_not(
+    done, tmp_path, monkeypatch, method, number, plain
+):
+    """Stop before a trial has its values, before a batch is told, and while it is."""
+    plan = sweeps.plan_of(tmp_path, sweeps.raw())
+    original = getattr(SweepStudy, method)
+
+    def stopping(study, asked, *rest):
+        if asked == number:
+            if method == "ask":
+                study.study.ask()  # it is there, but what it tries is not
+            raise Stop
+        return original(study, asked, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SweepStudy, method, stopping)
+        with pytest.raises(Stop):
+            sweeps.sweep(plan, tmp_path / "out")
+    states = [state for _, state, *_ in sweeps.trials(tmp_path / "out")]
+    told = number if method == "tell" else 4
+    assert states == ["COMPLETE"] * told + ["RUNNING"] * (6 - told)
+    sweeps.sweep(plan, tmp_path / "out")
+    assert sweeps.trials(tmp_path / "out") == sweeps.trials(done[0])
+
+
+def test_killed_it_goes_on_and_loses_nothing(tmp_path, plain):
+    content = sweeps.raw(trials=6, batch=3)
+    content["budget"] = {"evaluations": 3000}  # half a second a trial
+    content["sweep"]["search_space"]["algorithm.batch"] = {"low": 2, "high": 30, "log": True}
+    path, out = sweeps.write(tmp_path, content), tmp_path / "killed"
+    command = [PROGRAM, "sweep", path, "--out", out]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not of_trial(out, 4).journal_file.is_file():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = sweeps.trials(out)
+    states = [state for _, state, *_ in before]
+    assert states == ["COMPLETE"] * 3 + ["RUNNING"] * 3
+    assert main(["resume", str(out), "--quiet"]) == 0
+    study = sweeps.trials(out)
+    assert [(number, state) for number, state, *_ in study] == [(n, "COMPLETE") for n in range(6)]
+    assert [params for _, _, params, _ in study] == [params for _, _, params, _ in before]
+
+    assert main(["sweep", str(path), "--out", str(tmp_path / "whole"), "--quiet"]) == 0
+    assert study == sweeps.trials(tmp_path / "whole")
+
+
+def test_two_at_once_are_refused(done, tmp_path, capsys, plain):
+    import fcntl
+
+    with (done[0] / "sweep.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["resume", str(done[0])]) == 2
+    assert "found that another process does" in capsys.readouterr().err
+
+
+# --- failing ----------------------------------------------------------------------------------
+
+
+def failing(**changes):
+    """zdt1 needs two genes: trials with one fail when their problem is made."""
+    content = sweeps.raw(
+        search_space={
+            "problem.d": {"choices": [1, 3]},
+            "problem.name": {"choices": ["lotz", "zdt1"]},
+        },
+        **changes,
+    )
+    content["problem"] = {"kind": "function", "name": "lotz", "d": 5}
+    return content
+
+
+def test_a_trial_that_raises_is_told_and_the_sweep_goes_on(tmp_path, plain):
+    content = failing(sampler="random")
+    content["problem"]["d"] = 3
+    summary, told = sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
+    study = sweeps.trials(tmp_path / "out")
+    wrong = [params == {"problem.d": 1, "problem.name": "zdt1"} for _, _, params, _ in study]
+    assert 0 < sum(wrong) < 12
+    assert [state == "FAIL" for _, state, *_ in study] == wrong
+    assert summary["trials_failed"] == sum(wrong)
+    assert summary["status"] == "done"
+    number = wrong.index(True)
+    assert told[number].values is None
+    assert "expected d of at least 2 for zdt1, found 1" in told[number].error
+    assert of_trial(tmp_path / "out", number).summary() == {
+        "status": "failed",
+        "error": told[number].error,
+    }
+    frame = pd.read_csv(tmp_path / "out" / "trials.csv")
+    assert frame["error"][number] == told[number].error
+    again, more = sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
+    assert more == []
+    assert again["trials_failed"] == sum(wrong)
+
+
+def test_when_all_fail(tmp_path, capsys, plain):
+    content = sweeps.raw(search_space={"problem.d": {"choices": [4, 5]}}, trials=3)
+    content["constraints"] = [{"metric": "f1", "at_least": 99}]
+    content["sweep"]["directions"] = [{"metric": "best_f1", "sense": "min"}]
+    path = sweeps.write(tmp_path, content)
+    out = tmp_path / "out"
+    assert main(["sweep", str(path), "--out", str(out)]) == 3
+    error = capsys.readouterr().err
+    assert "3 of 3 trials failed" in error
+    assert "best_f1 has no value: the front is empty" in error
+    assert (out / "optuna.db").is_file()
+    assert not (out / "best.yaml").exists()
+
+
+# --- several aims, repeats, a reference -------------------------------------------------------
+
+
+def test_two_directions(tmp_path):
+    directions = [{"metric": "best_f2", "sense": "min"}, {"metric": "evaluations", "sense": "min"}]
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions))
+    summary, _ = sweeps.sweep(plan, tmp_path / "out")
+    values = np.array([trial[3] for trial in sweeps.trials(tmp_path / "out")])
+    best = [trial["trial"] for trial in summary["best"]]
+    assert len(best) > 1
+    for number, row in enumerate(values):
+        dominated = any((other <= row).all() and (other < row).any() for other in values)
+        assert dominated == (number not in best)
+    chosen = load_config(tmp_path / "out" / "best.yaml")
+    assert chosen.algorithm["batch"] == summary["best"][0]["params"]["algorithm.batch"]
+    assert set(summary["importances"]) == {"best_f2", "evaluations"}
+    assert summary["indicators"] == summary["best"][0]["values"]
+
+
+def test_repeats_are_averaged(tmp_path, plain):
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(repeats=3, trials=2))
+    sweeps.sweep(plan, tmp_path / "out")
+    for number, _, _, (value,) in sweeps.trials(tmp_path / "out"):
+        trial = of_trial(tmp_path / "out", number)
+        found = [run.summary()["indicators"]["hypervolume"] for run in trial.trials()]
+        assert len(set(found)) == 3
+        assert value == pytest.approx(np.mean(found), abs=1e-15)
+        assert trial.summary()["trials"] == 3
+
+
+def test_share_of_reference(done, tmp_path, plain):
+    run = of_trial(done[0], 3)
+    front = run.front().frame()
+    other = front.head(1).assign(f1=0.123, f2=0.456)
+    pd.concat([front, front.head(1), other]).to_csv(tmp_path / "front.csv", index=False)
+    directions = [{"metric": "share_of_reference", "sense": "max"}]
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions, reference="front.csv"))
+    problem = make_problem(run.config())
+    meter = Meter(plan.sweep, make_roles(run.config(), problem), "here")
+    assert meter(run) == {"share_of_reference": len(front) / (len(front) + 1)}
+
+
+# --- MLflow -----------------------------------------------------------------------------------
+
+
+def test_each_trial_is_a_nested_run(tmp_path, store):
+    content = failing(trials=10)
+    content["problem"]["d"] = 3
+    out = tmp_path / "out"
+    sweeps.sweep(sweeps.plan_of(tmp_path, content), out)
+    run_dir = RunDir(out)
+    assert Uploader(run_dir, store.uri, "sweep").upload(final=True)
+    state = State.load(run_dir)
+    assert len(state.runs) == 11
+    parent = store.client.get_run(state.runs["experiment"].run_id)
+    assert parent.data.params["sweep.trials"] == "10"
+    assert parent.data.params["sweep.search_space.problem.d.choices"] == "[1, 3]"
+    assert parent.data.metrics["hypervolume"] == run_dir.summary()["indicators"]["hypervolume"]
+    files = {a.path for a in store.client.list_artifacts(parent.info.run_id)}
+    assert {"best.yaml", "trials.csv", "summary.json", "plots"} <= files
+    plots = {a.path for a in store.client.list_artifacts(parent.info.run_id, "plots")}
+    assert {"plots/slice.html", "plots/slice.png"} <= plots
+    for number, told, params, values in sweeps.trials(out):
+        child = store.client.get_run(state.runs[f"{number:03d}"].run_id)
+        assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        if told == "FAIL":
+            assert child.info.status == "FAILED"
+            assert "expected d of at least 2" in child.data.tags["error"]
+            assert child.data.params["problem.d"] == "1"
+        else:
+            assert child.info.status == "FINISHED"
+            assert child.data.metrics["hypervolume"] == values[0]
+            assert child.data.params["problem.d"] == str(params["problem.d"])
+    assert {told for _, told, *_ in sweeps.trials(out)} == {"COMPLETE", "FAIL"}
+
+
+def test_a_password_stays_here(tmp_path, store, done, plain):
+    out = tmp_path / "out"
+    sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(trials=1)), out)
+    text = yaml.safe_load((out / "sweep.yaml").read_text())
+    text["storage"] = "postgresql://me:secret@host/db"
+    (out / "sweep.yaml").write_text(yaml.safe_dump(text))
+    Uploader(RunDir(out), store.uri, "password").upload(final=True)
+    run = store.client.get_run(State.load(RunDir(out)).runs["experiment"].run_id)
+    assert not any("secret" in value for value in run.data.params.values())

@@ -1,0 +1,134 @@
+"""Sections `sweep`: what is right is read, and each mistake is one line that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+import sweeps
+import yaml
+
+from framework.errors import InputError
+
+SPACE = "sweep.search_space"
+
+
+def complaint(folder, content, *overrides):
+    with pytest.raises(InputError) as error:
+        sweeps.plan_of(folder, content, *overrides)
+    return str(error.value).replace(f"{folder}/", "")
+
+
+def test_a_right_one_is_read(tmp_path):
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(), "sweep.trials=7", "budget.generations=2")
+    assert (plan.sweep.trials, plan.config.budget.generations) == (7, 2)
+    assert plan.whole == {"algorithm.batch"}
+    assert plan.configured() == {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
+    config = plan.config_with({"algorithm.batch": 5, "problem.d": 3})
+    assert (config.algorithm["batch"], config.problem["d"]) == (5, 3)
+    assert config.problem["name"] == "zdt1"
+
+
+@pytest.mark.parametrize(
+    ("key", "dimension", "line"),
+    [
+        ("algorithm.bach", {"low": 1, "high": 2},
+         "unknown key; expected a dotted key of the configuration, found 'algorithm.bach'; did you "
+         "mean 'algorithm.batch'?"),
+        ("trials", {"low": 1, "high": 2},
+         "unknown key; expected a dotted key of the configuration, found 'trials'"),
+        ("problem.noise", {"low": 0.2, "high": 0.1},
+         "expected low below high, found 0.2 and 0.1"),
+        ("problem.noise", {"low": 0, "high": 0.1, "log": True},
+         "expected low above 0 where log is true, found 0"),
+        ("problem.noise", {"low": 0},
+         "expected low and high, or choices; found no value for high"),
+        ("problem.noise", {"low": 0, "high": 1, "choices": [0, 1]},
+         "expected low and high, or choices alone; found both"),
+        ("problem.noise", {"choices": [0.1, 0.1]},
+         "expected each choice once, found [0.1, 0.1]"),
+        ("problem.noise", {"lo": 0, "high": 1},
+         "unknown key; expected one of low, high, log, choices; found 'lo'; did you mean 'low'?"),
+        ("problem.noise", {"low": -1, "high": 1}, "expected a number of at least 0, found -1.0"),
+        ("algorithm.batch", {"low": 1, "high": 2.5}, "expected a whole number, found 2.5"),
+        ("problem.name", {"choices": ["zdt1", "zdt9"]},
+         "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 'zdt9'"),
+        ("problem.name", {"low": 1, "high": 2},
+         "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 1.0"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
+    found = complaint(tmp_path, sweeps.raw(search_space={key: dimension}))
+    assert found.startswith(f"little.yaml: {SPACE}")
+    assert found.endswith(line)
+    assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"sampler": "tpee"},
+         "sweep.sampler: expected 'tpe', 'random', 'nsga2' or 'qmc', found 'tpee'"),
+        ({"trails": 3}, "sweep.trails: unknown key; expected one of search_space, directions, "
+         "trials, batch, asynchronous, repeats, sampler, storage, reference, seed; found 'trails'; "
+         "did you mean 'trials'?"),
+        ({"directions": [{"metric": "hypervolume", "sense": "maximal"}]},
+         "sweep.directions.0.sense: expected 'min' or 'max', found 'maximal'"),
+        ({"directions": [{"metric": "wall_s", "sense": "min"}] * 2},
+         "sweep.directions: expected each metric once, found wall_s, wall_s"),
+        ({"search_space": {}}, "sweep.search_space: expected at least 1 of them, found {}"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_section(tmp_path, changes, line):
+    found = complaint(tmp_path, sweeps.raw(**changes))
+    assert found == f"little.yaml: {line}"
+
+
+def test_all_mistakes_at_once(tmp_path):
+    content = sweeps.raw(trials=0, search_space={"a": {}, "b": {}})
+    content["budget"] = {}
+    found = complaint(tmp_path, content).splitlines()
+    assert len(found) == 2
+    assert found[0].startswith("little.yaml: budget: expected one of")
+    assert found[1] == "little.yaml: sweep.trials: expected a number of at least 1, found 0"
+    found = complaint(tmp_path, sweeps.raw(search_space={"a": {}, "b": {}})).splitlines()
+    assert len(found) == 2
+
+
+def test_no_section_and_repetitions_of_the_run(tmp_path):
+    content = sweeps.raw()
+    assert complaint(tmp_path, content, "trials=3") == (
+        "little.yaml: trials: expected 1 in a sweep (sweep.repeats averages over seeds), found 3"
+    )
+    del content["sweep"]
+    assert complaint(tmp_path, content) == (
+        "little.yaml: sweep: expected a section (keys and values), found None"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"directions": [{"metric": "best_f9", "sense": "min"}]},
+         "sweep.directions.0.metric: expected one of hypervolume, front_size, evaluations, wall_s, "
+         "best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?"),
+        ({"directions": [{"metric": "share_of_reference", "sense": "max"}]},
+         "found 'share_of_reference'; it needs sweep.reference"),
+        ({"directions": [{"metric": "share_of_reference", "sense": "max"}], "reference": "no.csv"},
+         "expected a front.csv, found: [Errno 2] No such file or directory"),
+        ({"storage": "nodialect://x"}, "sweep.storage: expected a database that can be used"),
+    ],
+)  # fmt: skip
+def test_mistakes_that_need_the_problem(tmp_path, changes, line):
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(**changes))
+    with pytest.raises(InputError) as error:
+        sweeps.sweep(plan, tmp_path / "out")
+    assert line in str(error.value)
+
+
+def test_what_is_kept_reads_as_the_same_sweep(tmp_path):
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(trials=1, reference=None))
+    sweeps.sweep(plan, tmp_path / "out")
+    kept = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())
+    kept["sweep"] = yaml.safe_load((tmp_path / "out" / "sweep.yaml").read_text())
+    (tmp_path / "out" / "both.yaml").write_text(yaml.safe_dump(kept))
+    again = sweeps.load_plan(tmp_path / "out" / "both.yaml")
+    assert again.identity() == plan.identity()
