@@ -144,10 +144,14 @@ def _execute(plan: Plan, out: RunDir, args: argparse.Namespace) -> int:
     result = console()
     result.print(table)
     place = shlex.quote(str(out.path))
+    nearest = ", nearest to the best of each" if len(plan.sweep.directions) > 1 else ""
     steps = [
         ("sweep directory", str(out.path)),
         ("plots", f"{out.plots} ({', '.join(p.name for p in sorted(out.plots.glob('*.html')))})"),
-        ("run the best (*)", f"{program()} run {shlex.quote(str(out.path / 'best.yaml'))}"),
+        (
+            f"run the best (*{nearest})",
+            f"{program()} run {shlex.quote(str(out.path / 'best.yaml'))}",
+        ),
         ("more trials", f"{program()} resume {place} --set sweep.trials={2 * summary['trials']}"),
     ]
     if plan.config.tracking is not None and not args.no_mlflow:

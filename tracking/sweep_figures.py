@@ -18,7 +18,7 @@ from tracking.story import spoken
 from tracking.sweep_plots import Axis, SweepStory
 from tracking.sweep_report import shown_value
 
-_COLUMNS = 4  # panels side by side
+_COLUMNS = 4  # panels side by side, at most
 _SLICE = "A point a trial, light ones being later; star: best trial; dashed: as configured."
 _IMPORTANCE = (
     "Share of each key in a trial being among the best (PED-ANOVA): a long bar means that good "
@@ -29,8 +29,7 @@ _IMPORTANCE = (
 def slice_png(story: SweepStory, path: Path) -> None:
     """Draw each direction's value over each key."""
     keys, labels = list(story.plan.space), story.labels()
-    columns = min(len(keys), _COLUMNS)
-    deep = -(-len(keys) // columns)
+    deep, columns = _grid(len(keys))
     height = 1.0 + 2.7 * deep * len(labels)
     figure = titled(story.title, story.subtitle, max(6.4, 3.1 * columns), height)
     panels = figure.subplots(deep * len(labels), columns, squeeze=False, sharey="row")
@@ -67,8 +66,7 @@ def importance_png(story: SweepStory, path: Path) -> None:
 def slice_html(story: SweepStory, path: Path) -> None:
     """Write each direction's value over each key, to point at."""
     keys, labels = list(story.plan.space), story.labels()
-    columns = min(len(keys), _COLUMNS)
-    deep = -(-len(keys) // columns)
+    deep, columns = _grid(len(keys))
     figure = make_subplots(rows=deep * len(labels), cols=columns, shared_yaxes=True)
     texts = [_hover(story, position) for position in range(len(story.trials))]
     for i, label in enumerate(labels):
@@ -99,6 +97,12 @@ def importance_html(story: SweepStory, path: Path) -> None:
         )  # fmt: skip
         sections.append((f"Importance for {spoken(metric)}", _IMPORTANCE, figure))
     write_page(story.title, story.subtitle, sections, path)
+
+
+def _grid(n: int) -> tuple[int, int]:
+    """Return rows and columns for n panels, with few places left empty."""
+    deep = -(-n // _COLUMNS)
+    return deep, -(-n // deep)
 
 
 def _values(story: SweepStory, i: int) -> FloatArray:
@@ -155,7 +159,7 @@ def _trace(
 def _ticks(axis: Axis) -> dict[str, Any]:
     if axis.ticks is not None:
         return {"tickvals": list(range(len(axis.ticks))), "ticktext": axis.ticks}
-    return {"type": "log"} if axis.log else {}
+    return {"type": "log", "dtick": "D2"} if axis.log else {}
 
 
 def _hover(story: SweepStory, position: int) -> str:

@@ -97,7 +97,7 @@ def top_table(plan: Plan, study: SweepStudy) -> Table:
         arrow = "↑" if direction.sense == "max" else "↓"
         table.add_column(f"{direction.metric} {arrow}", justify="right")
     for key in plan.space:
-        table.add_column(key, justify="right")
+        table.add_column("\n".join(key.rsplit(".", 1)), justify="right")
     configured = plan.configured()
     for trial in shown:
         star = " *" if trial is order[0] else ""

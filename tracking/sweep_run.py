@@ -23,6 +23,7 @@ from framework.roles import Roles
 from framework.rundir import RunDir, write_whole
 from framework.trial import DONE, FAILED, INTERRUPTED, make_problem, make_roles
 from framework.trial_pool import RayPool, SerialPool, TrialPool, ray_pool
+from tracking.follower import reason
 from tracking.sweep_config import Plan
 from tracking.sweep_plots import write_plots
 from tracking.sweep_report import top_table, write_report
@@ -180,23 +181,22 @@ class _Trials:
         """Keep a trial's values, or its error, in its summary, then tell the study."""
         trial, params = self._directory(number), self._params.pop(number)
         self._done += 1
-        values = None
         if error is None:
             try:
                 values = self.meter(trial)
             except ParetolabError as found:
                 error = found
-        if values is not None:
-            summary = trial.summary()
-            summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
-            trial.write_summary(summary)
-            self.study.tell(number, list(values.values()))
-            self._options.told(Told(self._done, number, params, values, None))
-        else:
-            text = f"{type(error).__name__}: {error}"
+        if error is not None:
+            text = f"{type(error).__name__}: {reason(error)}"
             self._note_failure(trial, params, text)
             self.study.fail(number, text)
             self._options.told(Told(self._done, number, params, None, text))
+            return
+        summary = trial.summary()
+        summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
+        trial.write_summary(summary)
+        self.study.tell(number, list(values.values()))
+        self._options.told(Told(self._done, number, params, values, None))
 
     def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:
         if not trial.about_file.is_file():  # it did not get as far
