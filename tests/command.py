@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,7 @@ SMALL = {
     "name": "small",
     "problem": {
         "kind": "multistage",
-        "dataset": {
-            "synthetic": {"samples": 240, "features": 6, "informative": 6, "seed": 2}
-        },
+        "dataset": {"synthetic": {"samples": 240, "features": 6, "informative": 6, "seed": 2}},
         "costs": {"values": [1, 2, 3, 4, 5, 6.5]},
         "threshold": 0.8,
         "max_stages": 4,
@@ -79,7 +78,7 @@ def call(*arguments, cwd, env=None, **more):
 
 def rows(journal):
     """Return the first id and the number of rows of each batch of a journal."""
-    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
         return db.execute("SELECT first_id, rows FROM batches ORDER BY batch").fetchall()
 
 
