@@ -6,6 +6,7 @@ Other packages add commands by registering a class of this form in ``paretolab.c
 from __future__ import annotations
 
 import argparse
+import errno
 import shlex
 import sys
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Protocol
 from framework import registry
 from framework.config import ConstraintConfig, RunConfig, load_config
 from framework.decide import choose
-from framework.errors import InputError
+from framework.errors import InputError, ParetolabError
 from framework.experiment import Options, Watcher, execute, new_directory
 from framework.export import export
 from framework.progress import ProgressBar, ProgressLines
 from framework.rundir import RunDir
 from framework.text import console, front_table, next_steps, program, show_steps
 from framework.trial import FAILED, make_algorithm, make_problem, make_roles
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Command(Protocol):
@@ -274,6 +277,13 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
         else:
             report("interrupted before the search began")
         return 130
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise ParetolabError(
+            f"{run_dir.path}: cannot write ({error.strerror}); nothing that was told is lost: make "
+            f"room and run `paretolab resume {run_dir.path}`"
+        ) from error
     front = run_dir.front()
     if len(front):
         tracked = config.tracking is not None and not args.no_mlflow
@@ -292,8 +302,8 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
     problem, front = make_problem(config), run_dir.front()
     if problem.fingerprint != run_dir.about()["fingerprint"]:
         raise InputError(
-            f"{run_dir.path}: expected the data that the run was made on, found others under the "
-            "same name; the front no longer belongs to them"
+            f"{run_dir.path}: expected the data and the version of paretolab that the run was made "
+            "with, found others; the front may not belong to them, run it again"
         )
     about = {"run": config.name, "seed": config.seed}
     if not export(problem, front, position, directory, about):

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def call(*arguments, cwd, env=None, **more):
 
 def rows(journal):
     """Return the first id and the number of rows of each batch of a journal."""
-    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
         return db.execute("SELECT first_id, rows FROM batches ORDER BY batch").fetchall()
 
 
