@@ -100,10 +100,10 @@ def test_the_first_trial_is_the_configuration(done):
     assert params == {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
 
 
-def test_best_is_ready_to_run(done, tmp_path, capsys, plain):
+def test_best_is_ready_to_run(done, tmp_path):
     out, summary, _ = done
     assert load_config(out / "best.yaml").name == "little-best"
-    assert main(["run", str(out / "best.yaml"), "--out", str(tmp_path / "best"), "--quiet"]) == 0
+    subprocess.run([PROGRAM, "run", out / "best.yaml", "--out", tmp_path / "best"], check=True)
     found = RunDir(tmp_path / "best").summary()["indicators"]["hypervolume"]
     assert found == summary["indicators"]["hypervolume"]
 
