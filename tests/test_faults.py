@@ -17,11 +17,13 @@ from tests.command import assert_each_row_once, call, rows, small, start, write
 
 NO_RAY = importlib.util.find_spec("framework.ray_evaluator") is None
 GENERATIONS = 25
-# every row needs sub-classifiers that were not trained before: the search takes some seconds
+# every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
+# long enough to be met in its midst
 LONG = {
     "problem__dataset": {"sklearn": "breast_cancer"},
     "problem__costs": None,
     "problem__max_stages": 6,
+    "problem__classifier": {"kind": "gaussian_nb"},
     "problem__threshold": 0.95,
     "budget": {"generations": GENERATIONS},
 }
