@@ -14,7 +14,7 @@ import pytest
 
 from framework.cli import _parser
 from framework.config import RunConfig, load_config
-from tracking.sweep_config import load_plan
+from tracking.sweep.config import load_plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

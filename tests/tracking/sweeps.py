@@ -9,8 +9,8 @@ import optuna
 import yaml
 
 from framework.rundir import RunDir
-from tracking.sweep_config import Plan, load_plan
-from tracking.sweep_run import Options, Told, run_sweep
+from tracking.sweep.config import Plan, load_plan
+from tracking.sweep.run import Options, Told, run_sweep
 
 RAW = {
     "name": "little",

@@ -21,10 +21,10 @@ from framework.cli import main
 from framework.config import load_config
 from framework.rundir import RunDir
 from framework.trial import make_problem, make_roles
-from tracking import sweep_run
 from tracking.state import State
-from tracking.sweep_study import SweepStudy
-from tracking.sweep_values import Meter
+from tracking.sweep import run as sweep_run
+from tracking.sweep.study import SweepStudy
+from tracking.sweep.values import Meter
 from tracking.uploader import Uploader
 
 PROGRAM = Path(sys.executable).parent / "paretolab"

@@ -30,7 +30,7 @@ _VARIABLE = {"problem", "objectives", "constraints", "algorithm", "budget"}
 
 
 class Direction(Section):
-    """``{metric: hypervolume, sense: max}``; for the names see :mod:`tracking.sweep_values`."""
+    """``{metric: hypervolume, sense: max}``; for the names see :mod:`tracking.sweep.values`."""
 
     metric: str
     sense: Sense

@@ -15,8 +15,8 @@ from framework.arrays import FloatArray
 from tracking.figures_html import write_page
 from tracking.figures_png import BLUE, DPI, GREY, ORANGE, finish, titled
 from tracking.story import spoken
-from tracking.sweep_plots import Axis, SweepStory
-from tracking.sweep_report import shown_value
+from tracking.sweep.plots import Axis, SweepStory
+from tracking.sweep.report import shown_value
 
 _COLUMNS = 4  # panels side by side, at most
 _SLICE = "A point a trial, light ones being later; star: best trial; dashed: as configured."

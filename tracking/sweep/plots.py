@@ -13,9 +13,9 @@ from optuna.trial import FrozenTrial
 from framework.arrays import FloatArray
 from framework.rundir import RunDir
 from tracking.story import spoken
-from tracking.sweep_config import Plan
-from tracking.sweep_report import ranked, shown_value
-from tracking.sweep_study import SweepStudy, importances
+from tracking.sweep.config import Plan
+from tracking.sweep.report import ranked, shown_value
+from tracking.sweep.study import SweepStudy, importances
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def write_plots(plan: Plan, out: RunDir, study: SweepStudy) -> list[Path]:
 
     Nothing is written where no trial has values.
     """
-    from tracking import sweep_figures
+    from tracking.sweep import figures
 
     complete = study.complete()
     if not complete:
@@ -110,12 +110,12 @@ def write_plots(plan: Plan, out: RunDir, study: SweepStudy) -> list[Path]:
     story = SweepStory(plan, complete, best, importances(study))
     out.plots.mkdir(exist_ok=True)
     drawings: dict[str, Any] = {
-        "slice.png": sweep_figures.slice_png,
-        "slice.html": sweep_figures.slice_html,
+        "slice.png": figures.slice_png,
+        "slice.html": figures.slice_html,
     }
     if story.importances:
-        drawings["importance.png"] = sweep_figures.importance_png
-        drawings["importance.html"] = sweep_figures.importance_html
+        drawings["importance.png"] = figures.importance_png
+        drawings["importance.html"] = figures.importance_html
     for name, draw in drawings.items():
         draw(story, out.plots / name)
     return [out.plots / name for name in sorted(drawings)]

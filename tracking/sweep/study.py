@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from tracking.store import public_uri
-from tracking.sweep_config import Dimension, Plan
+from tracking.sweep.config import Dimension, Plan
 
 ERROR = "error"  # user attribute of a failed trial
 _IDENTITY = "paretolab"  # user attribute of the study

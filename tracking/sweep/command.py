@@ -17,8 +17,8 @@ from framework.text import console, program, show_steps
 from framework.trial import FAILED
 
 if TYPE_CHECKING:
-    from tracking.sweep_config import Plan
-    from tracking.sweep_run import Told
+    from tracking.sweep.config import Plan
+    from tracking.sweep.run import Told
 
 
 class Sweep:
@@ -48,7 +48,7 @@ class Sweep:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Start a sweep; return the exit code."""
-        from tracking.sweep_config import load_plan
+        from tracking.sweep.config import load_plan
 
         plan = load_plan(
             Path(args.config), args.set, workers=_workers(args.workers), trials=args.trials
@@ -59,7 +59,7 @@ class Sweep:
     @staticmethod
     def resume(args: argparse.Namespace) -> int:
         """Go on with a sweep, as `paretolab resume` is asked to; return the exit code."""
-        from tracking.sweep_config import check_plan
+        from tracking.sweep.config import check_plan
 
         out = RunDir.existing(args.directory)
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
@@ -100,7 +100,7 @@ class _Shown:
             self._print(told)
 
     def _print(self, told: Told) -> None:
-        from tracking.sweep_report import shown_value
+        from tracking.sweep.report import shown_value
 
         params = ", ".join(f"{k.split('.')[-1]} {shown_value(v)}" for k, v in told.params.items())
         outcome = f"failed: {told.error}" if told.values is None else _text(told)
@@ -120,7 +120,7 @@ class _Shown:
 
 
 def _execute(plan: Plan, out: RunDir, args: argparse.Namespace) -> int:
-    from tracking.sweep_run import Options, run_sweep
+    from tracking.sweep.run import Options, run_sweep
 
     errors = console(stderr=True)
 

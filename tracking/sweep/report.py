@@ -17,8 +17,8 @@ from framework.front import nondominated
 from framework.rundir import RunDir, write_whole
 from framework.trial import versions
 from tracking.store import public_uri
-from tracking.sweep_config import Plan
-from tracking.sweep_study import ERROR, SweepStudy, importances
+from tracking.sweep.config import Plan
+from tracking.sweep.study import ERROR, SweepStudy, importances
 
 TRIALS, BEST = "trials.csv", "best.yaml"
 

@@ -23,7 +23,7 @@ from framework.registry import nearest
 from framework.roles import Roles
 from framework.rundir import RunDir
 from framework.trial import FAILED
-from tracking.sweep_config import SweepConfig
+from tracking.sweep.config import SweepConfig
 
 _OF_SUMMARY = ("front_size", "evaluations", "wall_s")
 _BEST = "best_"

@@ -24,12 +24,12 @@ from framework.rundir import RunDir, write_whole
 from framework.trial import DONE, FAILED, INTERRUPTED, make_problem, make_roles
 from framework.trial_pool import RayPool, SerialPool, TrialPool, ray_pool
 from tracking.follower import reason
-from tracking.sweep_config import Plan
-from tracking.sweep_plots import write_plots
-from tracking.sweep_report import top_table, write_report
-from tracking.sweep_study import SweepStudy, open_study
-from tracking.sweep_trial import run_one
-from tracking.sweep_values import Meter
+from tracking.sweep.config import Plan
+from tracking.sweep.plots import write_plots
+from tracking.sweep.report import top_table, write_report
+from tracking.sweep.study import SweepStudy, open_study
+from tracking.sweep.trial import run_one
+from tracking.sweep.values import Meter
 
 _PROBLEMS = 4  # kept, where the sweep varies the problem
 

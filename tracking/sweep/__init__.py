@@ -1,0 +1,1 @@
+"""Parameter sweeps with Optuna: trials are ordinary runs."""
