@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.front import nondominated
 from framework.problems.stage_tables import StageTables
 
 
@@ -24,8 +25,8 @@ class Found:
     ----------
     answered, right, cost : numpy.ndarray of int64, shape (m,)
         Records with an answer, with the right one, and the cost over all records.
-    chains : numpy.ndarray of int64, shape (m, stages - 1)
-        Sets acquired up to each stage but the last, ascending; 0 where there is no such stage.
+    chains : numpy.ndarray of int, shape (m, stages - 1)
+        Sets acquired up to each stage but the last, in any order; 0 where there is no such stage.
     chromosomes : numpy.ndarray of int64, shape (m,), or None
         How many chains reach the point; None where they were not counted.
     """
@@ -33,7 +34,7 @@ class Found:
     answered: IntArray
     right: IntArray
     cost: IntArray
-    chains: IntArray
+    chains: Array
     chromosomes: IntArray | None = None
 
     def __len__(self) -> int:
@@ -45,6 +46,11 @@ class Found:
         return Found(
             self.answered[rows], self.right[rows], self.cost[rows], self.chains[rows], counts
         )
+
+    def front(self) -> Found:
+        """Return the points that no other one dominates."""
+        rate = self.right / np.maximum(self.answered, 1)
+        return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
 
     def genomes(self, n: int) -> IntArray:
         """Return the stage of each of ``n`` features, from 0: how many sets it is not in."""
@@ -93,12 +99,12 @@ def hard_first(tables: StageTables) -> StageTables:
     return StageTables(conclusive, right, tables.everyone, tables.records)
 
 
-def _bits(rows: WordArray, records: int) -> IntArray:
+def _bits(rows: WordArray, records: int) -> Array:
     octets = np.ascontiguousarray(rows.astype("<u8")).view(np.uint8)
     return np.unpackbits(octets, axis=1, count=records, bitorder="little")
 
 
-def _words(bits: IntArray) -> WordArray:
+def _words(bits: Array) -> WordArray:
     octets = np.packbits(bits, axis=1, bitorder="little")
     padded = np.zeros((len(bits), -(-octets.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : octets.shape[1]] = octets

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from algorithms.multistage.chains import Found, prices, single_stage, surjections
-from framework.arrays import IntArray, WordArray
+from framework.arrays import Array, IntArray, WordArray
 from framework.jit import njit
 from framework.kernels.stages import popcount
 from framework.problems.stage_tables import StageTables
@@ -47,7 +47,8 @@ def enumerate_chains(tables: StageTables, costs: IntArray, k: int) -> Found:
     least, tally = np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64)
     example = np.zeros((cells, max(k - 1, 1)), dtype=np.int32)
     answered, right, cost = single_stage(tables, int(price[full]))
-    least[_cell(answered, right)], tally[_cell(answered, right)] = cost, 1
+    only = answered * (answered + 1) // 2 + right
+    least[only], tally[only] = cost, 1
     if k > 1:
         faces, alike = _faces(tables), _alike(n, k)
         _pairs(
@@ -61,18 +62,14 @@ def enumerate_chains(tables: StageTables, costs: IntArray, k: int) -> Found:
                 tally, example,
             )  # fmt: skip
     reached = np.flatnonzero(tally)
-    answered = np.repeat(np.arange(N + 1), np.arange(1, N + 2))[reached]
-    chains = example[reached].astype(np.int64)
-    return Found(answered, reached - _cell(answered, 0), least[reached], chains, tally[reached])
+    some = np.repeat(np.arange(N + 1), np.arange(1, N + 2))[reached]
+    few = reached - some * (some + 1) // 2
+    return Found(some, few, least[reached], example[reached], tally[reached])
 
 
 def table_bytes(records: int, k: int) -> int:
     """Return the memory of the cells."""
     return (records + 1) * (records + 2) // 2 * (16 + 4 * max(k - 1, 1))
-
-
-def _cell(answered: IntArray, right: IntArray) -> IntArray:
-    return answered * (answered + 1) // 2 + right
 
 
 def _faces(tables: StageTables) -> WordArray:
@@ -98,7 +95,7 @@ def _alike(n: int, k: int) -> IntArray:
 def _pairs(
     faces: WordArray, price: IntArray, held: int, waiting: WordArray, left: int, right: int,
     cost: int, depth: int, records: int, chain: IntArray, least: IntArray, tally: IntArray,
-    example: IntArray,
+    example: Array,
 ) -> None:  # fmt: skip
     """Enter the chains that go on from ``held`` with one more set and then all features."""
     words = len(waiting)
@@ -133,7 +130,7 @@ def _pairs(
 @njit
 def _enter(
     cell: int, paid: int, number: int, chain: IntArray, depth: int, least: IntArray,
-    tally: IntArray, example: IntArray,
+    tally: IntArray, example: Array,
 ) -> None:  # fmt: skip
     """Enter ``number`` chains that begin with ``chain[:depth]`` and end alike."""
     if paid < least[cell]:
@@ -149,7 +146,7 @@ def _enter(
 def _subtrees(
     faces: WordArray, rights: WordArray, price: IntArray, everyone: WordArray, records: int,
     k: int, first: int, last: int, alike: IntArray, least: IntArray, tally: IntArray,
-    example: IntArray,
+    example: Array,
 ) -> None:  # fmt: skip
     """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
     words = len(everyone)

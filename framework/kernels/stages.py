@@ -54,7 +54,7 @@ def insert(slots: IntArray, keys: WordArray, start: int, stop: int) -> None:
 
 
 @njit
-def _prefix_keys(x: Array, stages: int, out: WordArray) -> None:
+def _prefix_keys(x: Array, stages: int | np.int64, out: WordArray) -> None:
     """Fill ``out`` (stages, words) with the features acquired up to each stage."""
     out[:] = np.uint64(0)
     for i in range(len(x)):
