@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
@@ -33,9 +35,12 @@ class Algorithm(ABC):
         Batches it may propose before earlier answers arrive.
     done : bool
         True once it has nothing more to propose; ``reason`` says why.
+    plan : str
+        What the user is told before it starts: a line, or nothing.
     """
 
     lookahead: int = 1
+    plan: str = ""
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         self.space = problem.space
@@ -54,6 +59,10 @@ class Algorithm(ABC):
     @abstractmethod
     def learn(self, batch: Evaluated) -> None:
         """Take in a batch that :meth:`propose` returned, whole and in order."""
+
+    def findings(self) -> Mapping[str, Any]:
+        """Return what it knows of its result beyond the rows, for ``summary.json``."""
+        return {}
 
     def ask(self) -> Array | None:
         """Return the next batch of genomes, shape (n, d), read-only; None = nothing until told."""

@@ -94,7 +94,7 @@ class Check:
     def run(args: argparse.Namespace) -> int:
         config = _config(args)
         problem = make_problem(config)
-        make_algorithm(config, problem, make_roles(config, problem))
+        algorithm = make_algorithm(config, problem, make_roles(config, problem))
         out = console()
         data = problem.describe()
         lines = [("name", config.name)]
@@ -111,6 +111,7 @@ class Check:
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
             ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
+            ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("seed, trials", f"{config.seed}, {config.trials}"),
             ("workers", str(config.workers)),

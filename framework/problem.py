@@ -52,6 +52,11 @@ class Problem(ABC):
     def gene_names(self) -> tuple[str, ...]:
         return tuple(str(i) for i in range(self.space.d))
 
+    @property
+    def unwrapped(self) -> Problem:
+        """The problem itself; what a wrapper (of tests, say) wraps."""
+        return self
+
     @abstractmethod
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
         """Score a batch.

@@ -93,6 +93,8 @@ def run_trial(
         run_dir.write_config(config)
         run_dir.write_about(problem, roles, **(about or {}))
         last = _Last()
+        if algorithm.plan:
+            report(algorithm.plan)
         if journal.salvaged is not None:
             report(
                 f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "
@@ -101,6 +103,7 @@ def run_trial(
 
         def conclude(front: Front, status: str) -> dict[str, Any]:
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())
+            summary |= {"findings": dict(algorithm.findings())}
             front.save(run_dir.front_file)
             run_dir.write_summary(summary)
             return summary

@@ -1,6 +1,7 @@
 """Speed, as ratios against a named baseline measured in the same process.
 
     python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
+    python scripts/bench.py multistage [--repeats N]
 
 The data are the Australian credit data of the EMSCO paper (14 features, 690 records, k = 4), taken
 from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the table says
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import sys
 import tempfile
 import time
@@ -28,6 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.exact import Exact
 from framework.arrays import Array
 from framework.config import Budget, RunConfig, load_config
 from framework.driver import run
@@ -39,6 +42,7 @@ from framework.rundir import RunDir
 from framework.trial import run_trial
 
 POPULATION = 300
+HEART_COSTS = [1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 1, 1]
 COSTS = [2, 2, 2, 1, 2, 1, 2, 3, 1, 2, 1, 1, 1, 2]
 OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
 
@@ -52,6 +56,9 @@ def main() -> int:
     emsco.add_argument("--no-ray", action="store_true")
     emsco.add_argument("--no-mlflow", action="store_true")
     emsco.set_defaults(bench=bench_emsco)
+    multistage = families.add_parser("multistage", help="exact fronts: candidates a second")
+    multistage.add_argument("--repeats", type=int, default=3, help="the fastest counts")
+    multistage.set_defaults(bench=bench_multistage)
     args = parser.parse_args()
     with threadpool_limits(1):  # scikit-learn's best here: its matrices are small
         args.bench(args)
@@ -120,6 +127,86 @@ def search(
 def search_new(make: Callable[[], MultiStageProblem], n: int) -> tuple[float, MultiStageProblem]:
     problem = make()
     return search(problem, SerialEvaluator, n), problem
+
+
+class ExactCase(NamedTuple):
+    """A set of the paper, the most stages, and the CPU seconds of a prototype to compare with."""
+
+    name: str
+    source: dict[str, Any]
+    costs: list[int]
+    stages: int
+    floor: float
+
+
+def exact_cases() -> Iterator[ExactCase]:
+    heart = {"synthetic": {"samples": 299, "features": 12, "informative": 6, "classes": 2}}
+    folder = os.environ.get("PARETOLAB_DATA")
+    if folder and (Path(folder) / "heart_failure.csv").is_file():
+        heart = {"name": "heart_failure"}
+    for k, floor in ((4, 0.058), (12, 2.3)):
+        yield ExactCase("heart", heart, HEART_COSTS, k, floor)
+    for k, floor in ((4, 1.26), (14, 61.0)):
+        yield ExactCase("credit", credit_source(), COSTS, k, floor)
+
+
+def bench_multistage(args: argparse.Namespace) -> None:
+    """Print what exact fronts take, beside a loop over candidates in numpy on the same bits."""
+    os.environ["PARETOLAB_CACHE"] = "off"
+    table = Table(title="Exact fronts, one core, sub-classifiers trained", title_justify="left")
+    for name in ("data", "k", "method", "candidates", "front", "CPU s", "ns each", "prototype's s",
+                 "times a numpy loop"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for case in exact_cases():
+        problem = exact_problem(case)
+        loop = numpy_loop(problem)
+
+        def search(problem: MultiStageProblem = problem) -> Any:
+            algorithm = Exact(problem, Roles(problem.measures, OBJECTIVES), seed=0)
+            pickle.dumps(algorithm)  # makes it look at the sub-classifiers
+            start = time.process_time()
+            X = algorithm.ask()
+            assert X is not None
+            return time.process_time() - start, (algorithm.method, len(X))
+
+        search()  # compile
+        seconds, (method, front) = fastest(args.repeats, search)
+        each = seconds / problem.space.size * 1e9
+        table.add_row(
+            case.name if "name" in case.source else f"like {case.name}", str(case.stages), method,
+            f"{problem.space.size:,}", str(front), f"{seconds:.3f}", f"{each:.2g}",
+            f"{case.floor:g}", f"{loop / each:,.0f}",
+        )  # fmt: skip
+    Console(width=130).print(table)
+
+
+def exact_problem(case: ExactCase) -> MultiStageProblem:
+    section = {
+        "dataset": case.source, "costs": {"classes": case.costs, "factor": 10},
+        "threshold": 0.75, "max_stages": case.stages,
+    }  # fmt: skip
+    return MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
+
+
+def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
+    """Return the nanoseconds a candidate of a loop over candidates with boolean vectors."""
+    tables, weights = problem.tables(), 1 << np.arange(problem.space.n)
+    sure, right = (
+        np.unpackbits(rows.view(np.uint8), axis=1, count=tables.records, bitorder="little") == 1
+        for rows in (tables.conclusive, tables.right)
+    )
+    X = problem.space.sample(np.random.default_rng(0), candidates)
+    start = time.process_time()
+    for x in X:
+        waiting = np.ones(tables.records, dtype=bool)
+        answered = good = cost = 0
+        for stage in range(int(x.max()) + 1):
+            held = int(weights[x <= stage].sum())
+            cost += int(problem.costs[x == stage].sum()) * int(waiting.sum())
+            answered += int((waiting & sure[held]).sum())
+            good += int((waiting & right[held]).sum())
+            waiting &= ~sure[held]
+    return (time.process_time() - start) / candidates * 1e9
 
 
 def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.exact import METRICS as EXACT_METRICS
+from algorithms.multistage.exact import Exact
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
@@ -33,9 +35,13 @@ def multistage(**section: Any) -> MultiStageProblem:
     return MultiStageProblem.from_config(config)
 
 
-def roles_of(problem: Problem, *constraints: Constraint) -> Roles:
-    """Return every measure as an objective, in its natural sense."""
-    objectives = [Objective(measure.name, measure.sense) for measure in problem.measures]
+def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str] = ()) -> Roles:
+    """Return every measure (of ``metrics``, if given) as an objective, in its natural sense."""
+    objectives = [
+        Objective(measure.name, measure.sense)
+        for measure in problem.measures
+        if not metrics or measure.name in metrics
+    ]
     return Roles(problem.measures, objectives, constraints)
 
 
@@ -69,7 +75,15 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
         partial(EMSCO, population=20),
         [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]],
     ),
+    "exact": (
+        Exact,
+        [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],
+    ),
 }
+
+# Algorithms that know some metrics alone, and those that draw nothing.
+METRICS: dict[str, Collection[str]] = {"exact": EXACT_METRICS}
+DETERMINISTIC = {"exact"}
 
 
 def algorithm_cases() -> list[pytest.param]:
@@ -80,8 +94,9 @@ def algorithm_cases() -> list[pytest.param]:
             problem = make_problem()
             measure = problem.measures[0]
             middle = Constraint(measure.name, at_most=(measure.low + measure.high) / 2)
-            roles = roles_of(problem, *([middle] if i == 0 else []))
-            case = AlgorithmCase(make, problem, roles)
+            constraints = [middle] if i == 0 else []
+            roles = roles_of(problem, *constraints, metrics=METRICS.get(name, ()))
+            case = AlgorithmCase(make, problem, roles, deterministic=name in DETERMINISTIC)
             cases.append(pytest.param(case, id=f"{name}-{problem.fingerprint}"))
     return cases
 

@@ -137,3 +137,37 @@ def ordered_partitions(n: int, k: int, removal: bool = False) -> list[tuple[int,
         if used and used == set(range(len(used))):
             found.append(genome)
     return found
+
+
+def chain_vectors(
+    genomes: Sequence[Sequence[int]],
+    answers: Mapping[frozenset[int], Sequence[bool | None]],
+    costs: Sequence[int],
+) -> dict[tuple[int, int, int], list[tuple[int, ...]]]:
+    """Group genomes by records answered, answered rightly, and cost, each record on its own.
+
+    ``answers`` has, for each feature set, whether each record is answered rightly; None = not
+    answered.
+    """
+    groups: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
+    for genome in genomes:
+        answered = right = cost = 0
+        for record in range(len(next(iter(answers.values())))):
+            for stage, features in enumerate(feature_sets(genome)):
+                cost += sum(c for c, s in zip(costs, genome, strict=True) if s == stage)
+                answer = answers[features][record]
+                if answer is not None:
+                    answered, right = answered + 1, right + answer
+                    break
+        groups.setdefault((answered, right, cost), []).append(tuple(genome))
+    return groups
+
+
+def front_of_vectors(vectors: Sequence[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
+    """Return the (answered, right, cost) that none dominates in coverage, accuracy and cost."""
+    losses = [(-a, -Fraction(r, a) if a else Fraction(0), c) for a, r, c in vectors]
+    return {
+        vector
+        for vector, loss in zip(vectors, losses, strict=True)
+        if not any(dominates(other, loss) for other in losses)
+    }

@@ -54,7 +54,7 @@ def insert(slots: IntArray, keys: WordArray, start: int, stop: int) -> None:
 
 
 @njit
-def _prefix_keys(x: Array, stages: int, out: WordArray) -> None:
+def _prefix_keys(x: Array, stages: int | np.int64, out: WordArray) -> None:
     """Fill ``out`` (stages, words) with the features acquired up to each stage."""
     out[:] = np.uint64(0)
     for i in range(len(x)):
@@ -111,7 +111,8 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
 
 
 @njit
-def _popcount(v: np.uint64) -> int:
+def popcount(v: np.uint64) -> int:
+    """Count the bits of a word; the compiler knows the idiom and emits the machine's own count."""
     v = v - ((v >> np.uint64(1)) & np.uint64(0x5555555555555555))
     v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
     v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -174,7 +175,7 @@ def score(
         waiting[:] = everyone
         left = np.int64(0)
         for w in range(words):
-            left += _popcount(everyone[w])
+            left += popcount(everyone[w])
         row = counts[r]
         row[STAGES] = stages
         for s in range(stages):
@@ -187,14 +188,14 @@ def score(
                 leaving = waiting[w] & bits[part, 0, first_word + w]
                 if leaving == np.uint64(0):
                     continue
-                gone = _popcount(leaving)
+                gone = popcount(leaving)
                 left -= gone
                 row[CONCLUSIVE] += gone
-                row[RIGHT] += _popcount(leaving & bits[part, 1, first_word + w])
+                row[RIGHT] += popcount(leaving & bits[part, 1, first_word + w])
                 if with_positive:
                     called = leaving & bits[part, 2, first_word + w]
-                    row[POSITIVE] += _popcount(called)
-                    row[FALSE_POSITIVE] += _popcount(called & negatives[w])
-                    row[NEGATIVE] += _popcount(leaving & negatives[w])
+                    row[POSITIVE] += popcount(called)
+                    row[FALSE_POSITIVE] += popcount(called & negatives[w])
+                    row[NEGATIVE] += popcount(leaving & negatives[w])
                 waiting[w] ^= leaving
     return counts

@@ -22,16 +22,19 @@ from pydantic import Field
 from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.config import Section
 from framework.data import CostsConfig, DatasetConfig, SplitConfig
+from framework.errors import InputError
 from framework.kernels import stages as kernels
 from framework.problem import Parts, SharedParts
 from framework.problems.classifiers import ClassifierConfig
 from framework.problems.part_store import PartStore, cache_dir
 from framework.problems.part_table import PartTable, features_of, pack, words_for
+from framework.problems.stage_tables import StageTables
 from framework.problems.subclassifiers import StageData, train
 from framework.roles import Measure
 from framework.space import Partition
 from framework.streams import RowStreams
 
+_CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
 
 
@@ -218,6 +221,48 @@ class MultiStageProblem(SharedParts):
 
     def parts_since(self, start: int) -> Parts:
         return self._table.slice(start, self.data.validation_words)
+
+    def tables(self) -> StageTables:
+        """Train the sub-classifiers that are lacking, every feature set's; return all their bits.
+
+        With one stage only that of all features is there; the other rows stay empty.
+
+        Raises
+        ------
+        InputError
+            One of them cannot be trained.
+
+        Notes
+        -----
+        2^n - 1 of them, n below 64.
+        """
+        n = self.space.n
+        wanted = np.arange(1 if self.space.k > 1 else 2**n - 1, 2**n, dtype=np.uint64)
+        lacking = np.setdiff1d(wanted, self._table.keys[: self._table.n, 0])
+        for start in range(0, len(lacking), _CHUNK):
+            self._provide(lacking[start : start + _CHUNK])
+        keys = self._table.keys[: self._table.n, 0].astype(np.int64)
+        for number, error in self._table.errors.items():
+            if keys[number] >= wanted[0]:
+                names = [self.feature_names[f] for f in range(n) if keys[number] >> f & 1]
+                raise InputError(
+                    "problem.classifier: expected a sub-classifier of every feature set, found "
+                    f"none on {', '.join(names)}: {error}"
+                )
+        words = self.data.validation_words
+        conclusive, right = np.zeros((2, 2**n, words), dtype=np.uint64)
+        conclusive[keys] = self._table.bits[: len(keys), 0, :words]
+        right[keys] = self._table.bits[: len(keys), 1, :words]
+        return StageTables(conclusive, right, self._everyone[0], self.data.n_validation)
+
+    def _provide(self, sets: WordArray) -> None:
+        """Hold the sub-classifiers of sets of fewer than 64 features: from the disk, or trained."""
+        if self._store is not None:
+            stored = self._store.get(sets[:, None])
+            self._table.add(stored)
+            sets = np.setdiff1d(sets, stored.keys[:, 0])
+        if len(sets):
+            self.add_parts(self.build_parts(sets[:, None]))
 
     def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, 0)

@@ -27,6 +27,10 @@ class WrappedProblem(Problem):
     def gene_names(self) -> tuple[str, ...]:
         return self.problem.gene_names
 
+    @property
+    def unwrapped(self) -> Problem:
+        return self.problem.unwrapped
+
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
         return self.problem.evaluate(X, streams)
 

@@ -138,4 +138,4 @@ def test_packing(mask):
 
 @given(st.integers(0, 2**64 - 1))
 def test_popcount(word):
-    assert kernels._popcount(np.uint64(word)) == word.bit_count()
+    assert kernels.popcount(np.uint64(word)) == word.bit_count()
