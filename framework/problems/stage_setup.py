@@ -5,6 +5,7 @@ Kept apart from the problem so that workers, which only score, need not load any
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
         y_held=table.labels[held],
         n_validation=len(split.validation),
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
-        thresholds=_thresholds(config, table),
+        thresholds=class_thresholds(config.threshold, table),
         positive=-1 if table.positive is None else table.positive,
     )
     return {
@@ -75,12 +76,13 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
             "validation": len(split.validation),
             "test": len(split.test),
         },
-        "example": _records(training.head(_EXAMPLE_RECORDS)),
+        "example": example_records(training),
     }
 
 
-def _records(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return a table as plain columns, None where a value is missing."""
+def example_records(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the first records of a table as plain columns, None where a value is missing."""
+    frame = frame.head(_EXAMPLE_RECORDS)
     plain = frame.astype(object).where(frame.notna(), None)
     return {str(name): plain[name].tolist() for name in plain.columns}
 
@@ -133,10 +135,20 @@ def _max_stages(config: MultiStageConfig, n: int) -> int:
     return config.max_stages
 
 
-def _thresholds(config: MultiStageConfig, table: Table) -> FloatArray:
-    """Return the confidence each class needs, in the order of the classes."""
-    given = config.threshold
-    if not isinstance(given, dict):
+def class_thresholds(given: float | Mapping[Any, float], table: Table) -> FloatArray:
+    """Return the confidence each class needs, in the order of the classes.
+
+    Parameters
+    ----------
+    given : float or mapping of class label to float
+        As configured: labels may be spelled as texts; those left out need 0.5.
+
+    Raises
+    ------
+    InputError
+        An unknown class, or a confidence that is none.
+    """
+    if not isinstance(given, Mapping):
         given = dict.fromkeys(table.classes, given)
     by_name = {str(label): value for label, value in given.items()}
     names = [str(label) for label in table.classes]

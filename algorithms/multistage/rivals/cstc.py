@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from algorithms.multistage.rivals.base import BudgetedClassifier
 from algorithms.multistage.rivals.cstc_loss import (
@@ -111,7 +112,8 @@ class CSTC(BudgetedClassifier):
             costs=self.tradeoff * self.costs_ / (total if total else 1.0),
             ridge=1.0 / len(Z),
         )
-        tree = _optimised(_start(Z, codes, data, self.depth), data)
+        with threadpool_limits(1):  # the matrices are small; more threads get in each other's way
+            tree = _optimised(_start(Z, codes, data, self.depth), data)
         used = np.sqrt(group_squares(tree, data.feature_of, len(self.costs_))) > _UNUSED
         tree.weights[:, :, :-1] *= used[:, data.feature_of][:, None, :]
         self.tree_ = tree

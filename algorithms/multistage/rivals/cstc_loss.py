@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from framework.arrays import FloatArray, IntArray
 
@@ -150,6 +150,7 @@ def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, Flo
     if scores.shape[2] == 1:
         s = scores[:, :, 0]
         return np.logaddexp(0.0, s) - wanted[:, :, 0] * s, expit(scores) - wanted
-    total = logsumexp(scores, axis=2)
-    slopes = np.exp(scores - total[:, :, None]) - wanted
-    return np.asarray(total - (wanted * scores).sum(axis=2)), slopes
+    exponentials = np.exp(scores - scores.max(axis=2, keepdims=True))
+    probabilities = exponentials / exponentials.sum(axis=2, keepdims=True)
+    right = np.maximum((wanted * probabilities).sum(axis=2), np.finfo(np.float64).tiny)
+    return -np.log(right), probabilities - wanted

@@ -61,7 +61,8 @@ def measure(classifier: Budgeted, X: pd.DataFrame | Array, y: Array) -> Measured
     right = int((answered & (best == np.asarray(y))).sum())
     coverage = float(answered.mean())
     accuracy = right / max(int(answered.sum()), 1)
-    cost = float(classifier.acquisition_cost(X).mean())
+    mean = float(classifier.acquisition_cost(X).mean())
+    cost = min(mean, float(classifier.costs_.sum()))  # rounding must not lift it above all costs
     total = aggregate(coverage, accuracy, cost, classifier.costs_)
     return Measured(coverage, accuracy, cost, total)
 
