@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from algorithms.grid import GridSearch
 from algorithms.multistage.rivals.grids import METHODS, Cell, MethodName, cells_of, estimator_of
 from algorithms.multistage.rivals.measure import Measured, measure
 from framework.arrays import Array, FloatArray
-from framework.config import Budget, Section
+from framework.config import Section
 from framework.data import (
     CostsConfig,
     DatasetConfig,
@@ -24,11 +23,10 @@ from framework.data import (
     load_table,
     split_records,
 )
-from framework.driver import run
 from framework.errors import InputError
 from framework.evaluator import Evaluator
 from framework.problem import Problem
-from framework.roles import Measure, Objective, Roles
+from framework.roles import Measure
 from framework.space import Counts
 from framework.streams import RowStreams
 
@@ -204,19 +202,31 @@ class RivalProblem(Problem):
         return estimator.fit(*self.training)
 
 
-def tune(problem: RivalProblem, evaluator: Evaluator) -> int:
-    """Return the cell of the greatest aggregate on validation records, the first of equals.
+def tune(problem: RivalProblem, evaluator: Evaluator) -> dict[MethodName, int]:
+    """Return each rival's cell of the greatest aggregate on validation records.
+
+    Of equals the first; a rival all of whose cells fail is left out.
 
     Parameters
     ----------
     problem : RivalProblem
     evaluator : Evaluator
-        Of that problem.
+        Of that problem; it is given all cells at once.
     """
-    roles = Roles(problem.measures, [Objective("aggregate", "max")])
-    grid = GridSearch(problem, roles, seed=0)
-    front = run(problem, grid, evaluator, budget=Budget(evaluations=len(problem.cells)))
-    return int(front.X[np.argmin(front.ids), 0])
+    cells = np.arange(len(problem.cells))
+    evaluator.submit(cells, cells[:, np.newaxis].astype(problem.space.dtype))
+    value = np.full(len(cells), np.nan)
+    waiting = len(cells)
+    while waiting:
+        for piece in evaluator.collect():
+            value[piece.ids] = piece.values["aggregate"]
+            waiting -= len(piece)
+    best: dict[MethodName, int] = {}
+    for number, cell in enumerate(problem.cells):
+        held = best.get(cell.method)
+        if not np.isnan(value[number]) and (held is None or value[number] > value[held]):
+            best[cell.method] = number
+    return best
 
 
 def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:
