@@ -1,14 +1,16 @@
 """EMSCO against the rivals: Figures 8 to 12 of the paper and what it claims there.
 
     python scripts/rivals.py CONFIG [CONFIG ...] --out DIR [--trials 50] [--workers serial]
+                             [--tune-by own|aggregate|plain_aggregate]
 
 Each CONFIG is one of kind ``multistage`` (configs/emsco/). A trial splits the data anew, runs EMSCO
 as Section 4.3 has it (at most 150 generations, until the fittest stayed the same for 20; its answer
-is the fittest of the last generation) and tunes every rival on the same validation records by
-``g1 + g2 + 1 - g3* / sum of all costs``. All are measured on the same test records.
+is the fittest of the last generation) and tunes every rival on the same validation records: by its
+own criterion (algorithms/multistage/rivals/grids.py), or by the one named for all. All are measured
+on the same test records.
 
 DIR gets trials.csv (a row for each trial and method), table.csv, claims.txt and rivals.png. Trials
-that are in trials.csv already are not run again.
+that are in trials.csv already are not run again; take another DIR for another criterion.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from rich.table import Table
 from scipy.stats import t as student
 
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.rivals.measure import aggregate
+from algorithms.multistage.rivals.grids import Criterion
+from algorithms.multistage.rivals.measure import saved_share
 from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem, tune
 from framework.config import Budget, RunConfig, load_config
 from framework.driver import run
@@ -48,6 +51,11 @@ LABELS = {
     "greedy_miser": "GreedyMiser*",
     "cstc": "CSTC*",
     "cegb": "CEGB",
+}
+CRITERIA: dict[str, Criterion | None] = {
+    "own": None,
+    "aggregate": "aggregate",
+    "plain_aggregate": "plain_aggregate",
 }
 PAPER = tuple(name for name in LABELS if name != "cegb")  # whom the paper compares
 BUDGETED = tuple(name for name in PAPER if name not in ("emsco", "single_stage"))
@@ -82,11 +90,13 @@ def run_emsco(config: RunConfig, section: MultiStageConfig, seed: int) -> dict[s
     if found is None:
         raise ParetolabError("problem.split.test: expected a share above 0, found 0")
     values = {name: float(found[name][0]) for name in ("coverage", "accuracy", "cost")}
-    costs = problem.costs / problem.cost_scale
-    return values | {"aggregate": aggregate(**values, costs=costs)}
+    saved = saved_share(values["cost"], float(problem.costs.sum()) / problem.cost_scale)
+    return values | {"aggregate": values["coverage"] + values["accuracy"] + saved}
 
 
-def run_rivals(section: RivalConfig, workers: str) -> dict[str, tuple[dict[str, float], str]]:
+def run_rivals(
+    section: RivalConfig, workers: str, tune_by: str
+) -> dict[str, tuple[dict[str, float], str]]:
     """Return each rival, tuned and measured on the test records, and its parameters."""
     problem = RivalProblem.from_config(section)
     evaluators = evaluator_for(
@@ -94,7 +104,7 @@ def run_rivals(section: RivalConfig, workers: str) -> dict[str, tuple[dict[str, 
         left=BudgetLeft(), report=lambda line: None,
     )  # fmt: skip
     with evaluators as (evaluator, _):
-        best = tune(problem, evaluator)
+        best = tune(problem, evaluator, CRITERIA[tune_by])
     found = problem.evaluate_test(np.array(list(best.values()))[:, np.newaxis])
     if found is None:
         raise ParetolabError("problem.split.test: expected a share above 0, found 0")
@@ -107,12 +117,14 @@ def run_rivals(section: RivalConfig, workers: str) -> dict[str, tuple[dict[str, 
     }
 
 
-def run_trial(config: RunConfig, name: str, trial: int, workers: str) -> pd.DataFrame:
+def run_trial(
+    config: RunConfig, name: str, trial: int, options: argparse.Namespace
+) -> pd.DataFrame:
     """Return a row for each method."""
     stages, rivals = sections(config, trial)
     measured: dict[str, tuple[dict[str, float], str]] = {
         "emsco": (run_emsco(config, stages, trial), "{}"),
-        **run_rivals(rivals, workers),
+        **run_rivals(rivals, options.workers, options.tune_by),
     }
     everything = measured["single_stage"][0]["cost"]
     lowest = stages.threshold
@@ -222,6 +234,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--workers", default="serial", help="serial, auto, all or a number")
+    parser.add_argument("--tune-by", choices=list(CRITERIA), default="own")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     file, out = options.out / "trials.csv", Console()
@@ -233,7 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
         done = set(rows.loc[rows.data == name, "trial"])
         missing = [trial for trial in range(options.trials) if trial not in done]
         for trial in track(missing, name, console=out, disable=not sys.stdout.isatty()):
-            fresh = run_trial(config, name, trial, options.workers)
+            fresh = run_trial(config, name, trial, options)
             rows = pd.concat([rows, fresh]) if len(rows) else fresh
             rows.to_csv(file, index=False)
     table = margins(rows[rows.data.isin(names) & (rows.trial < options.trials)])

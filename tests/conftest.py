@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from algorithms.grid import GridSearch
 from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
@@ -33,6 +35,14 @@ def multistage(**section: Any) -> MultiStageProblem:
     return MultiStageProblem.from_config(config)
 
 
+def rivals() -> RivalProblem:
+    """Return the tuning of two rivals on a small synthetic set."""
+    dataset = {"synthetic": {"samples": 120, "features": 4, "informative": 3, "redundant": 0}}
+    methods = ["single_stage", "cost_ordered", "cegb"]
+    config = RivalConfig.model_validate({"dataset": dataset, "methods": methods})
+    return RivalProblem.from_config(config)
+
+
 def roles_of(problem: Problem, *constraints: Constraint) -> Roles:
     """Return every measure as an objective, in its natural sense."""
     objectives = [Objective(measure.name, measure.sense) for measure in problem.measures]
@@ -51,6 +61,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         multistage,
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
     ],
+    "rivals": [rivals],
 }
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
@@ -64,6 +75,10 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             partial(StagesToy, removal=True),
             multistage,
         ],
+    ),
+    "grid": (
+        partial(GridSearch, batch=20),
+        [partial(FunctionProblem, "lotz", 7), partial(StagesToy, removal=True), rivals],
     ),
     "emsco": (
         partial(EMSCO, population=20),
@@ -81,7 +96,7 @@ def algorithm_cases() -> list[pytest.param]:
             measure = problem.measures[0]
             middle = Constraint(measure.name, at_most=(measure.low + measure.high) / 2)
             roles = roles_of(problem, *([middle] if i == 0 else []))
-            case = AlgorithmCase(make, problem, roles)
+            case = AlgorithmCase(make, problem, roles, deterministic=name == "grid")
             cases.append(pytest.param(case, id=f"{name}-{problem.fingerprint}"))
     return cases
 

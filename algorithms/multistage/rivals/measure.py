@@ -36,12 +36,17 @@ class Measured(NamedTuple):
     accuracy : share of the answers that are right (Equation 4, g2); 0 without any answer.
     cost : mean acquisition cost a record, rejected ones included (g3*).
     aggregate : ``g1 + g2 + 1 - g3* / sum of all costs`` (Section 4.3), from 0 to 3.
+    plain_accuracy : share of records whose most likely class is right, rejected or not.
+    plain_aggregate : ``plain accuracy + 1 - g3* / sum of all costs``, from 0 to 2: what methods
+        that know of no rejection are tuned by.
     """
 
     coverage: float
     accuracy: float
     cost: float
     aggregate: float
+    plain_accuracy: float
+    plain_aggregate: float
 
 
 def measure(classifier: Budgeted, X: pd.DataFrame | Array, y: Array) -> Measured:
@@ -58,16 +63,16 @@ def measure(classifier: Budgeted, X: pd.DataFrame | Array, y: Array) -> Measured
     """
     answered = classifier.conclusive(X)
     best = classifier.classes_[classifier.predict_proba(X).argmax(axis=1)]
-    right = int((answered & (best == np.asarray(y))).sum())
+    right = best == np.asarray(y)
     coverage = float(answered.mean())
-    accuracy = right / max(int(answered.sum()), 1)
-    mean = float(classifier.acquisition_cost(X).mean())
-    cost = min(mean, float(classifier.costs_.sum()))  # rounding must not lift it above all costs
-    total = aggregate(coverage, accuracy, cost, classifier.costs_)
-    return Measured(coverage, accuracy, cost, total)
+    accuracy = int((answered & right).sum()) / max(int(answered.sum()), 1)
+    plain = float(right.mean())
+    mean, total = float(classifier.acquisition_cost(X).mean()), float(classifier.costs_.sum())
+    cost = min(mean, total)  # rounding must not lift it above all costs
+    saved = saved_share(cost, total)
+    return Measured(coverage, accuracy, cost, coverage + accuracy + saved, plain, plain + saved)
 
 
-def aggregate(coverage: float, accuracy: float, cost: float, costs: FloatArray) -> float:
-    """Return ``g1 + g2 + 1 - g3* / sum of all costs``; a cost counts as 0 where all are 0."""
-    total = float(costs.sum())
-    return coverage + accuracy + 1.0 - (cost / total if total else 0.0)
+def saved_share(cost: float, total: float) -> float:
+    """Return ``1 - cost / total``, the share of all costs that is not spent; 1 where all are 0."""
+    return 1.0 - (cost / total if total else 0.0)

@@ -11,7 +11,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from algorithms.multistage.rivals.grids import METHODS, Cell, MethodName, cells_of, estimator_of
+from algorithms.multistage.rivals.grids import (
+    METHODS,
+    Cell,
+    Criterion,
+    MethodName,
+    cells_of,
+    estimator_of,
+)
 from algorithms.multistage.rivals.measure import Measured, measure
 from framework.arrays import Array, FloatArray
 from framework.config import Section
@@ -87,6 +94,8 @@ class RivalProblem(Problem):
         Measure("accuracy", "max", text="share of the answers that are right"),
         Measure("cost", "min", "amount", text="mean acquisition cost a record"),
         Measure("aggregate", "max", high=3.0, text="coverage + accuracy + 1 - cost / all costs"),
+        Measure("plain_accuracy", "max", text="accuracy, were every record answered"),
+        Measure("plain_aggregate", "max", high=2.0, text="plain_accuracy + 1 - cost / all costs"),
     )
 
     def __init__(
@@ -202,24 +211,30 @@ class RivalProblem(Problem):
         return estimator.fit(*self.training)
 
 
-def tune(problem: RivalProblem, evaluator: Evaluator) -> dict[MethodName, int]:
-    """Return each rival's cell of the greatest aggregate on validation records.
+def tune(
+    problem: RivalProblem, evaluator: Evaluator, by: Criterion | None = None
+) -> dict[MethodName, int]:
+    """Return the cell of each rival that is best on validation records, the first of equals.
 
-    Of equals the first; a rival all of whose cells fail is left out.
+    A rival all of whose cells fail is left out.
 
     Parameters
     ----------
     problem : RivalProblem
     evaluator : Evaluator
         Of that problem; it is given all cells at once.
+    by : {'aggregate', 'plain_aggregate'}, optional
+        What to maximise; None: for each rival what its grid says.
     """
     cells = np.arange(len(problem.cells))
     evaluator.submit(cells, cells[:, np.newaxis].astype(problem.space.dtype))
+    metrics = [by or METHODS[cell.method].tuned_by for cell in problem.cells]
     value = np.full(len(cells), np.nan)
     waiting = len(cells)
     while waiting:
         for piece in evaluator.collect():
-            value[piece.ids] = piece.values["aggregate"]
+            for position, number in enumerate(piece.ids):
+                value[number] = piece.values[metrics[number]][position]
             waiting -= len(piece)
     best: dict[MethodName, int] = {}
     for number, cell in enumerate(problem.cells):

@@ -15,7 +15,9 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
 
 MOST_BINS = 255
-LEAST_WORTH = 1e-12
+LEAST_GAIN = 1e-10
+"""By how much a split must be better than none, or than one before it, so that a tie does not hang
+on rounding: it goes to the first column and the lowest cut."""
 
 
 class Forest(NamedTuple):
@@ -67,7 +69,7 @@ def _best_split(
     for i in records:
         total += residual[i]
     unsplit = total * total / len(records)
-    best_column, best_bin, best_worth = -1, -1, LEAST_WORTH
+    best_column, best_bin, best_worth = -1, -1, 0.0
     for column in range(bins.shape[1]):
         sums[:] = 0.0
         counts[:] = 0
@@ -83,7 +85,7 @@ def _best_split(
                 continue
             right = total - left
             worth = 0.5 * (left * left / below + right * right / above - unsplit) - price[column]
-            if worth > best_worth:
+            if worth > best_worth + LEAST_GAIN:
                 best_column, best_bin, best_worth = column, b, worth
     return best_column, best_bin, best_worth
 
