@@ -237,7 +237,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tune-by", choices=list(CRITERIA), default="own")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    file, out = options.out / "trials.csv", Console()
+    file = options.out / "trials.csv"
+    out = Console(width=None if sys.stdout.isatty() else 120)
     rows = pd.read_csv(file) if file.is_file() else pd.DataFrame({"data": [], "trial": []})
     names = []
     for path in options.configs:

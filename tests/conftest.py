@@ -38,7 +38,7 @@ def multistage(**section: Any) -> MultiStageProblem:
 def rivals() -> RivalProblem:
     """Return the tuning of two rivals on a small synthetic set."""
     dataset = {"synthetic": {"samples": 120, "features": 4, "informative": 3, "redundant": 0}}
-    methods = ["single_stage", "cost_ordered", "cegb"]
+    methods = ["single_stage", "cost_ordered", "cact_lasso"]
     config = RivalConfig.model_validate({"dataset": dataset, "methods": methods})
     return RivalProblem.from_config(config)
 

@@ -14,7 +14,10 @@ from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem, tune
 from framework.config import Budget
 from framework.driver import run
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator
+from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.export import export
+from framework.front import Front
+from framework.models.store import load_model
 from framework.roles import Objective, Roles
 from tests.conftest import multistage
 
@@ -92,6 +95,18 @@ def test_a_failing_cell_is_not_chosen():
     problem = problem_of("single_stage", "cost_ordered")
     problem.cells[1] = problem.cells[1]._replace(parameters={"threshold": 7.0})
     assert tune(problem, SerialEvaluator(problem, 0)) == {"single_stage": 0}
+
+
+def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
+    problem = problem_of("cost_ordered", "cegb")
+    X = np.array([[0], [1]], dtype=np.int32)
+    rows = evaluate_rows(problem, 0, np.arange(2), X)
+    roles = Roles(problem.measures, [Objective("cost", "min")])
+    front = Front(rows, roles, problem.gene_names)
+    assert export(problem, front, 0, tmp_path / "stages", {})
+    assert not export(problem, front, 1, tmp_path / "trees", {})
+    records, model = problem.validation.X, load_model(tmp_path / "stages")
+    np.testing.assert_array_equal(model.predict(records), problem.decode(X[0]).predict(records))
 
 
 def test_nothing_to_search_is_refused():
