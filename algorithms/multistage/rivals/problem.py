@@ -214,9 +214,11 @@ class RivalProblem(Problem):
 def tune(
     problem: RivalProblem, evaluator: Evaluator, by: Criterion | None = None
 ) -> dict[MethodName, int]:
-    """Return the cell of each rival that is best on validation records, the first of equals.
+    """Return the cell of each rival that is best on validation records.
 
-    A rival all of whose cells fail is left out.
+    Of equals the one of greater aggregate, then the first: a criterion that ignores confidence must
+    not prefer trees that were hardly begun because they are tried first. A rival all of whose cells
+    fail is left out.
 
     Parameters
     ----------
@@ -229,17 +231,17 @@ def tune(
     cells = np.arange(len(problem.cells))
     evaluator.submit(cells, cells[:, np.newaxis].astype(problem.space.dtype))
     metrics = [by or METHODS[cell.method].tuned_by for cell in problem.cells]
-    value = np.full(len(cells), np.nan)
-    waiting = len(cells)
-    while waiting:
+    worth: dict[int, tuple[float, float]] = {}
+    while len(worth) < len(cells):
         for piece in evaluator.collect():
-            for position, number in enumerate(piece.ids):
-                value[number] = piece.values[metrics[number]][position]
-            waiting -= len(piece)
+            for i, number in enumerate(piece.ids.tolist()):
+                pair = piece.values[metrics[number]][i], piece.values["aggregate"][i]
+                worth[number] = float(pair[0]), float(pair[1])
     best: dict[MethodName, int] = {}
     for number, cell in enumerate(problem.cells):
         held = best.get(cell.method)
-        if not np.isnan(value[number]) and (held is None or value[number] > value[held]):
+        failed = np.isnan(worth[number]).any()
+        if not failed and (held is None or worth[number] > worth[held]):
             best[cell.method] = number
     return best
 
