@@ -309,7 +309,8 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
     about = {"run": config.name, "seed": config.seed}
     if not export(problem, front, position, directory, about):
         raise InputError(
-            f"--export: expected a problem with models, found {config.problem['kind']}"
+            "--export: expected a solution that is a multi-stage model, found one of problem "
+            f"{config.problem['kind']} that has no format to be written in"
         )
     export(problem, front, position, run_dir.model, about)
     out = console()

@@ -32,7 +32,7 @@ def export(
     Returns
     -------
     bool
-        Whether the problem's candidates are models at all.
+        Whether the solution is a model, and of a kind that has an open format.
 
     Raises
     ------
@@ -41,9 +41,12 @@ def export(
     """
     if type(problem).decode is Problem.decode:
         return False
+    from framework.models.multistage import MultiStageClassifier
     from framework.models.store import save_model
 
     model = problem.decode(front.X[position].astype(problem.space.dtype))
+    if not isinstance(model, MultiStageClassifier):
+        return False
     metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from algorithms.grid import GridSearch
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import METRICS as EXACT_METRICS
 from algorithms.multistage.exact import Exact
+from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
@@ -33,6 +35,14 @@ def multistage(**section: Any) -> MultiStageProblem:
     dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}
     config = MultiStageConfig.model_validate({"dataset": dataset, **section})
     return MultiStageProblem.from_config(config)
+
+
+def rivals() -> RivalProblem:
+    """Return the tuning of two rivals on a small synthetic set."""
+    dataset = {"synthetic": {"samples": 120, "features": 4, "informative": 3, "redundant": 0}}
+    methods = ["single_stage", "cost_ordered", "cact_lasso"]
+    config = RivalConfig.model_validate({"dataset": dataset, "methods": methods})
+    return RivalProblem.from_config(config)
 
 
 def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str] = ()) -> Roles:
@@ -57,6 +67,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         multistage,
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
     ],
+    "rivals": [rivals],
 }
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
@@ -71,6 +82,10 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             multistage,
         ],
     ),
+    "grid": (
+        partial(GridSearch, batch=20),
+        [partial(FunctionProblem, "lotz", 7), partial(StagesToy, removal=True), rivals],
+    ),
     "emsco": (
         partial(EMSCO, population=20),
         [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]],
@@ -83,7 +98,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
 
 # Algorithms that know some metrics alone, and those that draw nothing.
 METRICS: dict[str, Collection[str]] = {"exact": EXACT_METRICS}
-DETERMINISTIC = {"exact"}
+DETERMINISTIC = {"exact", "grid"}
 
 
 def algorithm_cases() -> list[pytest.param]:

@@ -108,6 +108,11 @@ class EMSCO(Algorithm):
         self._fittest: Array | None = None
         self._unchanged = 0
 
+    @property
+    def fittest(self) -> Array | None:
+        """The fittest genome (d,) of the last generation, which Section 4.3 takes as the answer."""
+        return self._fittest
+
     def propose(self) -> Array | None:
         space = self.space
         assert isinstance(space, Partition)

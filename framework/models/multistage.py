@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
+from framework.models.checks import (
+    Threshold,
+    costs_for,
+    records_for,
+    thresholds_for,
+    training_records,
+    with_rejects,
+)
 from framework.models.confidence import decide
 from framework.registry import nearest
-
-Threshold = float | Mapping[Any, float]
-
-_UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
 
 
 class Outcome(NamedTuple):
@@ -115,7 +117,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             What scikit-learn refuses.
         """
-        X, y = self._checked(X, y)
+        X, y = training_records(self, X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self._set(Encoder.fit(X))
         encoded = self.encoder_.transform(X)
@@ -202,14 +204,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def labels_of(self, outcome: Outcome) -> Array:
         """Return the labels (n,) that ``predict`` gives for an outcome."""
         labels = self.classes_[outcome.best]
-        if self.reject_label is None:
-            return np.asarray(labels)
-        reject = np.asarray(self.reject_label)
-        same_kind = reject.dtype.kind == labels.dtype.kind
-        wide = np.result_type(reject, labels) if same_kind else np.dtype(object)
-        labels = labels.astype(wide)
-        labels[~outcome.conclusive] = self.reject_label
-        return np.asarray(labels)
+        return with_rejects(labels, outcome.conclusive, self.reject_label)
 
     def outcome(self, X: pd.DataFrame | Array) -> Outcome:
         """Send records (n, d) through the stages; the other methods are views of this.
@@ -221,12 +216,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             Other features than those of ``fit``.
         """
-        check_is_fitted(self)
-        if isinstance(X, pd.DataFrame):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, ensure_all_finite=False)
-        return self.cascade(X)
+        return self.cascade(records_for(self, X))
 
     def cascade(self, X: pd.DataFrame | Array) -> Outcome:
         """Do what ``outcome`` does, reading nothing but the features it acquires.
@@ -252,22 +242,12 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             undecided, encoded = undecided[~confident], encoded[~confident]
         return Outcome(probabilities, best, stage, conclusive)
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Array]:
-        if isinstance(X, pd.DataFrame):
-            validate_data(self, X, skip_check_array=True)
-            y = column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
-        else:
-            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan")
-        check_classification_targets(y)
-        return X, y
-
     def _set(self, encoder: Encoder) -> None:
         """Check the parameters and set what follows from them."""
         self.encoder_ = encoder
         self.stages_ = _stages(self.stages, encoder)
-        self.costs_ = _costs(self.costs, len(encoder.feature_names))
-        self.thresholds_ = _thresholds(self.threshold, self.classes_)
+        self.costs_ = costs_for(self.costs, len(encoder.feature_names))
+        self.thresholds_ = thresholds_for(self.threshold, self.classes_)
 
     def _columns(self) -> list[IntArray]:
         """Return the encoded columns that each stage's classifier takes."""
@@ -333,31 +313,3 @@ def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> t
             seen.add(position)
         found.append(np.array(positions, dtype=np.int64))
     return tuple(found)
-
-
-def _costs(costs: Sequence[float] | FloatArray | None, count: int) -> FloatArray:
-    if costs is None:
-        return np.ones(count)
-    found = np.asarray(costs, dtype=np.float64)
-    if found.shape != (count,):
-        raise InputError(f"costs: expected shape ({count},), one a feature, found {found.shape}")
-    if not (np.isfinite(found).all() and (found >= 0).all()):
-        raise InputError("costs: expected finite numbers from 0, found others")
-    return found
-
-
-def _thresholds(threshold: Threshold, classes: Array) -> FloatArray:
-    if isinstance(threshold, Mapping):
-        known = classes.tolist()
-        unknown = [label for label in threshold if label not in known]
-        if unknown:
-            raise InputError(
-                f"threshold: expected classes among {known}, found {unknown[0]!r}"
-                f"{nearest(str(unknown[0]), known)}"
-            )
-        found = np.array([float(threshold.get(c, _UNSAID_THRESHOLD)) for c in known])
-    else:
-        found = np.full(len(classes), float(threshold))
-    if not ((found >= 0) & (found <= 1)).all():
-        raise InputError(f"threshold: expected probabilities from 0 to 1, found {threshold}")
-    return found

@@ -5,6 +5,7 @@ Kept apart from the problem so that workers, which only score, need not load any
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
         y_held=table.labels[held],
         n_validation=len(split.validation),
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
-        thresholds=_thresholds(config, table),
+        thresholds=class_thresholds(config.threshold, table),
         positive=-1 if table.positive is None else table.positive,
     )
     return {
@@ -75,19 +76,22 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
             "validation": len(split.validation),
             "test": len(split.test),
         },
-        "example": _records(training.iloc[_spread(y)]),
+        "example": example_records(training, y),
     }
 
 
-def _spread(y: IntArray) -> IntArray:
-    """Return the positions of a few records, spread over the classes."""
+def example_records(frame: pd.DataFrame, y: IntArray) -> dict[str, list[Any]]:
+    """Return a few records, spread over the classes, as plain columns; None where one is missing.
+
+    Parameters
+    ----------
+    frame : DataFrame of n records
+    y : numpy.ndarray of int64, shape (n,)
+        Class codes.
+    """
     order = np.argsort(y, kind="stable")
     places = np.linspace(0, len(y) - 1, min(_EXAMPLE_RECORDS, len(y))).astype(np.int64)
-    return order[places]
-
-
-def _records(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return a table as plain columns, None where a value is missing."""
+    frame = frame.iloc[order[places]]
     plain = frame.astype(object).where(frame.notna(), None)
     return {str(name): plain[name].tolist() for name in plain.columns}
 
@@ -140,10 +144,20 @@ def _max_stages(config: MultiStageConfig, n: int) -> int:
     return config.max_stages
 
 
-def _thresholds(config: MultiStageConfig, table: Table) -> FloatArray:
-    """Return the confidence each class needs, in the order of the classes."""
-    given = config.threshold
-    if not isinstance(given, dict):
+def class_thresholds(given: float | Mapping[Any, float], table: Table) -> FloatArray:
+    """Return the confidence each class needs, in the order of the classes.
+
+    Parameters
+    ----------
+    given : float or mapping of class label to float
+        As configured: labels may be spelled as texts; those left out need 0.5.
+
+    Raises
+    ------
+    InputError
+        An unknown class, or a confidence that is none.
+    """
+    if not isinstance(given, Mapping):
         given = dict.fromkeys(table.classes, given)
     by_name = {str(label): value for label, value in given.items()}
     names = [str(label) for label in table.classes]

@@ -1,0 +1,156 @@
+"""The global loss of a cost-sensitive tree of classifiers, and its gradient.
+
+The tree is a full binary heap of ``M`` nodes, node ``m`` with children ``2 m + 1`` and ``2 m + 2``;
+the first ``I`` of them are inner nodes. Every node has a linear classifier, every inner node a gate
+that reads the scores of its own classifier and nothing else, so that a gate acquires no feature.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from framework.arrays import FloatArray, IntArray
+
+
+class Tree(NamedTuple):
+    """Parameters of a tree.
+
+    weights : float64 (M, R, D + 1), with the intercepts as last column; R = 1 for two classes.
+    gates : float64 (I, R + 1), what a gate makes of the R scores, and its threshold.
+    """
+
+    weights: FloatArray
+    gates: FloatArray
+
+    def flat(self) -> FloatArray:
+        """Return all parameters as one vector."""
+        return np.concatenate([self.weights.ravel(), self.gates.ravel()])
+
+    def like(self, flat: FloatArray) -> Tree:
+        """Return a tree of this shape from a vector of parameters."""
+        cut = self.weights.size
+        return Tree(flat[:cut].reshape(self.weights.shape), flat[cut:].reshape(self.gates.shape))
+
+
+class Data(NamedTuple):
+    """What a tree is fitted to.
+
+    Z : float64 (n, D + 1), encoded records and a column of ones.
+    target : float64 (n, R), 1 for the record's class; R = 1 (the second of two) or one a class.
+    feature_of : int64 (D,), the feature an encoded column belongs to.
+    costs : float64 (d,), lambda times each feature's cost.
+    ridge : float, weight of the squared coefficients.
+    """
+
+    Z: FloatArray
+    target: FloatArray
+    feature_of: IntArray
+    costs: FloatArray
+    ridge: float
+
+
+def ancestors(nodes: int) -> FloatArray:
+    """Return which nodes (columns) lie on the path to each leaf (rows), the leaf included."""
+    inner = nodes // 2
+    on_path = np.zeros((nodes - inner, nodes))
+    for row, leaf in enumerate(range(inner, nodes)):
+        m = leaf
+        while m > 0:
+            on_path[row, m] = 1.0
+            m = (m - 1) // 2
+        on_path[row, 0] = 1.0
+    return on_path
+
+
+def scores_of(tree: Tree, Z: FloatArray) -> FloatArray:
+    """Return the scores (n, M, R) of every node's classifier for records (n, D + 1)."""
+    nodes, rows, width = tree.weights.shape
+    return (Z @ tree.weights.reshape(nodes * rows, width).T).reshape(len(Z), nodes, rows)
+
+
+def gate_scores(tree: Tree, scores: FloatArray) -> FloatArray:
+    """Return (n, I) what sends a record to a node's first child, above 0, or to its second."""
+    inner = len(tree.gates)
+    passed = np.einsum("nmr,mr->nm", scores[:, :inner], tree.gates[:, :-1])
+    return np.asarray(passed - tree.gates[:, -1])
+
+
+def traversal(gates: FloatArray) -> FloatArray:
+    """Return the probability (n, M) that a record comes to each node, from gates (n, I)."""
+    n, inner = gates.shape
+    reached = np.ones((n, 2 * inner + 1))
+    for m in range(inner):
+        reached[:, 2 * m + 1] = reached[:, m] * gates[:, m]
+        reached[:, 2 * m + 2] = reached[:, m] * (1.0 - gates[:, m])
+    return reached
+
+
+def group_squares(tree: Tree, feature_of: IntArray, n_features: int) -> FloatArray:
+    """Return the squared weights of each node and feature, summed, (M, d)."""
+    squares = (tree.weights[:, :, :-1] ** 2).sum(axis=1)
+    sums = np.zeros((len(squares), n_features))
+    np.add.at(sums.T, feature_of, squares.T)
+    return sums
+
+
+def loss(tree: Tree, data: Data, norms: FloatArray) -> tuple[float, Tree]:
+    """Return the loss and its gradient.
+
+    The loss is the mean over records of every node's log loss, weighted by the probability of
+    coming there, plus for each leaf its mean probability times the relaxed cost of its path, plus
+    the ridge. The mixed norm ``sqrt(z)`` of a feature on a path is majorised by
+    ``(z / norms + norms) / 2``, equal where ``norms == sqrt(z)``.
+
+    Parameters
+    ----------
+    tree : Tree
+    data : Data
+    norms : float64 (leaves, d), above 0
+        The auxiliary variables.
+
+    Notes
+    -----
+    O(n M R D).
+    """
+    n, inner = len(data.Z), len(tree.gates)
+    scores = scores_of(tree, data.Z)
+    gates = expit(gate_scores(tree, scores))
+    reached = traversal(gates)
+    losses, slopes = _log_losses(scores, data.target)
+    on_path = ancestors(2 * inner + 1)
+    squares = group_squares(tree, data.feature_of, len(data.costs))
+    path_costs = ((on_path @ squares) / norms + norms) @ data.costs / 2.0
+    share = reached[:, inner:].mean(axis=0)
+    ridge = data.ridge * (tree.weights[:, :, :-1] ** 2).sum() / 2.0
+    value = (reached * losses).sum() / n + share @ path_costs + ridge
+
+    below = losses / n  # what one more unit of probability at a node costs, its subtree included
+    below[:, inner:] += path_costs / n
+    by_gate = np.empty((n, inner))
+    for m in reversed(range(inner)):
+        first, second = below[:, 2 * m + 1], below[:, 2 * m + 2]
+        by_gate[:, m] = reached[:, m] * gates[:, m] * (1.0 - gates[:, m]) * (first - second)
+        below[:, m] += gates[:, m] * first + (1.0 - gates[:, m]) * second
+    by_score = reached[:, :, None] * slopes / n
+    by_score[:, :inner] += by_gate[:, :, None] * tree.gates[:, :-1]
+    weights = np.einsum("nmr,nd->mrd", by_score, data.Z, optimize=True)
+    shrink = on_path.T @ (share[:, None] * data.costs / norms) + data.ridge  # (M, d)
+    weights[:, :, :-1] += shrink[:, data.feature_of][:, None, :] * tree.weights[:, :, :-1]
+    projection = np.einsum("nm,nmr->mr", by_gate, scores[:, :inner])
+    gradient = np.column_stack([projection, -by_gate.sum(axis=0)])
+    return float(value), Tree(weights, gradient)
+
+
+def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the log loss (n, M) of each record at each node and its slope (n, M, R)."""
+    wanted = target[:, None, :]
+    if scores.shape[2] == 1:
+        s = scores[:, :, 0]
+        return np.logaddexp(0.0, s) - wanted[:, :, 0] * s, expit(scores) - wanted
+    exponentials = np.exp(scores - scores.max(axis=2, keepdims=True))
+    probabilities = exponentials / exponentials.sum(axis=2, keepdims=True)
+    right = np.maximum((wanted * probabilities).sum(axis=2), np.finfo(np.float64).tiny)
+    return -np.log(right), probabilities - wanted

@@ -1,0 +1,212 @@
+"""Boosted regression trees that pay once for each feature they use, level by level on histograms.
+
+A tree of depth p is a full binary heap: node ``m`` has children ``2 m + 1`` (at most the threshold)
+and ``2 m + 2``; a node that was not split has ``column`` -1 and keeps its value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.jit import njit
+
+MOST_BINS = 255
+LEAST_GAIN = 1e-10
+"""By how much a split must be better than none, or than one before it, so that a tie does not hang
+on rounding: it goes to the first column and the lowest cut."""
+
+
+class Forest(NamedTuple):
+    """Boosted trees, ``rounds`` times ``R`` of them with ``M`` nodes each.
+
+    column : int64 (rounds, R, M), the encoded column a node splits on; -1 at a leaf.
+    threshold : float64 (rounds, R, M), where it splits.
+    value : float64 (rounds, R, M), a node's share of the score, step size included.
+    """
+
+    column: IntArray
+    threshold: FloatArray
+    value: FloatArray
+
+
+def cut_points(Z: FloatArray) -> FloatArray:
+    """Return where each column of records (n, D) may be split, (D, at most 254), padded with inf.
+
+    The midpoints between neighbouring values; of more than 254 those nearest to the quantiles.
+    """
+    columns = []
+    for column in Z.T:
+        values = np.unique(column)
+        middles = (values[:-1] + values[1:]) / 2
+        if len(middles) >= MOST_BINS:
+            ranks = np.linspace(0, len(column) - 1, MOST_BINS + 1)[1:-1].astype(np.int64)
+            wanted = np.searchsorted(values, np.sort(column)[ranks])
+            middles = middles[np.unique(np.minimum(wanted, len(middles) - 1))]
+        columns.append(middles)
+    cuts = np.full((len(columns), max(1, *map(len, columns))), np.inf)
+    for row, middles in zip(cuts, columns, strict=True):
+        row[: len(middles)] = middles
+    return cuts
+
+
+def bin_records(Z: FloatArray, cuts: FloatArray) -> Array:
+    """Return the bin (n, D), uint8, of each value: how many cut points lie below it."""
+    bins = [np.searchsorted(row, column) for row, column in zip(cuts, Z.T, strict=True)]
+    return np.ascontiguousarray(np.column_stack(bins), dtype=np.uint8)
+
+
+@njit
+def _best_split(
+    bins: Array, residual: Array, records: Array, n_bins: int, price: Array, sums: Array,
+    counts: Array,
+) -> tuple[int, int, float]:  # fmt: skip
+    """Return column, bin and worth of a node's best split; column -1 if none is worth its price."""
+    total = 0.0
+    for i in records:
+        total += residual[i]
+    unsplit = total * total / len(records)
+    best_column, best_bin, best_worth = -1, -1, 0.0
+    for column in range(bins.shape[1]):
+        sums[:] = 0.0
+        counts[:] = 0
+        for i in records:
+            sums[bins[i, column]] += residual[i]
+            counts[bins[i, column]] += 1
+        left, below = 0.0, 0
+        for b in range(n_bins - 1):
+            left += sums[b]
+            below += counts[b]
+            above = len(records) - below
+            if counts[b] == 0 or above == 0:
+                continue
+            right = total - left
+            worth = 0.5 * (left * left / below + right * right / above - unsplit) - price[column]
+            if worth > best_worth + LEAST_GAIN:
+                best_column, best_bin, best_worth = column, b, worth
+    return best_column, best_bin, best_worth
+
+
+@njit
+def _grow(
+    bins: Array, residual: Array, n_bins: int, feature_of: Array, prices: Array, column: Array,
+    bin_: Array, value: Array, node: Array,
+) -> None:  # fmt: skip
+    """Grow a tree, level by level and from left to right; what it buys becomes free at once."""
+    sums, counts = np.zeros(n_bins), np.zeros(n_bins, dtype=np.int64)
+    price = np.empty(bins.shape[1])
+    node[:] = 0
+    for m in range(len(column)):
+        records = np.flatnonzero(node == m)
+        if len(records) == 0:
+            continue
+        value[m] = residual[records].mean()
+        if 2 * m + 2 >= len(column):
+            continue
+        for j in range(len(price)):
+            price[j] = prices[feature_of[j]]
+        split, at, _ = _best_split(bins, residual, records, n_bins, price, sums, counts)
+        if split < 0:
+            continue
+        column[m], bin_[m] = split, at
+        prices[feature_of[split]] = 0.0
+        for i in records:
+            node[i] = 2 * m + 1 if bins[i, split] <= at else 2 * m + 2
+
+
+@njit
+def _residuals(scores: Array, target: Array, residual: Array) -> None:
+    """Write target minus probability; one column is a sigmoid, more are a softmax."""
+    for i in range(len(scores)):
+        if scores.shape[1] == 1:
+            residual[0, i] = target[i, 0] - 1.0 / (1.0 + math.exp(-scores[i, 0]))
+            continue
+        top, total = scores[i].max(), 0.0
+        for r in range(scores.shape[1]):
+            total += math.exp(scores[i, r] - top)
+        for r in range(scores.shape[1]):
+            residual[r, i] = target[i, r] - math.exp(scores[i, r] - top) / total
+
+
+@njit
+def boost(
+    bins: Array, target: Array, start: Array, n_bins: int, feature_of: Array, prices: Array,
+    step: float, column: Array, bin_: Array, value: Array,
+) -> None:  # fmt: skip
+    """Fit trees to the negative gradient of the log loss, round by round.
+
+    Parameters
+    ----------
+    bins : uint8 (n, D)
+    target : float64 (n, R)
+    start : float64 (R,)
+        Scores before the first round.
+    n_bins : int
+    feature_of : int64 (D,)
+    prices : float64 (d,)
+        What a feature's first split costs; set to 0 once it was bought.
+    step : float
+        Share of each tree that is added.
+    column, bin_, value : (rounds, R, M)
+        Filled in; ``column`` must be -1 and ``value`` 0 before.
+
+    Notes
+    -----
+    O(rounds R depth n D + rounds R 2^depth D bins).
+    """
+    n, classes = target.shape
+    scores = np.zeros((n, classes)) + start
+    residual = np.empty((classes, n))
+    node = np.zeros(n, dtype=np.int64)
+    for t in range(len(column)):
+        _residuals(scores, target, residual)
+        for r in range(classes):
+            _grow(bins, residual[r], n_bins, feature_of, prices, column[t, r], bin_[t, r],
+                  value[t, r], node)  # fmt: skip
+            value[t, r] *= step
+            for i in range(n):
+                scores[i, r] += value[t, r, node[i]]
+
+
+@njit
+def walk(
+    Z: Array, column: Array, threshold: Array, value: Array, feature_of: Array, scores: Array,
+    needed: Array,
+) -> None:  # fmt: skip
+    """Add each record's scores (n, R), and mark the features on its paths in ``needed`` (n, d)."""
+    for i in range(len(Z)):
+        for t in range(column.shape[0]):
+            for r in range(column.shape[1]):
+                m = 0
+                while column[t, r, m] >= 0:
+                    c = column[t, r, m]
+                    needed[i, feature_of[c]] = True
+                    m = 2 * m + 1 if Z[i, c] <= threshold[t, r, m] else 2 * m + 2
+                scores[i, r] += value[t, r, m]
+
+
+def fit_forest(
+    Z: FloatArray, target: FloatArray, start: FloatArray, feature_of: IntArray,
+    prices: FloatArray, *, rounds: int, depth: int, step: float,
+) -> Forest:  # fmt: skip
+    """Boost trees on encoded records (n, D); see :func:`boost`."""
+    cuts = cut_points(Z)
+    shape = (rounds, target.shape[1], 2 ** (depth + 1) - 1)
+    column = np.full(shape, -1, dtype=np.int64)
+    bin_, value = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    boost(bin_records(Z, cuts), np.ascontiguousarray(target), start, cuts.shape[1] + 1, feature_of,
+          prices.copy(), step, column, bin_, value)  # fmt: skip
+    return Forest(column, cuts[np.maximum(column, 0), bin_], value)
+
+
+def run_forest(
+    forest: Forest, Z: FloatArray, start: FloatArray, feature_of: IntArray, n_features: int
+) -> tuple[FloatArray, BoolArray]:
+    """Return the scores (n, R) of encoded records (n, D), and the features they need (n, d)."""
+    scores = np.zeros((len(Z), len(start))) + start
+    needed = np.zeros((len(Z), n_features), dtype=bool)
+    walk(np.ascontiguousarray(Z), *forest, feature_of, scores, needed)
+    return scores, needed

@@ -1,0 +1,109 @@
+"""What classifiers that pay for features and may reject have in common: arguments and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from framework.arrays import Array, BoolArray, FloatArray
+from framework.errors import InputError
+from framework.registry import nearest
+
+Threshold = float | Mapping[Any, float]
+
+_UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
+
+
+def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+    """Return checked training records (n, d) and labels (n,), and note the features.
+
+    A frame stays one, with whatever it holds; an array may have missing values (NaN).
+
+    Raises
+    ------
+    ValueError
+        What scikit-learn refuses.
+    """
+    if isinstance(X, pd.DataFrame):
+        validate_data(estimator, X, skip_check_array=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+    else:
+        X, y = validate_data(estimator, X, y, ensure_all_finite="allow-nan")
+    check_classification_targets(y)
+    return X, y
+
+
+def records_for(estimator: Any, X: Any) -> Any:
+    """Return records (n, d) checked against those that ``estimator`` was fitted on.
+
+    Raises
+    ------
+    ValueError
+        Other features than those of ``fit``, or not fitted.
+    """
+    check_is_fitted(estimator)
+    if isinstance(X, pd.DataFrame):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return X
+    return validate_data(estimator, X, reset=False, ensure_all_finite=False)
+
+
+def costs_for(costs: Sequence[float] | FloatArray | None, count: int) -> FloatArray:
+    """Return the cost of each of ``count`` features, 1 each if None.
+
+    Raises
+    ------
+    InputError
+        Another number of costs, or something that is no cost.
+    """
+    if costs is None:
+        return np.ones(count)
+    found = np.asarray(costs, dtype=np.float64)
+    if found.shape != (count,):
+        raise InputError(f"costs: expected shape ({count},), one a feature, found {found.shape}")
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        raise InputError("costs: expected finite numbers from 0, found others")
+    return found
+
+
+def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
+    """Return the confidence that each class (K,) needs; one that a mapping leaves out needs 0.5.
+
+    Raises
+    ------
+    InputError
+        An unknown class, or something that is no probability.
+    """
+    if isinstance(threshold, Mapping):
+        known = classes.tolist()
+        unknown = [label for label in threshold if label not in known]
+        if unknown:
+            raise InputError(
+                f"threshold: expected classes among {known}, found {unknown[0]!r}"
+                f"{nearest(str(unknown[0]), known)}"
+            )
+        found = np.array([float(threshold.get(c, _UNSAID_THRESHOLD)) for c in known])
+    else:
+        found = np.full(len(classes), float(threshold))
+    if not ((found >= 0) & (found <= 1)).all():
+        raise InputError(f"threshold: expected probabilities from 0 to 1, found {threshold}")
+    return found
+
+
+def with_rejects(labels: Array, conclusive: BoolArray, reject_label: Any) -> Array:
+    """Return labels (n,) with ``reject_label``, unless it is None, where not conclusive (n,)."""
+    if reject_label is None:
+        return np.asarray(labels)
+    reject = np.asarray(reject_label)
+    same_kind = reject.dtype.kind == labels.dtype.kind
+    wide = np.result_type(reject, labels) if same_kind else np.dtype(object)
+    labels = labels.astype(wide)
+    labels[~conclusive] = reject_label
+    return np.asarray(labels)

@@ -1,0 +1,38 @@
+"""Small data, and every rival in a small version."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import make_classification
+
+from algorithms.multistage.rivals.cact_lasso import CaCTLasso
+from algorithms.multistage.rivals.cegb import CEGB
+from algorithms.multistage.rivals.cost_ordered import CostOrdered
+from algorithms.multistage.rivals.cstc import CSTC
+from algorithms.multistage.rivals.greedy_miser import GreedyMiser
+from algorithms.multistage.rivals.single_stage import SingleStage
+
+COSTS = np.array([10.0, 30.0, 10.0, 20.0, 20.0, 30.0])
+
+
+def records(classes=2, n=240, seed=0):
+    """Return training and test records of six features."""
+    X, y = make_classification(
+        n, 6, n_informative=4, n_classes=classes, class_sep=0.8, random_state=seed
+    )
+    return X[: n // 2], y[: n // 2], X[n // 2 :], y[n // 2 :]
+
+
+def priced():
+    """Return rivals whose records need different features."""
+    return [
+        CaCTLasso(8.0, costs=COSTS),
+        GreedyMiser(0.02, depth=2, rounds=4, costs=COSTS),
+        CSTC(0.3, depth=2, costs=COSTS),
+        CEGB(0.3, leaves=4, rounds=8, costs=COSTS),
+    ]
+
+
+def rivals():
+    """Return every rival."""
+    return [SingleStage(COSTS), CostOrdered(COSTS), *priced()]

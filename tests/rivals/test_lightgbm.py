@@ -1,0 +1,74 @@
+"""GreedyMiser against its slow twin, and why LightGBM's coupled penalty is not it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from algorithms.multistage.rivals.greedy_miser import GreedyMiser
+from algorithms.multistage.rivals.tree_kernel import MOST_BINS, cut_points
+from tests.rivals.data import COSTS, records
+from tests.rivals.miser import boost_logistic, boost_squares
+
+lightgbm = pytest.importorskip("lightgbm")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("tradeoff", [0.0, 0.003, 0.01, 0.03])
+def test_the_kernel_grows_the_trees_of_its_slow_twin(depth, tradeoff):
+    X, y, *_ = records(n=160)
+    model = GreedyMiser(tradeoff, depth, rounds=5, learning_rate=0.7, costs=COSTS).fit(X, y)
+    Z = model.encoder_.transform(X)
+    prices = tradeoff * len(X) * COSTS / COSTS.sum()
+    scores, bought = boost_logistic(Z, y, prices, rounds=5, step=0.7, depth=depth, order="level")
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-scores)), atol=1e-12)
+    assert not model.acquired(X)[:, ~bought].any()
+
+
+def by_lightgbm(X, y, prices, depth):
+    parameters = {
+        "objective": "regression", "boost_from_average": False, "learning_rate": 0.5,
+        "num_leaves": 2**depth, "max_depth": depth, "min_data_in_leaf": 1, "min_data_in_bin": 1,
+        "min_sum_hessian_in_leaf": 0.0, "feature_pre_filter": False, "num_threads": 1,
+        "deterministic": True, "verbose": -1,
+    }  # fmt: skip
+    if prices.any():  # LightGBM does not halve what a split saves
+        parameters["cegb_penalty_feature_coupled"] = (2 * prices).tolist()
+    data = lightgbm.Dataset(X, y, params=parameters)
+    return lightgbm.train(parameters, data, 6).predict(X)
+
+
+def largest_difference(seed, depth, price, refund):
+    """Return how far LightGBM's scores are from the slow twin's, on a target without ties."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 6))
+    y = np.tanh(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=60)
+    prices = price * np.array([1, 2, 1, 3, 2, 1.0])
+    expected, _ = boost_squares(
+        X, y, prices, rounds=6, step=0.5, depth=depth, order="best", refund=refund
+    )
+    return np.abs(by_lightgbm(X, y, prices, depth) - expected).max()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("depth", "price"), [(1, 0.5), (1, 1.0), (2, 0.0), (3, 0.0)])
+def test_lightgbm_agrees_for_stumps_and_without_costs(seed, depth, price):
+    assert largest_difference(seed, depth, price, "once") < 1e-6
+
+
+def test_lightgbm_refunds_a_price_that_was_not_paid():
+    """Where trees have several leaves and features prices, its trees are those of that mistake."""
+    cases = [(seed, depth, price) for seed in range(2) for depth in (2, 3) for price in (0.5, 1.5)]
+    correct = np.array([largest_difference(*case, "once") for case in cases])
+    mistaken = np.array([largest_difference(*case, "twice") for case in cases])
+    assert (correct > 1e-2).sum() >= len(cases) / 3, correct
+    assert (mistaken < 1e-6).all(), mistaken
+
+
+def test_cut_points_of_a_column_with_many_values_are_near_its_quantiles():
+    Z = np.column_stack([np.arange(5000.0), np.repeat(np.arange(50.0), 100)])
+    cuts = cut_points(Z)
+    many, few = (row[np.isfinite(row)] for row in cuts)
+    assert len(many) == MOST_BINS - 1
+    assert np.diff(many).max() <= 21
+    np.testing.assert_array_equal(few, np.arange(49) + 0.5)

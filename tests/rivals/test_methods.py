@@ -1,0 +1,136 @@
+"""The rivals against other implementations of themselves."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.linear_model import LogisticRegression
+
+from algorithms.multistage.rivals.cact_lasso import CaCTLasso
+from algorithms.multistage.rivals.cost_ordered import CostOrdered
+from algorithms.multistage.rivals.cstc import CSTC
+from algorithms.multistage.rivals.cstc_loss import Data, Tree, group_squares, loss
+from algorithms.multistage.rivals.measure import measure
+from algorithms.multistage.rivals.single_stage import SingleStage
+from framework.models.multistage import MultiStageClassifier
+from tests.rivals.data import COSTS, priced, records, rivals
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_cost_ordered_is_the_multi_stage_classifier_set_up_by_hand(classes):
+    X, y, new, labels = records(classes)
+    by_hand = MultiStageClassifier([[0, 2], [3, 4], [1, 5]], COSTS, 0.7, reject_label=-1)
+    rival = CostOrdered(COSTS, 0.7, reject_label=-1).fit(X, y)
+    by_hand.fit(X, y)
+    np.testing.assert_array_equal(rival.predict(new), by_hand.predict(new))
+    np.testing.assert_array_equal(rival.predict_proba(new), by_hand.predict_proba(new))
+    assert measure(rival, new, labels) == measure(by_hand, new, labels)
+
+
+def test_single_stage_answers_always_and_pays_for_everything():
+    X, y, new, labels = records()
+    found = measure(SingleStage(COSTS).fit(X, y), new, labels)
+    plain = LogisticRegression().fit((X - X.mean(0)) / X.std(0), y)
+    assert found.coverage == 1.0
+    assert found.cost == COSTS.sum()
+    assert found.accuracy == plain.score((new - X.mean(0)) / X.std(0), labels)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("penalty", [0.0, 0.5, 5.0, 20.0])
+def test_lasso_is_where_no_direction_leads_down(classes, penalty):
+    """The conditions of the optimum, which are enough since the loss is convex."""
+    X, y, *_ = records(classes)
+    model = CaCTLasso(penalty, COSTS).fit(X, y)
+    Z, W = model.encoder_.transform(X), model.linear_.coef_
+    error = (model.predict_proba(X) - np.eye(classes)[y])[:, -len(W) :]
+    slope = (Z.T @ error).T
+    np.testing.assert_allclose(error.sum(axis=0), 0.0, atol=1e-4)
+    np.testing.assert_allclose(slope[W != 0], -penalty * np.sign(W[W != 0]), atol=1e-4)
+    assert (np.abs(slope[W == 0]) <= penalty + 1e-4).all()
+    np.testing.assert_array_equal(model.features_, np.flatnonzero(W.any(axis=0)))
+
+
+def test_a_large_penalty_leaves_no_feature():
+    X, y, new, labels = records()
+    found = measure(CaCTLasso(1e4, COSTS).fit(X, y), new, labels)
+    assert found.cost == 0
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_gradient_of_the_tree_of_classifiers(rows):
+    rng = np.random.default_rng(rows)
+    tree = Tree(rng.normal(size=(7, rows, 6)), rng.normal(size=(3, rows + 1)))
+    target = np.eye(max(rows, 2))[rng.integers(0, max(rows, 2), 20)][:, -rows:]
+    data = Data(
+        np.column_stack([rng.normal(size=(20, 5)), np.ones(20)]), target,
+        np.array([0, 0, 1, 2, 3]), np.array([0.1, 0.2, 0.3, 0.4]), 0.1,
+    )  # fmt: skip
+    norms = rng.uniform(0.1, 2.0, size=(4, 4))
+    numeric = approx_fprime(tree.flat(), lambda flat: loss(tree.like(flat), data, norms)[0], 1e-6)
+    np.testing.assert_allclose(loss(tree, data, norms)[1].flat(), numeric, atol=1e-5)
+
+
+def test_the_cost_in_the_loss_is_the_expected_mixed_norm():
+    """Node by node, leaf by leaf, record by record."""
+    rng = np.random.default_rng(0)
+    tree = Tree(rng.normal(size=(7, 1, 4)), np.column_stack([np.ones(3), rng.normal(size=3)]))
+    Z = np.column_stack([rng.normal(size=(9, 3)), np.ones(9)])
+    costs, target = np.array([1.0, 2.0, 3.0]), np.zeros((9, 1))
+    squares = group_squares(tree, np.arange(3), 3)
+    paths = {3: [0, 1, 3], 4: [0, 1, 4], 5: [0, 2, 5], 6: [0, 2, 6]}
+    norms = np.sqrt([squares[path].sum(axis=0) for path in paths.values()])
+    data = Data(Z, target, np.arange(3), costs, 0.0)
+    relaxed = loss(tree, data, norms)[0] - loss(tree, data._replace(costs=0 * costs), norms)[0]
+    expected = 0.0
+    for z in Z:
+        for leaf, path in paths.items():
+            chance = 1.0
+            for node, child in pairwise(path):
+                score = tree.weights[node, 0] @ z - tree.gates[node, 1]
+                first = 1 / (1 + np.exp(-score))
+                chance *= first if child == 2 * node + 1 else 1 - first
+            expected += chance * sum(
+                costs[f] * np.sqrt(sum(tree.weights[node, 0, f] ** 2 for node in path))
+                for f in range(3)
+            )
+            assert path[-1] == leaf
+    assert relaxed == pytest.approx(expected / len(Z))
+
+
+def test_a_tree_without_gates_is_one_classifier():
+    X, y, new, _ = records()
+    model = CSTC(0.0, depth=0, costs=COSTS).fit(X, y)
+    plain = SingleStage(COSTS).fit(X, y)
+    assert model.acquired(new).all()
+    np.testing.assert_allclose(model.predict_proba(new), plain.predict_proba(new), atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("rival", rivals(), ids=lambda rival: type(rival).__name__)
+def test_the_measure_counts_what_predict_says(rival, classes):
+    X, y, new, labels = records(classes)
+    if "reject_label" in rival.get_params():
+        rival.set_params(reject_label=-1, threshold=0.6)
+    found, said = measure(rival.fit(X, y), new, labels), rival.predict(new)
+    answered = said != -1
+    assert found.coverage == answered.mean()
+    assert found.accuracy == (said[answered] == labels[answered]).mean()
+    assert found.cost == pytest.approx(rival.acquisition_cost(new).mean())
+    share = found.cost / COSTS.sum()
+    assert found.aggregate == pytest.approx(found.coverage + found.accuracy + 1 - share)
+    likely = rival.predict_proba(new).argmax(axis=1)
+    assert found.plain_accuracy == (likely == labels).mean()
+    assert found.plain_aggregate == pytest.approx(found.plain_accuracy + 1 - share)
+    assert found.accuracy > 1 / classes
+
+
+@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
+def test_thresholds_may_differ_by_class(rival):
+    X, y, new, _ = records()
+    rival.set_params(threshold={0: 1.0, 1: 0.5}, reject_label=-1).fit(X, y)
+    likely = rival.predict_proba(new).argmax(axis=1)
+    np.testing.assert_array_equal(rival.conclusive(new), likely == 1)

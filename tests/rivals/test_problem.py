@@ -1,0 +1,116 @@
+"""Tuning: the grid as a problem."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.rivals.cact_lasso import CaCTLasso
+from algorithms.multistage.rivals.cost_ordered import CostOrdered
+from algorithms.multistage.rivals.grids import METHODS, cells_of
+from algorithms.multistage.rivals.measure import measure
+from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem, tune
+from framework.config import Budget
+from framework.driver import run
+from framework.errors import InputError
+from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.export import export
+from framework.front import Front
+from framework.models.store import load_model
+from framework.roles import Objective, Roles
+from tests.conftest import multistage
+
+SECTION = {
+    "dataset": {"synthetic": {"samples": 200, "features": 6, "informative": 4}},
+    "costs": {"values": [10.0, 30.0, 10.0, 20.0, 20.0, 30.0]},
+}
+
+
+def problem_of(*methods):
+    return RivalProblem.from_config(RivalConfig.model_validate({**SECTION, "methods": methods}))
+
+
+def test_lambda_is_the_one_of_brute_force():
+    problem = problem_of("cact_lasso")
+    problem.cells = problem.cells[::25]
+    best = tune(problem, SerialEvaluator(problem, 0))["cact_lasso"]
+    X, y = problem.validation
+    values = []
+    for tenths in range(0, 1001, 25):
+        model = CaCTLasso(tenths / 10, problem.costs, 0.75).fit(*problem.training)
+        p = model.predict_proba(X)
+        sure = p.max(axis=1) >= 0.75 - 1e-9
+        right = (model.classes_[p.argmax(axis=1)] == y)[sure].mean() if sure.any() else 0.0
+        cost = problem.costs[model.features_].sum()
+        values.append(sure.mean() + right + 1 - cost / problem.costs.sum())
+    assert problem.cells[best].parameters == {"penalty": int(np.argmax(values)) * 2.5}
+
+
+def test_a_rival_is_measured_on_the_records_of_the_search():
+    """CO-T as a rival and the same stages as a candidate of the multi-stage problem agree."""
+    problem, search = problem_of("single_stage", "cost_ordered"), multistage(**SECTION)
+    genome = np.array([[0, 2, 0, 1, 1, 2]], dtype=np.int8)
+    rows = np.array([[1]])
+    for found, expected in (
+        (problem.evaluate(rows), search.evaluate(genome)),
+        (problem.evaluate_test(rows), search.evaluate_test(genome)),
+    ):
+        for metric in ("coverage", "accuracy", "cost"):
+            assert found[metric][0] == pytest.approx(expected[metric][0], abs=1e-12)
+    assert isinstance(problem.decode(rows[0]), CostOrdered)
+
+
+def test_one_measure_for_the_search_and_the_rivals():
+    search, problem = multistage(**SECTION), problem_of("single_stage", "cost_ordered")
+    roles = Roles(search.measures, [Objective("coverage", "max"), Objective("cost", "min")])
+    emsco = EMSCO(search, roles, seed=0, population=20)
+    run(search, emsco, SerialEvaluator(search, 0), budget=Budget(generations=3))
+    found = measure(search.decode(emsco.fittest), *problem.test)
+    expected = search.evaluate_test(emsco.fittest[np.newaxis])
+    for metric in ("coverage", "accuracy", "cost"):
+        assert getattr(found, metric) == pytest.approx(expected[metric][0])
+
+
+def test_cells_are_every_choice_once():
+    cells = cells_of(METHODS)
+    assert len({(cell.method, *cell.parameters.items()) for cell in cells}) == len(cells)
+    lambdas = [cell.parameters["penalty"] for cell in cells if cell.method == "cact_lasso"]
+    assert len(lambdas) == 1001
+    assert lambdas[:2] == [0.0, 0.1]
+    assert lambdas[-1] == 100.0
+
+
+def test_a_criterion_for_all_or_its_own_for_each():
+    problem = problem_of("cegb", "cost_ordered")
+    evaluator = SerialEvaluator(problem, 0)
+    values = problem.evaluate(np.arange(len(problem.cells))[:, np.newaxis])
+    of_cegb = len(problem.cells) - 1
+    own, same = tune(problem, evaluator), tune(problem, evaluator, "aggregate")
+    plain, full = values["plain_aggregate"][:of_cegb], values["aggregate"][:of_cegb]
+    assert plain[own["cegb"]] == plain.max()
+    assert full[own["cegb"]] == full[plain == plain.max()].max()
+    assert same["cegb"] == values["aggregate"][:of_cegb].argmax()
+
+
+def test_a_failing_cell_is_not_chosen():
+    problem = problem_of("single_stage", "cost_ordered")
+    problem.cells[1] = problem.cells[1]._replace(parameters={"threshold": 7.0})
+    assert tune(problem, SerialEvaluator(problem, 0)) == {"single_stage": 0}
+
+
+def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
+    problem = problem_of("cost_ordered", "cegb")
+    X = np.array([[0], [1]], dtype=np.int32)
+    rows = evaluate_rows(problem, 0, np.arange(2), X)
+    roles = Roles(problem.measures, [Objective("cost", "min")])
+    front = Front(rows, roles, problem.gene_names)
+    assert export(problem, front, 0, tmp_path / "stages", {})
+    assert not export(problem, front, 1, tmp_path / "trees", {})
+    records, model = problem.validation.X, load_model(tmp_path / "stages")
+    np.testing.assert_array_equal(model.predict(records), problem.decode(X[0]).predict(records))
+
+
+def test_nothing_to_search_is_refused():
+    with pytest.raises(InputError, match="two cells"):
+        problem_of("single_stage")

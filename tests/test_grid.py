@@ -1,0 +1,46 @@
+"""Every genome once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from algorithms.grid import GridSearch
+from framework.config import Budget
+from framework.driver import run
+from framework.errors import InputError
+from framework.evaluator import SerialEvaluator
+from framework.problems.functions import FunctionProblem
+from tests.conftest import roles_of
+from tests.toys import StagesToy
+
+
+@pytest.mark.parametrize("batch", [7, 10_000])
+@pytest.mark.parametrize(
+    "make", [StagesToy, lambda: StagesToy(removal=True), lambda: FunctionProblem("lotz", 7)]
+)
+def test_every_genome_is_asked_once_in_order(make, batch):
+    problem = make()
+    grid = GridSearch(problem, roles_of(problem), seed=0, batch=batch)
+    asked = []
+    while (X := grid.propose()) is not None:
+        asked.append(X)
+    rows = np.concatenate(asked)
+    assert grid.done
+    assert len(np.unique(rows, axis=0)) == len(rows) == problem.space.size
+    assert problem.space.contains(rows).all()
+    np.testing.assert_array_equal(rows, rows[np.lexsort(rows.T[::-1])])
+
+
+def test_the_front_of_a_grid_is_the_whole_front():
+    problem = FunctionProblem("lotz", 7)
+    grid = GridSearch(problem, roles_of(problem), seed=0)
+    front = run(problem, grid, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
+    assert sorted(front.rows.values["f1"]) == list(range(8))
+    assert (front.rows.values["f1"] + front.rows.values["f2"] == 7).all()
+
+
+def test_what_cannot_be_gone_through_is_refused():
+    for problem in (FunctionProblem("zdt1", 3), FunctionProblem("lotz", 40)):
+        with pytest.raises(InputError, match="take random"):
+            GridSearch(problem, roles_of(problem), seed=0)
