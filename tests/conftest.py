@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.local_search import ParetoLocalSearch
+from algorithms.multistage.peers import NSGAII, NSGAIII, SMSEMOA
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
@@ -53,6 +55,9 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     ],
 }
 
+# What searches of ordered partitions are tried on.
+_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
+
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
 ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
@@ -65,10 +70,11 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             multistage,
         ],
     ),
-    "emsco": (
-        partial(EMSCO, population=20),
-        [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]],
-    ),
+    "emsco": (partial(EMSCO, population=20), _PARTITIONS),
+    "local_search": (partial(ParetoLocalSearch, batch=20), _PARTITIONS),
+    "nsga2": (partial(NSGAII, population=20), _PARTITIONS),
+    "nsga3": (partial(NSGAIII, population=20), _PARTITIONS),
+    "sms_emoa": (partial(SMSEMOA, population=20), _PARTITIONS),
 }
 
 
