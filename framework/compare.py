@@ -27,18 +27,25 @@ _FINISHED = ("done", "failed")
 
 @dataclass(frozen=True)
 class Indicator:
-    """A number that says how good a run's front is."""
+    """A number that says how good a run's front is: its column, its name in print, its meaning."""
 
     name: str
+    label: str
     better: Literal["high", "low"]
     text: str
 
 
 INDICATORS = (
-    Indicator("hypervolume", "high", "share of the box of worst and best values dominated"),
-    Indicator("igd_plus", "low", "IGD+, mean distance from the reference front, each objective "
-                                 "scaled to its range there"),
-    Indicator("share", "high", "share of the reference front's vectors found"),
+    Indicator(
+        "hypervolume", "hypervolume", "high",
+        "share of the box of worst and best values that the front dominates",
+    ),
+    Indicator(
+        "igd_plus", "IGD+", "low",
+        "mean distance from the reference front to what the front dominates, each objective "
+        "scaled to its range there",
+    ),
+    Indicator("share", "share found", "high", "share of the reference front's vectors found"),
 )  # fmt: skip
 
 
@@ -168,7 +175,7 @@ def compare(directories: Sequence[str | Path], reference: str | Path | None = No
         }
         for run, front, has in zip(runs, scaled, found, strict=True)
     )
-    title = _title(places[0])
+    title = _title(RunDir(directories[0]))
     return Comparison(title, roles, runs, wanted, text, found, frame, _tests(frame))
 
 

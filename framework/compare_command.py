@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from framework.compare import Comparison
+    from framework.rank_tests import RankTests
 
 
 class Compare:
@@ -81,7 +82,7 @@ def show(comparison: Comparison, paths: list[Path]) -> None:
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return mean and standard deviation by search, the greatest hypervolume first."""
+    """Return mean ± standard deviation by search, the greatest hypervolume (and rank) first."""
     from rich.table import Table
 
     table = Table(
@@ -89,15 +90,16 @@ def summary_table(comparison: Comparison) -> Table:
         pad_edge=False,
     )  # fmt: skip
     for heading in ("search", "runs", "evaluations", "seconds", "front", "hypervolume ↑",
-                    "IGD+ ↓", "share found ↑", "mean rank\n(hypervolume)"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "search" else "right")
+                    "IGD+ ↓", "share found ↑", "mean rank"):  # fmt: skip
+        name = heading == "search"
+        table.add_column(heading, justify="left" if name else "right", no_wrap=not name)
     summary = comparison.summary().sort_values("hypervolume_mean", ascending=False)
     for row in summary.to_dict("records"):
         rank = row.get("hypervolume_rank")
         table.add_row(
             row["algorithm"], str(row["runs"]), f"{row['evaluations_mean']:,.0f}",
             f"{row['seconds_mean']:.1f}", f"{row['front_size_mean']:.1f}",
-            _spread(row, "hypervolume", 5), _spread(row, "igd_plus", 5), _spread(row, "share", 3),
+            _spread(row, "hypervolume", 4), _spread(row, "igd_plus", 4), _spread(row, "share", 3),
             "-" if rank is None else f"{rank:.2f}",
         )  # fmt: skip
     return table
@@ -109,23 +111,25 @@ def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
 
     if not comparison.tests:
         return [("tests", "none: they need two searches with two seeds in common")]
-    lines = []
-    for indicator in INDICATORS:
-        tests = comparison.tests[indicator.name]
-        best = int(tests.ranks.argmin())
-        rivals = [a for i, a in enumerate(comparison.algorithms)
-                  if i != best and tests.wilcoxon[best, i] < tests.alpha]  # fmt: skip
-        friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
-        lines.append(
-            (
-                indicator.name,
-                f"{friedman}best mean rank {comparison.algorithms[best]} "
-                f"({tests.ranks[best]:.2f} over {tests.blocks} seeds, critical difference "
-                f"{tests.critical_difference:.2f}); Wilcoxon with Holm at {tests.alpha:g}: better "
-                f"than {', '.join(rivals) or 'none'}",
-            )
-        )
-    return lines
+    return [(indicator.label, _verdict(comparison.tests[indicator.name], comparison.algorithms))
+            for indicator in INDICATORS]  # fmt: skip
+
+
+def _verdict(tests: RankTests, names: list[str]) -> str:
+    best = int(tests.ranks.argmin())
+    friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
+    rank = (
+        f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {tests.blocks} seeds, "
+        f"critical difference {tests.critical_difference:.2f}); "
+    )
+    pairs = len(names) * (len(names) - 1) // 2
+    if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # though one wins with every seed
+        return f"{friedman}{rank}{tests.blocks} seeds are too few for Wilcoxon to tell pairs apart"
+    beaten = [name for i, name in enumerate(names) if tests.wilcoxon[best, i] < tests.alpha]
+    return (
+        f"{friedman}{rank}Wilcoxon with Holm at {tests.alpha:g}: better than "
+        f"{', '.join(beaten) or 'none'}"
+    )
 
 
 def _spread(row: Mapping[Hashable, Any], name: str, digits: int) -> str:

@@ -141,9 +141,7 @@ def ordered_partitions(n: int, k: int, removal: bool = False) -> list[tuple[int,
 
 def ordered_neighbours(x: Sequence[int], k: int, removal: bool) -> set[tuple[int, ...]]:
     """Return all genomes one move away from ``x``, by moving lists of stages about."""
-    stages = [
-        [i for i, stage in enumerate(x) if stage == s] for s in range(max(x, default=-1) + 1)
-    ]
+    stages = [[i for i, stage in enumerate(x) if stage == s] for s in range(max(x, default=-1) + 1)]
     kept = [i for i, stage in enumerate(x) if stage >= 0]
     found: list[list[list[int]]] = []
     for item in range(len(x)):

@@ -124,7 +124,7 @@ def _critical_difference(
     _scale_bar(axes, tests)
     friedman = f", Friedman p = {tests.friedman:.2g}" if tests.friedman >= 0 else ""
     axes.set_title(
-        f"{spoken(indicator.name)}: mean rank over {tests.blocks} seeds, 1 the best{friedman}",
+        f"{indicator.label}: mean rank over {tests.blocks} seeds, 1 the best{friedman}",
         loc="left", fontsize=9,
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def every_run(comparison: Comparison) -> Figure:
             axes.scatter(shown, np.full(len(shown), y), s=20, color=BLUE, alpha=0.55, linewidths=0)
             if len(shown):
                 axes.plot([shown.mean()] * 2, [y - 0.3, y + 0.3], color=ORANGE, linewidth=2)
-        axes.set_xlabel(f"{spoken(indicator.name)}  {_ARROW[indicator.better]}")
+        axes.set_xlabel(f"{indicator.label}  {_ARROW[indicator.better]}")
         axes.grid(color="#E5E7EB", linewidth=0.7, axis="x")
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
@@ -233,7 +233,7 @@ _PAIRS = (
 
 
 def _note(comparison: Comparison) -> str:
-    meanings = "; ".join(f"{spoken(i.name)}: {i.text}" for i in INDICATORS)
+    meanings = "; ".join(f"{i.label}: {i.text}" for i in INDICATORS)
     return (
         f"Mean ± standard deviation over runs. Reference: {comparison.reference_text}, "
         f"{len(comparison.reference)} distinct vectors. {meanings}."
@@ -243,9 +243,9 @@ def _note(comparison: Comparison) -> str:
 def _table(comparison: Comparison) -> str:
     numbers = ["evaluations", "seconds", "front_size", *(i.name for i in INDICATORS)]
     ranked = [i.name for i in INDICATORS if i.name in comparison.tests]
-    arrows = {i.name: f" {_ARROW[i.better][0]}" for i in INDICATORS}
-    headings = ["search", "runs", *(f"{spoken(n)}{arrows.get(n, '')}" for n in numbers)]
-    headings += [f"mean rank, {spoken(name)}" for name in ranked]
+    headings = ["search", "runs", "evaluations", "seconds", "solutions"]
+    headings += [f"{i.label} {_ARROW[i.better][0]}" for i in INDICATORS]
+    headings += [f"mean rank, {i.label}" for i in INDICATORS if i.name in comparison.tests]
     rows = []
     summary = comparison.summary().sort_values("hypervolume_mean", ascending=False)
     for row in summary.to_dict("records"):
@@ -259,7 +259,7 @@ def _table(comparison: Comparison) -> str:
 
 def _pairs(comparison: Comparison) -> str:
     names = comparison.algorithms
-    headings = ["pair", *(f"{spoken(i.name)}, {test}" for i in INDICATORS
+    headings = ["pair", *(f"{i.label}, {test}" for i in INDICATORS
                           for test in ("Nemenyi", "Wilcoxon"))]  # fmt: skip
     rows = []
     for i, j in zip(*np.triu_indices(len(names), 1), strict=True):
