@@ -23,8 +23,8 @@ _OWN = ("run", "resume", "check", "list", "choose", "predict")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
-    args = _parser().parse_args(arguments)
     try:
+        args = _parser().parse_args(arguments)
         code: int = args.run(args)
         sys.stdout.flush()
         return code

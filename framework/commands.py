@@ -6,21 +6,24 @@ Other packages add commands by registering a class of this form in ``paretolab.c
 from __future__ import annotations
 
 import argparse
+import errno
 import shlex
 import sys
 from pathlib import Path
 from typing import Protocol
 
 from framework import registry
-from framework.config import RunConfig, load_config
+from framework.config import ConstraintConfig, RunConfig, load_config
 from framework.decide import choose
-from framework.errors import InputError
+from framework.errors import InputError, ParetolabError
 from framework.experiment import Options, Watcher, execute, new_directory
 from framework.export import export
 from framework.progress import ProgressBar, ProgressLines
 from framework.rundir import RunDir
 from framework.text import console, front_table, next_steps, program, show_steps
 from framework.trial import FAILED, make_algorithm, make_problem, make_roles
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Command(Protocol):
@@ -53,8 +56,8 @@ class Run:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = _config(args)
-        run_dir = new_directory(config, args.out)
-        return _execute(config, run_dir, args)
+        with new_directory(config, args.out) as run_dir:
+            return _execute(config, run_dir, args)
 
 
 class Resume:
@@ -103,9 +106,9 @@ class Check:
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {size:,} in all" if size else "")),
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
-            ("constraints", ", ".join(str(c) for c in config.constraints) or "none"),
+            ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
-            ("budget", str(config.budget)),
+            ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("seed, trials", f"{config.seed}, {config.trials}"),
             ("workers", str(config.workers)),
             ("tracking", config.tracking.uri if config.tracking else "none"),
@@ -265,9 +268,19 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
             config, run_dir, Options(args.address, not args.no_mlflow, watcher, report)
         )
     except KeyboardInterrupt:
-        place = shlex.quote(str(run_dir.path))
-        report(f"interrupted; go on with: {program()} resume {place}")
+        if run_dir.config_file.is_file():
+            place = shlex.quote(str(run_dir.path))
+            report(f"interrupted; go on with: {program()} resume {place}")
+        else:
+            report("interrupted before the search began")
         return 130
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise ParetolabError(
+            f"{run_dir.path}: cannot write ({error.strerror}); nothing that was told is lost: make "
+            f"room and run `paretolab resume {run_dir.path}`"
+        ) from error
     front = run_dir.front()
     if len(front):
         tracked = config.tracking is not None and not args.no_mlflow
@@ -286,8 +299,8 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
     problem, front = make_problem(config), run_dir.front()
     if problem.fingerprint != run_dir.about()["fingerprint"]:
         raise InputError(
-            f"{run_dir.path}: expected the data that the run was made on, found others under the "
-            "same name; the front no longer belongs to them"
+            f"{run_dir.path}: expected the data and the version of paretolab that the run was made "
+            "with, found others; the front may not belong to them, run it again"
         )
     about = {"run": config.name, "seed": config.seed}
     if not export(problem, front, position, directory, about):
@@ -304,6 +317,11 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
         parser = argparse.ArgumentParser()
         sync.add_arguments(parser)
         sync.run(parser.parse_args([str(run_dir.path)]))
+
+
+def _bounds(constraint: ConstraintConfig) -> str:
+    bounds = [("<=", constraint.at_most), (">=", constraint.at_least)]
+    return ", ".join(f"{constraint.metric} {sign} {x:g}" for sign, x in bounds if x is not None)
 
 
 def _weights(text: str | None) -> dict[str, float] | None:

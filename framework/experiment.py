@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from framework import registry
 from framework.config import RunConfig
 from framework.driver import Observer
 from framework.errors import InputError
+from framework.interruption import Interruption
 from framework.problem import Problem
 from framework.rundir import RunDir
 from framework.trial import make_problem, make_roles, run_trial
@@ -49,35 +53,44 @@ class Options:
     report: Callable[[str], None]
 
 
-def new_directory(config: RunConfig, out: str | None) -> RunDir:
+@contextmanager
+def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
     """Make the directory of a new run: ``out``, or the first free ``runs/NAME-001``.
+
+    A directory that was made here goes again if no search has begun in it at the end.
 
     Raises
     ------
     InputError
         ``out`` holds a run already, or cannot be written.
     """
-    number = 1
-    while out is None:
-        path = Path("runs", f"{config.name}-{number:03d}")
-        out = None if path.exists() else str(path)
-        number += 1
-    run_dir = RunDir(out)
+    run_dir = RunDir(_free_path(config.name) if out is None else out)
+    path = run_dir.path
     if run_dir.config_file.exists():
         raise InputError(
-            f"--out {out}: expected a new directory, found a run in it; `paretolab resume {out}` "
+            f"--out {path}: expected a new directory, found a run in it; `paretolab resume {path}` "
             "goes on with that one"
         )
+    made = not path.exists()
     try:
-        run_dir.path.mkdir(parents=True, exist_ok=True)
-        if not os.access(run_dir.path, os.W_OK):
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
             raise PermissionError(13, "Permission denied")
     except OSError as error:
         raise InputError(
-            f"--out {out}: expected a directory that can be written, found: {error.strerror}; "
+            f"--out {path}: expected a directory that can be written, found: {error.strerror}; "
             "give another --out"
         ) from error
-    return run_dir
+    try:
+        yield run_dir
+    finally:
+        if made and not any(path.rglob(run_dir.journal_file.name)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _free_path(name: str) -> Path:
+    paths = (Path("runs", f"{name}-{number:03d}") for number in count(1))
+    return next(path for path in paths if not path.exists())
 
 
 def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
@@ -118,14 +131,14 @@ def _single(
     observers: list[Observer],
     about: dict[str, Any],
 ) -> dict[str, Any]:
-    left = BudgetLeft()
-    with evaluator_for(
+    left, interruption = BudgetLeft(), Interruption(options.report)
+    with closing(interruption), evaluator_for(
         problem, config.seed, workers=config.workers, address=options.address, left=left,
         report=options.report,
     ) as (evaluator, description):  # fmt: skip
         return run_trial(
             config, problem, run_dir, evaluator,
-            observers=[left, *observers], evaluated_by=description, about=about,
+            observers=[left, *observers, interruption], evaluated_by=description, about=about,
             report=options.report,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ import time
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from framework.driver import Progress as RunProgress
 from framework.experiment import Watcher
@@ -16,10 +16,10 @@ _LINE_EVERY = 5.0  # seconds between plain lines
 
 
 def describe(progress: RunProgress, rate: float) -> str:
-    """Return generation, evaluations, rate, front size and hypervolume as one line."""
+    """Return generation, evaluations, rate, front size and hypervolume in 60 characters or so."""
     text = (
-        f"generation {progress.generation:,} · {progress.evaluations:,} evaluations · "
-        f"{rate:,.0f}/s · front {progress.front_size:,} · hypervolume {progress.hypervolume:.4f}"
+        f"gen {progress.generation:,} · {progress.evaluations:,} evals · {rate:,.0f}/s · "
+        f"front {progress.front_size:,} · hypervolume {progress.hypervolume:.4f}"
     )
     return text + (f" · {progress.failed:,} failed" if progress.failed else "")
 
@@ -45,10 +45,10 @@ class ProgressBar(Watcher):
     def __init__(self, console: Console) -> None:
         self._rate = _Rate()
         self._bar = Progress(
-            TextColumn("[bold]searching"), BarColumn(), TaskProgressColumn(),
-            TimeRemainingColumn(), TextColumn("{task.fields[text]}"), console=console,
+            BarColumn(bar_width=12), TaskProgressColumn(), TextColumn("{task.fields[text]}"),
+            console=console,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=1.0, text="")
+        self._task = self._bar.add_task("", total=1.0, text="waiting for the first answers")
         self._shown = 0.0
 
     def on_start(self) -> None:

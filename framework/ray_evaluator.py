@@ -356,6 +356,8 @@ class RayEvaluator:
         self._hire()
 
     def _end(self, slot: _Slot) -> None:
+        if not self._ray.is_initialized():  # it ended with its cluster; asking would start one
+            return
         with suppress(self._ray.exceptions.RayError):  # it may never have started
             self._ray.kill(slot.actor)
 

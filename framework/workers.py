@@ -68,7 +68,9 @@ def evaluator_for(
             count = workers if isinstance(workers, int) else None
             joined = stack.enter_context(cluster(count, address))
             used.append(joined.description)
-            return RayEvaluator(problem, seed, workers=joined.workers)
+            actors = RayEvaluator(problem, seed, workers=joined.workers)
+            stack.callback(actors.close)  # before the cluster it lives on goes
+            return actors
 
         evaluator: Evaluator
         if uses_ray(workers, address):

@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 from framework.arrays import Array
 from framework.front import Front
 from framework.roles import Objective
-from tracking.plots import Story, spoken
+from tracking.story import Story, spoken
 
 _LONGEST_LINE, _MOST_LINES = 70, 6
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#9AA0A6"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from framework.arrays import FloatArray
 from framework.roles import Objective
-from tracking.plots import Story
+from tracking.story import Story
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"  # apart for every kind of colour vision
 _DPI = 150

@@ -2,67 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from framework.arrays import Array, FloatArray
-from framework.batch import Evaluated
-from framework.front import Front
-from framework.roles import Objective, Roles
 from framework.rundir import RunDir
-from tracking.describe import about
-from tracking.history import History
-
-_SERIES = ("hypervolume", "front_size")
-_BACKGROUND = 2000  # dominated points drawn, at most
-
-
-@dataclass(frozen=True)
-class Story:
-    """What the plots of one run show.
-
-    Attributes
-    ----------
-    title, subtitle : str
-        The run's name; its data, algorithm and size.
-    front : Front
-    background : mapping of str to numpy.ndarray
-        Some of the candidates that are not on the front, by metric.
-    progress : sequence of mappings of str to numpy.ndarray, shape (generations,)
-        For each trial ``front_size`` and, where the objectives are bounded, ``hypervolume``.
-    """
-
-    title: str
-    subtitle: str
-    front: Front
-    background: Mapping[str, Array]
-    progress: Sequence[Mapping[str, FloatArray]]
-
-    @property
-    def series(self) -> list[str]:
-        """Return the names in ``progress``."""
-        return list(self.progress[0])
-
-    @property
-    def roles(self) -> Roles:
-        return self.front.roles
-
-    def axes(self) -> list[Objective]:
-        """Return the objectives in the order of drawing: x (what it costs), y, colour, rest."""
-        objectives = list(self.roles.objectives)
-        amounts = [o for o in objectives if self.roles.measures[o.metric].kind == "amount"]
-        x = amounts[0] if amounts else objectives[-1]
-        return [x, *(o for o in objectives if o is not x)]
-
-    def label(self, objective: Objective) -> str:
-        """Return an axis label: name, unit, and which way is better."""
-        unit = self.roles.measures[objective.metric].unit
-        text = spoken(objective.metric) + (f" ({unit})" if unit else "")
-        better = "↑ better" if objective.sense == "max" else "↓ better"
-        return f"{text}  {better}"
+from tracking.story import read_story
 
 
 def write_plots(run_dir: RunDir) -> list[Path]:
@@ -83,54 +26,3 @@ def write_plots(run_dir: RunDir) -> list[Path]:
     for name, draw in drawings.items():
         draw(story, run_dir.plots / name)
     return [run_dir.plots / name for name in sorted(drawings)]
-
-
-def read_story(run_dir: RunDir) -> Story:
-    """Read the front, the journals and what is known of the data."""
-    front = run_dir.front()
-    sources = [d for d in run_dir.trials() or [run_dir] if d.journal_file.is_file()]
-    progress, pieces, rows = [], [], 0
-    for source in sources:
-        history = History(front.roles, front.gene_names)
-        with source.journal() as journal:
-            generations = [history.add(batch, s).metrics for batch, s in journal.batches()]
-            step = max(1, history.evaluations * len(sources) // _BACKGROUND)
-            seen = [
-                batch.take(batch.ok & (batch.ids % step == 0)) for batch, _ in journal.batches()
-            ]
-        rows += history.evaluations
-        pieces += seen
-        names = [name for name in _SERIES if generations and name in generations[0]]
-        progress.append({name: np.array([g[name] for g in generations]) for name in names})
-    config = run_dir.config()
-    trials = f", {len(sources)} trials" if len(sources) > 1 else ""
-    subtitle = (
-        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{trials}: {len(front)} "
-        f"solutions on the front of {rows:,} evaluated"
-    )
-    return Story(config.name, subtitle, front, _dominated(pieces, front), progress)
-
-
-def spoken(metric: str) -> str:
-    """Return a metric's name as it is read."""
-    return metric.replace("_", " ")
-
-
-def _data(run_dir: RunDir) -> str:
-    data = about(run_dir).get("data") or {}
-    if not data.get("name"):
-        return ""
-    sizes = ", ".join(f"{data[key]:,} {key}" for key in ("records", "features") if data.get(key))
-    return f"{data['name']} ({sizes}) · " if sizes else f"{data['name']} · "
-
-
-def _dominated(pieces: list[Evaluated], front: Front) -> dict[str, Array]:
-    """Return the rows that differ from all solutions of the front, by metric."""
-    values = {
-        name: np.concatenate([piece.values[name] for piece in pieces] or [np.zeros(0)])
-        for name in front.roles.names
-    }
-    best = set(map(tuple, front.losses.tolist()))
-    others = [row not in best for row in map(tuple, front.roles.losses(values).tolist())]
-    keep = np.array(others, dtype=bool)
-    return {name: column[keep] for name, column in values.items()}

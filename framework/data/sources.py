@@ -76,7 +76,9 @@ _KNOWN = {
 
 def known_names() -> list[str]:
     """Return the names that ``{name: ...}`` takes here: files of the data folder, and OpenML's."""
-    return sorted({*_KNOWN, *_names_in(_data_folder())})
+    names = {*_KNOWN, *_names_in(_data_folder())}
+    # NAME_groups.csv says which subject each record of NAME.csv is of; it is no data set
+    return sorted(name for name in names if name.removesuffix("_groups") not in names - {name})
 
 
 def from_name(name: str, where: str) -> Raw:

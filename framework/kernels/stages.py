@@ -88,7 +88,7 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
     count = 0
     prefix = np.empty((d, words), dtype=np.uint64)
     for r in range(n):
-        stages = np.int64(X[r].max()) + 1
+        stages = int(X[r].max()) + 1
         _prefix_keys(X[r], stages, prefix[:stages])
         for s in range(stages):
             if find(slots, keys, prefix[s]) >= 0:
@@ -165,7 +165,7 @@ def score(
     price = np.empty(d, dtype=np.int64)
     waiting = np.empty(words, dtype=np.uint64)
     for r in range(n):
-        stages = np.int64(X[r].max()) + 1
+        stages = int(X[r].max()) + 1
         _prefix_keys(X[r], stages, prefix[:stages])
         price[:stages] = 0
         for i in range(d):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def write_card(model: MultiStageClassifier, path: Path, about: Mapping[str, Any]
     )
     text = _TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model))
     if about:
-        rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in about.items())
+        rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(about))
         text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
     path.write_text(text, encoding="utf-8")
 
@@ -76,5 +76,16 @@ def _thresholds(model: MultiStageClassifier) -> str:
     return "\n".join(f"| {_cell(label)} | {threshold:g} |" for label, threshold in pairs)
 
 
+def _flat(about: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield keys and values, those of mappings within joined by a space."""
+    for key, value in about.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key} {inner}", found) for inner, found in _flat(value))
+        else:
+            yield key, value
+
+
 def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return str(value).replace("|", "\\|").replace("\n", " ")

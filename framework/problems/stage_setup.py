@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
 from framework.errors import InputError
 from framework.kernels.logistic import class_basis
@@ -75,8 +75,15 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
             "validation": len(split.validation),
             "test": len(split.test),
         },
-        "example": _records(training.head(_EXAMPLE_RECORDS)),
+        "example": _records(training.iloc[_spread(y)]),
     }
+
+
+def _spread(y: IntArray) -> IntArray:
+    """Return the positions of a few records, spread over the classes."""
+    order = np.argsort(y, kind="stable")
+    places = np.linspace(0, len(y) - 1, min(_EXAMPLE_RECORDS, len(y))).astype(np.int64)
+    return order[places]
 
 
 def _records(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -10,7 +10,8 @@ import pytest
 
 from framework.rundir import RunDir
 from tracking.figures_html import genome_lines, hover_texts
-from tracking.plots import read_story, write_plots
+from tracking.plots import write_plots
+from tracking.story import read_story
 
 ALL = {"front.html", "front.png", "progress.html", "progress.png", "test.png"}
 

@@ -1,0 +1,330 @@
+"""Bad input: exit code 2, one clear sentence, nothing left behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.cli import main
+from tests.command import call, small, write
+
+NO_RAY = importlib.util.find_spec("framework.ray_evaluator") is None
+
+
+@pytest.fixture
+def place(tmp_path):
+    write(tmp_path / "small.yaml", small())
+    return tmp_path
+
+
+def refuse(place, *arguments, env=None):
+    """Run the command; return its one line of complaint. Nothing new may be left behind."""
+    before = listing(place)
+    env = {"PARETOLAB_CACHE": "off", **(env or {})}
+    done = call(*arguments, cwd=place, env=env)
+    assert done.code == 2, (done.code, done.err)
+    assert "Traceback" not in done.err
+    assert listing(place) == before
+    complaints = [line for line in done.err.splitlines() if line.startswith("paretolab: ")]
+    assert len(complaints) == 1
+    assert done.err.splitlines()[-1] == complaints[0]
+    return complaints[0]
+
+
+@pytest.fixture
+def refuse_here(place, monkeypatch, capsys):
+    """Do what ``refuse`` does, in this process, where no data are looked at: it is faster."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("signal.signal", lambda *handler: None)
+
+    def refuse(*arguments):
+        before = listing(place)
+        assert main(arguments) == 2
+        assert listing(place) == before
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith("paretolab: ")
+        assert said.err.count("\n") == 1
+        return said.err
+
+    return refuse
+
+
+def listing(place):
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*"))
+
+
+# --- the configuration ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"algorithm__mutation_rte": 0.1},
+         "bad.yaml: algorithm.mutation_rte: unknown key; expected one of population, "),
+        ({"algorithm__mutation_rte": 0.1}, "; did you mean 'mutation_rate'?"),
+        ({"budgett": {}}, "bad.yaml: budgett: unknown key; expected one of name, problem,"),
+        ({"problem__threshhold": 0.5}, "did you mean 'threshold'?"),
+        ({"problem__dataset": {"sklearn": "iris", "targett": "x"}}, "did you mean 'target'?"),
+        ({"seed": "seven"}, "bad.yaml: seed: expected a whole number"),
+        ({"seed": "seven"}, "found 'seven'"),
+        ({"budget": {"generations": "many"}}, "budget.generations: expected a whole number"),
+        ({"budget": {}}, "expected one of generations, evaluations, seconds, patience"),
+        ({"budget": {"generations": -1}}, "expected a number of at least 0, found -1"),
+        ({"algorithm__population": 1}, "expected a number of at least 2, found 1"),
+        ({"algorithm__crossover_rate": 1.5}, "expected a number of at most 1, found 1.5"),
+        ({"algorithm__kind": "emscoo"}, "bad.yaml: algorithm.kind: expected one of emsco, rand"),
+        ({"algorithm__kind": "emscoo"}, "found 'emscoo'; did you mean 'emsco'?"),
+        ({"algorithm": {"population": 5}}, "algorithm.kind: expected one of emsco, random; foun"),
+        ({"problem__kind": "multistag"}, "found 'multistag'; did you mean 'multistage'?"),
+        ({"name": "with space"}, "bad.yaml: name: "),
+        ({"workers": "many"}, "bad.yaml: workers: expected "),
+        ({"workers": 0}, "bad.yaml: workers: expected "),
+        ({"objectives": []}, "bad.yaml: objectives: "),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_configuration(place, refuse_here, changes, sentence):
+    write(place / "bad.yaml", small(**changes))
+    assert sentence in refuse_here("check", "bad.yaml")
+
+
+def test_configuration_of_a_run_is_checked_before_anything_is_made(place):
+    write(place / "bad.yaml", small(algorithm__mutation_rte=0.1))
+    assert "did you mean 'mutation_rate'?" in refuse(place, "run", "bad.yaml", "--out", "new")
+
+
+def test_several_mistakes_are_named_at_once(place):
+    write(place / "bad.yaml", small(seed="seven", budgett={}))
+    done = call("check", "bad.yaml", cwd=place)
+    assert done.code == 2
+    assert "bad.yaml: seed: " in done.err
+    assert "bad.yaml: budgett: " in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "bad.yaml: cannot read the configuration: no such file or directory"),
+        (b"name: [", "bad.yaml (line 1, column 8): expected YAML, found"),
+        (b"- a\n- b\n", "bad.yaml: expected keys and values, found ['a', 'b']"),
+        (b"", "bad.yaml: expected keys and values, found nothing"),
+        (b"\xff\xfe\x00", "bad.yaml"),
+        (b"name: !!python/object/apply:os.system ['echo']", "bad.yaml (line 1, column 7): expect"),
+    ],
+    ids=str,
+)
+def test_configuration_file(place, refuse_here, content, sentence):
+    if content is not None:
+        (place / "bad.yaml").write_bytes(content)
+    assert sentence in refuse_here("run", "bad.yaml", "--out", "new")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--set", "budget.generations"], "--set: expected KEY=VALUE, found 'budget.generations'"),
+        (["--set", "budget.generations=[1"], "--set budget.generations: expected a YAML value"),
+        (["--set", "seed.sub=1"], "seed: expected a whole number, found {'sub': 1}"),
+        (["--set", "objectives.9.sense=min"], "--set objectives.9.sense: expected a key or a lis"),
+        (["--set", "budget.generation=5"], "did you mean 'generations'?"),
+        (["--workers", "some"], "workers: expected "),
+        (["--workers", "0"], "workers: expected "),
+        (["--trials", "0"], "trials: expected a number of at least 1, found 0"),
+        (["--seed", "-1"], "seed: expected a number of at least 0, found -1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options(refuse_here, arguments, sentence):
+    assert sentence in refuse_here("run", "small.yaml", "--out", "new", *arguments)
+
+
+# --- roles and data: found when the problem is made -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"objectives": [{"metric": "acuracy", "sense": "max"}]},
+         "objectives: expected a metric of the problem (coverage, accuracy, cost, stages, incon"),
+        ({"constraints": [{"metric": "price", "at_most": 3}]},
+         "constraints: expected a metric of the problem"),
+        ({"objectives": [{"metric": "cost", "sense": "min"}] * 2}, "expected each metric once"),
+        ({"problem__max_stages": 7},
+         "problem.max_stages: expected at most the 6 features of the data, found 7"),
+        ({"problem__costs": {"values": {"f1": 1, "f2": 2}}},
+         "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 mo"),
+        ({"problem__costs": {"values": [1, 2, 3]}}, "expected 6 entries, one a feature, found 3"),
+        ({"problem__costs": {"values": [1, 2, 3, 4, 5, -6]}}, "expected a number of at least 0"),
+        ({"problem__costs": {"path": "no costs.csv"}}, "no costs.csv: expected a CSV file"),
+        ({"problem__dataset": {"path": "nowhere.csv"}},
+         "nowhere.csv: expected a CSV or Parquet file, found no such file"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_problem(place, changes, sentence):
+    write(place / "bad.yaml", small(**changes))
+    assert sentence in refuse(place, "run", "bad.yaml", "--out", "new")
+
+
+def csv_of(place, **changes):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    frame["label"] = rng.integers(2, size=40)
+    text = frame.assign(**changes).to_csv(index=False)
+    (place / "table.csv").write_text(text)
+    return text
+
+
+def on_table(place, target="label"):
+    dataset = {"path": "table.csv", "target": target}
+    changes = {"problem__dataset": dataset, "problem__costs": None, "problem__max_stages": 2}
+    write(place / "bad.yaml", small(**changes))
+    return refuse(place, "run", "bad.yaml", "--out", "new")
+
+
+def test_target_that_is_not_in_the_table(place):
+    csv_of(place)
+    said = on_table(place, "labels")
+    assert "expected the column 'labels' (target), found none of that name" in said
+    assert "did you mean 'label'?" in said
+    assert "table.csv" in said
+
+
+def test_one_class_only(place):
+    csv_of(place, label=1)
+    assert "expected two classes or more in 'label', found only 1" in on_table(place)
+
+
+def test_missing_label(place):
+    csv_of(place, label=[0, 1, np.nan, 0] * 10)
+    said = on_table(place)
+    assert "found 10 without one in 'label', the first in record 3" in said
+
+
+def test_ragged_row(place):
+    lines = csv_of(place).splitlines()
+    lines[4] += ",9"
+    (place / "table.csv").write_text("\n".join(lines))
+    assert "table.csv: line 5: expected 4 fields, found 5" in on_table(place)
+
+
+def test_known_data_set_that_cannot_be_downloaded(place):
+    write(place / "bad.yaml", small(problem__dataset={"name": "sonar"}, problem__costs=None))
+    nowhere = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}
+    env = {**nowhere, "no_proxy": "", "SCIKIT_LEARN_DATA": str(place)}
+    done = call("run", "bad.yaml", "--out", "new", cwd=place, env=env)
+    assert done.code == 2
+    assert "found no way to download it" in done.err
+    assert "put the table in a folder and set PARETOLAB_DATA to it" in done.err
+    assert not (place / "new").exists()
+
+
+def test_unknown_data_set(place):
+    write(place / "bad.yaml", small(problem__dataset={"name": "sonarr"}))
+    said = refuse(place, "run", "bad.yaml", "--out", "new")
+    assert "problem.dataset.name: expected one of australian" in said
+    assert "did you mean 'sonar'?" in said
+
+
+def test_data_folder_that_is_none(place):
+    write(place / "bad.yaml", small(problem__dataset={"name": "sonar"}))
+    said = refuse(place, "check", "bad.yaml", env={"PARETOLAB_DATA": str(place / "nothing")})
+    assert "PARETOLAB_DATA: expected a folder, found" in said
+
+
+# --- directories ----------------------------------------------------------------------------
+
+
+def test_directory_that_holds_a_run(place):
+    (place / "old").mkdir()
+    (place / "old" / "config.yaml").write_text("name: other")
+    said = refuse(place, "run", "small.yaml", "--out", "old")
+    assert "--out old: expected a new directory, found a run in it; `paretolab resume old`" in said
+
+
+def test_directory_under_a_file(place):
+    said = refuse(place, "run", "small.yaml", "--out", "small.yaml/new")
+    assert "--out small.yaml/new: expected a directory that can be written" in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_directory_without_permission(place):
+    (place / "locked").mkdir(mode=0o500)
+    said = refuse(place, "run", "small.yaml", "--out", "locked/new")
+    assert "expected a directory that can be written, found: Permission denied" in said
+
+
+def test_what_lies_in_a_directory_stays_there(place):
+    """A run that cannot start must not clear a directory it has not made."""
+    (place / "mine").mkdir()
+    (place / "mine" / "notes.txt").write_text("keep")
+    write(place / "bad.yaml", small(problem__max_stages=7))
+    refuse(place, "run", "bad.yaml", "--out", "mine")
+    assert (place / "mine" / "notes.txt").read_text() == "keep"
+
+
+@pytest.mark.parametrize("command", ["resume", "choose"])
+@pytest.mark.parametrize("directory", ["nowhere", "."])
+def test_directory_without_a_run(place, command, directory):
+    said = refuse(place, command, directory)
+    assert f"{directory}: expected the directory of a run, found no config.yaml in it" in said
+
+
+def test_choose_before_the_run_has_a_front(place):
+    (place / "begun").mkdir()
+    write(place / "begun" / "config.yaml", small())
+    said = refuse(place, "choose", "begun")
+    assert "begun: expected a finished run, found no front.csv; run `" in said
+    assert "paretolab resume begun` first" in said
+
+
+# --- Ray ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+@pytest.mark.skipif(NO_RAY, reason="no Ray here")
+@pytest.mark.parametrize("trials", ["1", "2"])
+def test_address_where_nothing_runs(place, free_port, trials):
+    said = refuse(
+        place, "run", "small.yaml", "--out", "new", "--trials", trials,
+        "--address", f"127.0.0.1:{free_port}",
+    )  # fmt: skip
+    assert f"no Ray runs at 127.0.0.1:{free_port}" in said
+
+
+@pytest.mark.skipif(NO_RAY, reason="no Ray here")
+def test_address_that_is_none(place):
+    said = refuse(place, "run", "small.yaml", "--out", "new", "--address", "somewhere")
+    assert "Ray address: expected host:port or auto, found 'somewhere'" in said
+
+
+# --- argparse's own -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["rum"], "invalid choice: 'rum'"),
+        (["run"], "the following arguments are required: CONFIG"),
+        (["run", "small.yaml", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        (["list", "things"], "invalid choice: 'things'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_arguments(place, arguments, sentence):
+    done = call(*arguments, cwd=place)
+    assert done.code == 2
+    assert sentence in done.err

@@ -1,0 +1,86 @@
+"""What the documents say is true: their Python runs, their commands and configurations parse."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from framework.cli import _parser
+from framework.config import load_config
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"`(paretolab [a-z][^`]*)`|^(paretolab [a-z][^#\n]*)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
+MODEL_SNIPPET = 'load_model("model")'  # needs the model that the page made before
+
+
+def pieces(page: Path, language: str) -> list[str]:
+    """Return the code blocks of a language."""
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [code for name, code in found if name == language]
+
+
+SNIPPETS = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(pieces(page, "python"))
+    if MODEL_SNIPPET not in code
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_python_runs(code: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"expected the snippet to run, found:\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_parse(page: Path) -> None:
+    parser = _parser()
+    for groups in COMMAND.findall(page.read_text(encoding="utf-8")):
+        words = shlex.split("".join(groups).partition("|")[0].replace("\n", " "))[1:]
+        if len(words) == 1 and words[0] not in {"list", "ui"}:
+            words.append("DIR")  # a command mentioned by its name
+        try:
+            args = parser.parse_args(words)
+        except SystemExit:
+            pytest.fail(f"{page.name}: expected a command that parses, found {words}")
+        config = getattr(args, "config", "FILE")
+        if config.startswith("configs/"):
+            load_config(ROOT / config, args.set)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configurations_load(path: Path) -> None:
+    config = load_config(path)
+    assert config.tracking is not None
+    assert config.tracking.experiment == config.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), f"{page.name}: no {target}"
+
+
+def test_every_key_is_documented() -> None:
+    """Each key of the resolved quickstart, and so each default, has a place in the reference."""
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    config = load_config(ROOT / "configs" / "quickstart.yaml")
+    sections = [config.model_dump(), config.problem, config.algorithm, config.budget.model_dump()]
+    sections += [config.problem["dataset"], config.problem["costs"], config.problem["split"]]
+    for section in sections:
+        for key in section:
+            assert f"`{key}`" in text or f"{key}:" in text, f"expected {key!r} in the reference"

@@ -1,0 +1,262 @@
+"""Whatever befalls a run - death, interruption, a full disk, damage - it ends in the same front."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import resource
+import signal
+import sqlite3
+import time
+from contextlib import closing
+
+import psutil
+import pytest
+
+from tests.command import assert_each_row_once, call, rows, small, start, write
+
+NO_RAY = importlib.util.find_spec("framework.ray_evaluator") is None
+GENERATIONS = 25
+# every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
+# long enough to be met in its midst
+LONG = {
+    "problem__dataset": {"sklearn": "breast_cancer"},
+    "problem__costs": None,
+    "problem__max_stages": 6,
+    "problem__classifier": {"kind": "gaussian_nb"},
+    "problem__threshold": 0.95,
+    "budget": {"generations": GENERATIONS},
+}
+ENV = {"PARETOLAB_CACHE": "off"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    write(folder / "long.yaml", small(**LONG))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reference(place):
+    """Return the front of a run that nothing befalls."""
+    done = call("run", "long.yaml", "--out", "reference", cwd=place, env=ENV)
+    assert done.code == 0, done.err
+    assert_each_row_once(place / "reference" / "journal.sqlite")
+    return (place / "reference" / "front.csv").read_bytes()
+
+
+def batches_in(directory):
+    try:
+        return len(rows(directory / "journal.sqlite"))
+    except sqlite3.Error:  # not made yet
+        return 0
+
+
+def wait_for(process, directory, batches):
+    """Wait until a run has written so many batches; it must not end before."""
+    while batches_in(directory) < batches:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def finish(place, name, *options):
+    """Resume a run to its end; return its front. No row may have been evaluated twice."""
+    done = call("resume", name, *options, cwd=place, env=ENV)
+    assert done.code == 0, done.err
+    journal = place / name / "journal.sqlite"
+    assert_each_row_once(journal)
+    assert len(rows(journal)) == GENERATIONS + 1
+    return (place / name / "front.csv").read_bytes()
+
+
+def kill_at(process, directory, batches, seed):
+    wait_for(process, directory, batches)
+    time.sleep(random.Random(seed).random() * 0.2)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_again_and_again(place, reference, seed):
+    name, rng = f"killed {seed}", random.Random(seed)
+    moments = sorted(rng.sample(range(1, GENERATIONS - 6), 3))
+    told = []
+    for number, batches in enumerate(moments):
+        command = ["resume", name] if number else ["run", "long.yaml", "--out", name]
+        kill_at(start(*command, cwd=place, env=ENV), place / name, batches, seed + number)
+        told.append(rows(place / name / "journal.sqlite"))
+    assert finish(place, name) == reference
+    whole = rows(place / name / "journal.sqlite")
+    for before in told:  # what was told stays told
+        assert whole[: len(before)] == before
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
+def test_killed_at_the_start(place, reference, seconds):
+    """Before or while the directory is made, the run can be started or resumed."""
+    name = f"killed after {seconds}"
+    process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+    time.sleep(seconds)
+    process.kill()
+    process.communicate()
+    if not (place / name / "config.yaml").is_file():
+        done = call("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+        assert done.code == 0, done.err
+    assert finish(place, name) == reference
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(place, reference, number):
+    name = f"interrupted by {number}"
+    process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+    wait_for(process, place / name, 5)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("interrupted; go on with: ")
+    assert err.splitlines()[-1].endswith(f"paretolab resume '{name}'")
+    assert '"status": "interrupted"' in (place / name / "summary.json").read_text()
+    assert finish(place, name) == reference
+    assert '"status": "done"' in (place / name / "summary.json").read_text()
+
+
+def test_interrupted_before_anything_is_made(place):
+    process = start("run", "long.yaml", "--out", "early", cwd=place, env=ENV)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    if not (place / "early" / "journal.sqlite").exists():  # else it was quick
+        assert process.returncode in (130, -signal.SIGINT)  # the latter: Python itself started
+        assert not (place / "early").exists()
+
+
+@pytest.mark.parametrize("room", [70_000, 130_000])
+def test_full_disk(place, reference, room):
+    """No file may grow beyond ``room`` bytes: the journal meets that in the midst of the run."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    name = f"full at {room}"
+    done = call("run", "long.yaml", "--out", name, cwd=place, env=ENV, preexec_fn=limit)
+    assert done.code == 2, done.err
+    assert "Traceback" not in done.err
+    assert done.err.splitlines()[-1].startswith("paretolab: ")
+    assert f"make room and run `paretolab resume {name}`" in done.err.splitlines()[-1]
+    assert 0 < batches_in(place / name) < GENERATIONS
+    assert finish(place, name) == reference
+
+
+def test_full_disk_while_the_report_is_written(place):
+    """Too little room for the plots; the run is told already."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    write(place / "short.yaml", small())
+    done = call("run", "short.yaml", "--out", "no plots", cwd=place, env=ENV, preexec_fn=limit)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert "make room and run `paretolab resume no plots`" in done.err
+    again = call("resume", "no plots", cwd=place, env=ENV)
+    assert again.code == 0
+    assert (place / "no plots" / "plots" / "front.html").stat().st_size > 100_000
+
+
+def cut_log(directory):
+    log = directory / "journal.sqlite-wal"
+    content = log.read_bytes()
+    log.write_bytes(content[: len(content) // 2 + 7])
+
+
+def lose_log(directory):
+    (directory / "journal.sqlite-wal").unlink()
+    (directory / "journal.sqlite-shm").unlink(missing_ok=True)
+
+
+def cut_file(directory):
+    with closing(sqlite3.connect(directory / "journal.sqlite")) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = (directory / "journal.sqlite").read_bytes()
+    (directory / "journal.sqlite").write_bytes(content[: len(content) * 2 // 3])
+
+
+def empty_file(directory):
+    lose_log(directory)
+    (directory / "journal.sqlite").write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut_log, lose_log, cut_file, empty_file])
+def test_torn_journal(place, reference, damage):
+    name = f"torn by {damage.__name__}"
+    process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+    kill_at(process, place / name, 10, seed=3)
+    damage(place / name)
+    assert finish(place, name) == reference
+
+
+def test_mlflow_that_cannot_be_reached(place):
+    tracking = {"uri": "http://127.0.0.1:9", "experiment": "none"}
+    write(place / "tracked.yaml", small(tracking=tracking))
+    write(place / "untracked.yaml", small())
+    done = call("run", "tracked.yaml", "--out", "tracked", cwd=place, env=ENV)
+    assert done.code == 0, done.err
+    assert "Front: " in done.out
+    assert "paretolab sync" in done.err
+    assert "Traceback" not in done.err
+    plain = call("run", "untracked.yaml", "--out", "untracked", cwd=place, env=ENV)
+    assert plain.code == 0
+    fronts = [(place / name / "front.csv").read_bytes() for name in ("tracked", "untracked")]
+    assert fronts[0] == fronts[1]
+
+
+# --- Ray ------------------------------------------------------------------------------------
+
+
+def ray_actors(process):
+    """Return the processes of a driver's Ray actors."""
+    return [
+        child for child in psutil.Process(process.pid).children(recursive=True) if is_worker(child)
+    ]
+
+
+def is_worker(process):
+    try:
+        zombie = process.status() == psutil.STATUS_ZOMBIE
+        return process.name().startswith("ray::_Actor") and not zombie
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
+def test_ray_workers_killed_and_then_the_driver(place, reference):
+    name = "on ray"
+    process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
+    wait_for(process, place / name, 3)
+    actors = ray_actors(process)
+    assert actors
+    actors[0].kill()
+    wait_for(process, place / name, 10)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
+    _, left = psutil.wait_procs(family, timeout=20)
+    workers = [child for child in left if is_worker(child)]
+    assert workers == []  # no worker outlives its driver
+    assert finish(place, name, "--workers", "2") == reference
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
+def test_a_ray_worker_killed(place, reference):
+    name = "worker killed"
+    process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
+    wait_for(process, place / name, 5)
+    ray_actors(process)[-1].kill()
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert_each_row_once(place / name / "journal.sqlite")
+    assert (place / name / "front.csv").read_bytes() == reference

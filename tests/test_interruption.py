@@ -1,0 +1,43 @@
+"""A signal ends a search between two batches, a second one at once; then signals are as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from framework.driver import Progress
+from framework.interruption import Interruption
+
+
+@pytest.fixture
+def interruption():
+    lines = []
+    observer = Interruption(lines.append)
+    observer.lines = lines
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    observer.on_start()
+    yield observer
+    observer.close()
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_batch(interruption, number):
+    interruption.on_batch(Progress())
+    os.kill(os.getpid(), number)
+    assert interruption.lines == ["stopping after this batch; once more stops at once"]
+    with pytest.raises(KeyboardInterrupt):
+        interruption.on_batch(Progress())
+
+
+def test_a_second_signal_does_not_wait(interruption):
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_search_that_ends_gives_the_signals_back(interruption):
+    interruption.on_end(Progress())
+    assert signal.getsignal(signal.SIGINT) != interruption._ask

@@ -1,0 +1,63 @@
+"""Who evaluates: the right evaluator for what was asked, and nothing left running."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import ray
+
+from framework import auto_evaluator
+from framework.driver import Progress
+from framework.problems.functions import FunctionProblem
+from framework.workers import BudgetLeft, evaluator_for, uses_ray
+
+
+def test_ray_is_asked_for_by_a_number_by_all_or_by_an_address():
+    assert uses_ray(2, None)
+    assert uses_ray("all", None)
+    assert uses_ray("serial", "auto")
+    assert not uses_ray("serial", None)
+    assert not uses_ray("auto", None)
+
+
+def test_the_budget_left_is_what_is_not_spent():
+    left = BudgetLeft()
+    assert left() == 1.0
+    left.on_batch(Progress(share=0.25))
+    assert left() == 0.75
+    left.on_batch(Progress(share=None))
+    assert left() is None
+
+
+@pytest.mark.parametrize("workers", ["serial", 1])
+def test_every_evaluator_scores_and_leaves_nothing_running(workers):
+    problem, lines = FunctionProblem("zdt1", 3), []
+    X = problem.space.sample(np.random.default_rng(0), 8)
+    with evaluator_for(
+        problem, 0, workers=workers, address=None, left=BudgetLeft(), report=lines.append
+    ) as (evaluator, description):
+        evaluator.submit(np.arange(8), X)
+        pieces = []
+        while sum(map(len, pieces)) < 8:
+            pieces += evaluator.collect(30)
+    assert len(lines) == 1
+    assert description().startswith("serial" if workers == "serial" else "Ray, 1 worker")
+    assert not ray.is_initialized()
+
+
+def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch):
+    monkeypatch.setattr(auto_evaluator, "RAY_PAYS_SECONDS", 0.0)
+    problem, lines = FunctionProblem("zdt1", 3), []
+    X = problem.space.sample(np.random.default_rng(0), 600)
+    with evaluator_for(
+        problem, 0, workers="auto", address=None, left=BudgetLeft(), report=lines.append
+    ) as (evaluator, description):
+        for first in range(0, 600, 100):
+            evaluator.submit(np.arange(first, first + 100), X[first : first + 100])
+            pieces = []
+            while sum(map(len, pieces)) < 100:
+                pieces += evaluator.collect(30)
+    assert "Ray" in lines[0]
+    assert description().startswith("serial then Ray")
+    # closing an actor of a cluster that is gone would start or join another one
+    assert not ray.is_initialized()
