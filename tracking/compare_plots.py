@@ -16,7 +16,7 @@ from framework.compare import INDICATORS, Comparison, Indicator
 from framework.rank_tests import RankTests
 from framework.roles import Objective
 from tracking.figures_png import BLUE, GREY, ORANGE
-from tracking.plots import spoken
+from tracking.story import spoken
 
 _DPI = 150
 _ARROW = {"high": "↑ better", "low": "↓ better"}
