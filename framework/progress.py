@@ -80,7 +80,7 @@ class ProgressLines(Watcher):
     """A plain line every few seconds, and one at the end; when quiet, that one alone."""
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._stream = sys.stderr if stream is None else stream
         self._every = float("inf") if quiet else _LINE_EVERY
         self._rate = _Rate()
         self._shown = time.perf_counter()

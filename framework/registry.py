@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from framework.errors import InputError
 
-Group = Literal["algorithms", "problems", "commands", "observers", "models", "reports"]
+Group = Literal[
+    "algorithms", "problems", "commands", "observers", "models", "reports", "comparisons"
+]
 
 
 @cache

@@ -14,6 +14,8 @@ from algorithms.grid import GridSearch
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import METRICS as EXACT_METRICS
 from algorithms.multistage.exact import Exact
+from algorithms.multistage.local_search import ParetoLocalSearch
+from algorithms.multistage.peers import NSGAII, NSGAIII, SMSEMOA
 from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
@@ -70,6 +72,9 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     "rivals": [rivals],
 }
 
+# What searches of ordered partitions are tried on.
+_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
+
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
 ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
@@ -86,14 +91,15 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
         partial(GridSearch, batch=20),
         [partial(FunctionProblem, "lotz", 7), partial(StagesToy, removal=True), rivals],
     ),
-    "emsco": (
-        partial(EMSCO, population=20),
-        [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]],
-    ),
     "exact": (
         Exact,
         [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],
     ),
+    "emsco": (partial(EMSCO, population=20), _PARTITIONS),
+    "local_search": (partial(ParetoLocalSearch, batch=20), _PARTITIONS),
+    "nsga2": (partial(NSGAII, population=20), _PARTITIONS),
+    "nsga3": (partial(NSGAIII, population=20), _PARTITIONS),
+    "sms_emoa": (partial(SMSEMOA, population=20), _PARTITIONS),
 }
 
 # Algorithms that know some metrics alone, and those that draw nothing.

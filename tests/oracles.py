@@ -171,3 +171,31 @@ def front_of_vectors(vectors: Sequence[tuple[int, int, int]]) -> set[tuple[int, 
         for vector, loss in zip(vectors, losses, strict=True)
         if not any(dominates(other, loss) for other in losses)
     }
+
+
+def ordered_neighbours(x: Sequence[int], k: int, removal: bool) -> set[tuple[int, ...]]:
+    """Return all genomes one move away from ``x``, by moving lists of stages about."""
+    stages = [[i for i, stage in enumerate(x) if stage == s] for s in range(max(x, default=-1) + 1)]
+    kept = [i for i, stage in enumerate(x) if stage >= 0]
+    found: list[list[list[int]]] = []
+    for item in range(len(x)):
+        without = [[i for i in stage if i != item] for stage in stages]
+        for s in range(len(stages)):
+            found.append([[*stage, item] if t == s else stage for t, stage in enumerate(without)])
+        for place in range(len(stages) + 1):
+            found.append([*without[:place], [item], *without[place:]])
+        if removal and kept != [item]:
+            found.append(without)
+    for i, j in itertools.combinations(range(len(x)), 2):
+        other = {i: j, j: i}
+        found.append([[other.get(item, item) for item in stage] for stage in stages])
+    for s in range(len(stages) - 1):
+        found.append([*stages[:s], stages[s] + stages[s + 1], *stages[s + 2 :]])
+    closed = [[stage for stage in system if stage] for system in found]
+    return {genome_of(system, len(x)) for system in closed if len(system) <= k}
+
+
+def genome_of(stages: Sequence[Sequence[int]], n: int) -> tuple[int, ...]:
+    """Return the stage of each item, -1 where it is in none."""
+    of = {item: s for s, stage in enumerate(stages) for item in stage}
+    return tuple(of.get(item, -1) for item in range(n))

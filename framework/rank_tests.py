@@ -1,0 +1,127 @@
+"""Is one of several searches better? Tests on ranks, as Demsar 2006 recommends them.
+
+A table has a row a block (a seed, a data set) and a column a search; smaller is better.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+from framework.arrays import FloatArray, IntArray
+from framework.errors import InputError
+
+
+@dataclass(frozen=True)
+class RankTests:
+    """What the tests say of k searches over n blocks.
+
+    Attributes
+    ----------
+    ranks : numpy.ndarray, shape (k,)
+        Mean rank of each search, 1 the best; tied ones share the mean of their ranks.
+    blocks : int
+    friedman : float
+        p-value of "all searches are alike" (ties corrected); NaN for fewer than three searches.
+    critical_difference : float
+        Nemenyi's: mean ranks further apart differ at ``alpha``.
+    nemenyi, wilcoxon : numpy.ndarray, shape (k, k)
+        p-values of each pair: Nemenyi's; Wilcoxon's signed ranks, two-sided, corrected by Holm
+        over all pairs. The diagonal is 1.
+    alpha : float
+    """
+
+    ranks: FloatArray
+    blocks: int
+    friedman: float
+    critical_difference: float
+    nemenyi: FloatArray
+    wilcoxon: FloatArray
+    alpha: float
+
+    def cliques(self) -> list[tuple[int, int]]:
+        """Return the largest groups that Nemenyi's test does not tell apart.
+
+        Each is a pair (first, last) of places in the order of mean ranks, both inclusive.
+        """
+        ordered = np.sort(self.ranks)
+        reach = np.searchsorted(ordered, ordered + self.critical_difference, side="right") - 1
+        groups = [(i, int(last)) for i, last in enumerate(reach) if last > i]
+        return [g for g in groups if not any(o[0] < g[0] and o[1] >= g[1] for o in groups)]
+
+
+def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
+    """Test a table of losses.
+
+    Parameters
+    ----------
+    table : numpy.ndarray, shape (n blocks, k searches)
+        Smaller is better; infinite values rank last.
+    alpha : float
+        Level of the critical difference.
+
+    Raises
+    ------
+    InputError
+        Fewer than two blocks or two searches, or NaN.
+
+    Notes
+    -----
+    Nemenyi: differences of mean ranks over sqrt(k (k + 1) / (6 n)), against the studentised range
+    over sqrt(2) (Demsar 2006, Section 3.2.2, Table 5). O(n k log k + k^2 n).
+    """
+    n, k = table.shape
+    if n < 2 or k < 2:
+        raise InputError(f"rank tests: expected two blocks and two searches, found {n} and {k}")
+    if np.isnan(table).any():
+        raise InputError("rank tests: expected numbers, found NaN")
+    ranks = stats.rankdata(table, axis=1).mean(axis=0)
+    error = math.sqrt(k * (k + 1) / (6 * n))
+    apart = np.abs(ranks[:, np.newaxis] - ranks) / error * math.sqrt(2)
+    nemenyi = stats.studentized_range.sf(apart, k, np.inf)
+    quantile = float(stats.studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2)
+    np.fill_diagonal(nemenyi, 1.0)
+    return RankTests(
+        ranks, n, _friedman(table), quantile * error, np.minimum(nemenyi, 1.0),
+        _pairwise_wilcoxon(table), alpha,
+    )  # fmt: skip
+
+
+def holm(p: FloatArray) -> FloatArray:
+    """Correct p-values for their number (Holm 1979), shape (m,); monotone, at most 1."""
+    order: IntArray = np.argsort(p, kind="stable")
+    steps = p[order] * np.arange(len(p), 0, -1)
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
+
+
+def _friedman(table: FloatArray) -> float:
+    if table.shape[1] < 3:
+        return math.nan
+    if (table == table[:, :1]).all():
+        return 1.0
+    # on ranks, which are finite where values are not
+    return float(stats.friedmanchisquare(*stats.rankdata(table, axis=1).T).pvalue)
+
+
+def _pairwise_wilcoxon(table: FloatArray) -> FloatArray:
+    k = table.shape[1]
+    pairs = list(combinations(range(k), 2))
+    found = holm(np.array([_wilcoxon(table[:, i], table[:, j]) for i, j in pairs]))
+    square = np.ones((k, k))
+    for (i, j), p in zip(pairs, found, strict=True):
+        square[i, j] = square[j, i] = p
+    return square
+
+
+def _wilcoxon(a: FloatArray, b: FloatArray) -> float:
+    with np.errstate(invalid="ignore"):
+        difference = np.where(a == b, 0.0, a - b)
+    if not difference.any():
+        return 1.0
+    return float(stats.wilcoxon(difference).pvalue)

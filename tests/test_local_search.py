@@ -1,0 +1,213 @@
+"""Pareto local search: its neighbourhoods, what it never does twice, where it ends."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.local_search import ParetoLocalSearch
+from algorithms.multistage.neighbours import neighbourhood_size, neighbours, wander
+from algorithms.multistage.seen import Seen
+from framework.batch import Evaluated
+from framework.config import Budget
+from framework.driver import run
+from framework.errors import InputError
+from framework.evaluator import SerialEvaluator
+from framework.front import Front
+from framework.problem import Problem
+from framework.problems.functions import FunctionProblem
+from framework.roles import Constraint
+from framework.space import Partition
+from framework.streams import RowStreams
+from tests import oracles
+from tests.conftest import roles_of
+from tests.toys import StagesToy
+
+
+@st.composite
+def genomes(draw):
+    n = draw(st.integers(1, 7))
+    k = draw(st.integers(1, n))
+    removal = draw(st.booleans())
+    seed = draw(st.integers(0, 1000))
+    return Partition(n, k, removal).sample(np.random.default_rng(seed), 1)[0], k, removal
+
+
+def around(x, k, removal):
+    room = np.empty((neighbourhood_size(len(x), k), len(x)), dtype=x.dtype)
+    return room[: neighbours(x, k, removal, room)]
+
+
+@given(genomes())
+def test_the_neighbourhood_is_every_move_and_no_other(case):
+    x, k, removal = case
+    found = {tuple(row) for row in around(x, k, removal).tolist()}
+    itself = tuple(x.tolist())
+    assert found - {itself} == oracles.ordered_neighbours(x.tolist(), k, removal) - {itself}
+
+
+@given(st.integers(2, 12), st.data())
+def test_a_neighbourhood_has_room(n, data):
+    k = data.draw(st.integers(1, n))
+    x = np.arange(n) % k
+    assert len(around(x.astype(np.int8), k, True)) <= neighbourhood_size(n, k)
+
+
+def test_neighbourhoods_of_many_stages_do_not_overflow():
+    x = np.arange(127, dtype=np.int8)
+    assert Partition(127, 127).contains(around(x, 127, False)).all()
+
+
+@given(genomes(), st.integers(0, 1000))
+def test_walks_stay_in_the_space(case, seed):
+    x, k, removal = case
+    rows = np.repeat(x[np.newaxis], 30, axis=0)
+    wander(rows, k, removal, 2, 9, np.random.default_rng(seed))
+    assert Partition(len(x), k, removal).contains(rows).all()
+
+
+def test_walks_reach_the_whole_space():
+    space = Partition(4, 3, removal=True)
+    rows = np.zeros((20_000, 4), dtype=np.int8)
+    wander(rows, 3, True, 2, 12, np.random.default_rng(0))
+    assert len(np.unique(rows, axis=0)) == space.size
+
+
+@given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 3000))
+def test_seen_tells_what_a_set_tells(seed, d, n):
+    rng = np.random.default_rng(seed)
+    seen, known = Seen(), set()
+    for _ in range(4):
+        rows = rng.integers(-1, 4, size=(n, d), dtype=np.int8)
+        expected = []
+        for row in map(tuple, rows.tolist()):
+            expected.append(row not in known)
+            known.add(row)
+        assert seen.add(rows).tolist() == expected
+    assert len(seen) == len(known)
+
+
+def test_seen_tells_vectors_of_few_bits_apart():
+    grid = np.array(list(itertools.product(np.arange(40) / 4, repeat=3)))
+    assert Seen().add(grid.view(np.int64)).all()
+
+
+def asked(problem, roles, budget, **parameters):
+    algorithm = ParetoLocalSearch(problem, roles, seed=0, **parameters)
+    seen = []
+
+    class Recorder(SerialEvaluator):
+        def submit(self, ids, X):
+            seen.append(X)
+            super().submit(ids, X)
+
+    front = run(problem, algorithm, Recorder(problem, 0), budget=budget)
+    return np.concatenate(seen), front, algorithm
+
+
+LONG = Budget(evaluations=10_000)
+
+
+def all_of(space):
+    genes = range(-1 if space.removal else 0, space.k)
+    X = np.array(list(itertools.product(genes, repeat=space.n)), dtype=space.dtype)
+    return X[space.contains(X)]
+
+
+def exact(problem, roles):
+    X = all_of(problem.space)
+    values = problem.evaluate(X, RowStreams(0, np.arange(len(X))))
+    return Front.of([Evaluated(np.arange(len(X)), X, values)], roles, problem.gene_names)
+
+
+def vectors(front):
+    return {tuple(row) for row in front.losses.tolist()}
+
+
+@pytest.mark.parametrize("removal", [False, True])
+def test_it_asks_for_no_genome_twice_and_ends_with_the_space(removal):
+    problem = StagesToy(5, 3, removal)
+    X, front, algorithm = asked(problem, roles_of(problem), LONG, batch=40)
+    assert len(np.unique(X, axis=0)) == len(X)
+    assert len(X) > 0.95 * problem.space.size
+    assert algorithm.done
+    assert "no candidate left" in algorithm.reason
+    assert vectors(front) == vectors(exact(problem, roles_of(problem)))
+
+
+def test_a_space_of_one_genome_ends():
+    problem = StagesToy(3, 1)
+    X, front, algorithm = asked(problem, roles_of(problem), LONG)
+    assert (len(X), len(front), algorithm.done) == (1, 1, True)
+
+
+def test_only_the_last_neighbourhood_exceeds_a_batch():
+    problem = StagesToy()
+    algorithm = ParetoLocalSearch(problem, roles_of(problem), seed=0, batch=50)
+    most = neighbourhood_size(problem.space.d, problem.space.k)
+    evaluator = SerialEvaluator(problem, 0)
+    first = 0
+    for _ in range(20):
+        X = algorithm.ask()
+        assert 50 <= len(X) < 50 + most
+        evaluator.submit(np.arange(first, first + len(X)), X)
+        first += len(X)
+        algorithm.tell(evaluator.collect()[0])
+
+
+def test_the_archive_keeps_the_front_and_its_bound():
+    problem, budget = StagesToy(), Budget(generations=8)  # whole batches: all of them are told
+    for archive in (1, 30):
+        _, front, algorithm = asked(problem, roles_of(problem), budget, archive=archive)
+        kept = {tuple(row) for row in algorithm._losses.tolist()}
+        assert vectors(front) <= kept
+        assert len(kept) == len(algorithm._losses) == max(archive, len(front))
+
+
+def test_infeasible_rows_lead_to_feasible_ones():
+    problem = StagesToy()
+    roles = roles_of(problem, Constraint("cost", at_most=2.0), Constraint("coverage", at_least=0.3))
+    _, front, _ = asked(problem, roles, Budget(evaluations=4000), batch=20)
+    assert vectors(front) == vectors(exact(problem, roles))
+
+
+class Ridge(Problem):
+    """The front is a path of genomes that single moves cannot follow without getting worse."""
+
+    def __init__(self):
+        self.space = Partition(9, 3)
+        self.measures = StagesToy(9, 3).measures
+        self.fingerprint = "ridge"
+        rng = np.random.default_rng(7)
+        self.weights = rng.integers(1, 50, size=(3, 9, 9))
+
+    def evaluate(self, X, streams):
+        same = (X[:, :, None] == X[:, None, :]).astype(float)
+        scores = np.einsum("rij,mij->rm", same, self.weights) / self.weights.sum(axis=(1, 2))
+        return {"coverage": scores[:, 0], "accuracy": 1 - scores[:, 1], "cost": 10 * scores[:, 2]}
+
+
+@pytest.mark.parametrize("make", [Ridge, partial(StagesToy, 8, 4)])
+def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
+    problem = make()
+    roles = roles_of(problem)
+    wanted = vectors(exact(problem, roles))
+    budget = Budget(evaluations=3000)
+    shares = {}
+    for cls in (ParetoLocalSearch, EMSCO):
+        fronts = [run(problem, cls(problem, roles, seed=seed), SerialEvaluator(problem, seed),
+                      budget=budget) for seed in range(5)]  # fmt: skip
+        shares[cls] = np.mean([len(vectors(front) & wanted) / len(wanted) for front in fronts])
+    assert shares[ParetoLocalSearch] > shares[EMSCO]
+
+
+def test_other_spaces_are_refused():
+    problem = FunctionProblem("zdt1", 3)
+    with pytest.raises(InputError, match="local_search searches ordered partitions"):
+        ParetoLocalSearch(problem, roles_of(problem), seed=0)

@@ -1,0 +1,158 @@
+"""NSGA-II, NSGA-III and SMS-EMOA: pymoo behind our contracts, with EMSCO's operators."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from algorithms.multistage.peers import NSGAII, NSGAIII, SMSEMOA, _dominating, _less_infeasible
+from algorithms.random_search import RandomSearch
+from framework.config import Budget
+from framework.driver import run
+from framework.errors import InputError
+from framework.evaluator import SerialEvaluator
+from framework.problems.functions import FunctionProblem
+from framework.roles import Constraint, Measure, Objective, Roles
+from tests.conftest import roles_of
+from tests.toys import StagesToy
+
+PEERS = [NSGAII, NSGAIII, SMSEMOA]
+
+
+def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
+    algorithm = cls(problem, roles, seed=seed, **parameters)
+    budget = Budget(evaluations=evaluations, failures=1.0)
+    return run(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_it_beats_random_search(cls):
+    problem = StagesToy(10, 4)
+    found, _ = searched(cls, problem, roles_of(problem), population=50)
+    baseline, _ = searched(RandomSearch, problem, roles_of(problem))
+    assert found.hypervolume() > baseline.hypervolume()
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_two_runs_in_one_process_are_one(cls):
+    """Violations tie: pymoo's own tournament would ask the operating system."""
+    problem = StagesToy()
+    roles = roles_of(problem, Constraint("cost", at_most=0.0))
+    fronts = []
+    for _ in range(2):
+        algorithm = cls(problem, roles, seed=3, population=20)
+        rows = []
+        for _ in range(6):
+            X = algorithm.ask()
+            evaluator = SerialEvaluator(problem, 0)
+            evaluator.submit(np.arange(algorithm._next_id - len(X), algorithm._next_id), X)
+            algorithm.tell(evaluator.collect()[0])
+            rows.append(X)
+        fronts.append(np.concatenate(rows))
+    assert np.array_equal(*fronts)
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_constraints_hold_in_the_end(cls):
+    problem = StagesToy()
+    roles = roles_of(problem, Constraint("cost", at_most=5.0))
+    front, _ = searched(cls, problem, roles, population=30)
+    assert len(front) > 5
+    assert front.rows.values["cost"].max() <= 5.0
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_a_small_space_ends_the_run(cls):
+    problem = StagesToy(3, 2)
+    front, algorithm = searched(cls, problem, roles_of(problem), 5000, population=10)
+    assert algorithm.done
+    assert algorithm.reason == "no new genome from mating"
+    assert len(front)
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_warnings_stay_as_they_were(cls):
+    before = list(warnings.filters)
+    problem = StagesToy()
+    searched(cls, problem, roles_of(problem), 200, population=20)
+    assert warnings.filters == before
+
+
+class Flat(StagesToy):
+    """One objective is constant, another has no upper bound."""
+
+    def __init__(self):
+        super().__init__()
+        self.measures = (
+            Measure("coverage", "max"),
+            Measure("accuracy", "max"),
+            Measure("cost", "min", "amount", high=np.inf),
+        )
+
+    def evaluate(self, X, streams):
+        return {**super().evaluate(X, streams), "coverage": np.ones(len(X))}
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_constant_and_unbounded_objectives_do_no_harm(cls):
+    problem = Flat()
+    algorithm = cls(problem, roles_of(problem), seed=0, population=20)
+    evaluator = SerialEvaluator(problem, 0)
+    first = 0
+    for _ in range(8):
+        X = algorithm.ask()
+        evaluator.submit(np.arange(first, first + len(X)), X)
+        first += len(X)
+        algorithm.tell(evaluator.collect()[0])
+    assert len(np.unique(algorithm._search.pop.get("F"), axis=0)) > 3
+
+
+def test_nsga2_takes_a_single_objective_the_others_say_no():
+    problem = StagesToy()
+    roles = Roles(problem.measures, [Objective("cost", "min")])
+    front, _ = searched(NSGAII, problem, roles, 1500, population=20)
+    assert len(front) == 1
+    for cls in (NSGAIII, SMSEMOA):
+        with pytest.raises(InputError, match="needs at least two"):
+            cls(problem, roles, seed=0)
+
+
+def test_nsga3_takes_the_finest_lattice_that_the_population_covers():
+    problem = StagesToy()
+    for population, directions in ((3, 3), (5, 3), (6, 6), (299, 276), (300, 300)):
+        algorithm = NSGAIII(problem, roles_of(problem), seed=0, population=population)
+        assert len(algorithm._search.ref_dirs) == directions
+    with pytest.raises(InputError, match="at least 3 for 3 objectives"):
+        NSGAIII(problem, roles_of(problem), seed=0, population=2)
+
+
+@pytest.mark.parametrize("cls", PEERS)
+def test_other_spaces_are_refused(cls):
+    problem = FunctionProblem("zdt1", 3)
+    with pytest.raises(InputError, match=f"{cls.kind} searches ordered partitions"):
+        cls(problem, roles_of(problem), seed=0)
+
+
+class Rows:
+    """What the tournaments ask of pymoo's population."""
+
+    def __init__(self, violation, losses):
+        self.columns = {"CV": np.array(violation)[:, None], "F": np.array(losses)}
+
+    def get(self, name):
+        return self.columns[name]
+
+
+def test_tournaments():
+    rows = Rows([0.0, 0.0, 2.0, 1.0, 0.0], [[0, 0], [1, 1], [0, 0], [5, 5], [2, 0.5]])
+    pairs = np.array([[0, 1], [1, 0], [0, 2], [2, 3], [1, 3]])
+    rng = np.random.default_rng(0)
+    winners = _dominating(rows, pairs, random_state=rng)[:, 0]
+    assert winners.tolist() == [0, 0, 0, 3, 1]
+    assert _less_infeasible(rows, pairs, random_state=rng)[2:, 0].tolist() == [0, 3, 1]
+    ties = np.repeat([[1, 4]], 2000, axis=0)
+    for tournament in (_dominating, _less_infeasible):
+        share = (tournament(rows, ties, random_state=rng)[:, 0] == 1).mean()
+        assert 0.45 < share < 0.55

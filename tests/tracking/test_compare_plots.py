@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import re
+
+import made_up
+import matplotlib.image
+import numpy as np
+import pytest
+
+from framework.compare import compare
+from tracking.compare_plots import write_comparison
+
+NAMES = {"compare.html", "compare_cd.png", "compare_runs.png", "compare_fronts.png"}
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Three searches that search alike, over three seeds each."""
+    folder = tmp_path_factory.mktemp("runs")
+    places = []
+    for kind in ("emsco", "<b>random</b>", "other"):
+        for seed in range(3):
+            place = made_up.start(folder / f"{len(places)}", seed=seed, algorithm={"kind": kind})
+            made_up.search(place, seed, 4 + len(kind))
+            made_up.end(place)
+            summary = place.summary() | {"seed": seed, "status": "done"}
+            place.write_summary(summary)
+            places.append(place.path)
+    return compare(places)
+
+
+@pytest.fixture(scope="module")
+def out(comparison, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    assert {path.name for path in write_comparison(comparison, folder)} == NAMES
+    return folder
+
+
+def test_the_figures_are_pictures(out):
+    for path in out.glob("*.png"):
+        pixels = matplotlib.image.imread(path)[..., :3].reshape(-1, 3)
+        assert len(pixels) > 400 * 400
+        assert len(np.unique(pixels, axis=0)) > 50
+
+
+def test_the_page_stands_alone_and_says_it_all(out, comparison):
+    page = (out / "compare.html").read_text(encoding="utf-8")
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert page.count("data:image/png;base64,") == 3
+    assert "<b>random</b>" not in page
+    assert "&lt;b&gt;random&lt;/b&gt; and other" in page
+    assert f"{len(comparison.reference)} distinct vectors" in page
+    best = comparison.summary()["hypervolume_mean"].max()
+    assert f"{best:,.5g} ±" in page
+
+
+def test_a_single_objective_has_no_fronts(comparison, tmp_path):
+    from dataclasses import replace
+
+    from framework.roles import Roles
+
+    single = Roles(list(comparison.roles.measures.values()), comparison.roles.objectives[:1])
+    paths = write_comparison(replace(comparison, roles=single), tmp_path)
+    assert {path.name for path in paths} == NAMES - {"compare_fronts.png"}
