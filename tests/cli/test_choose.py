@@ -1,0 +1,198 @@
+"""The command: choose, predict, check and list."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.models.multistage import predict_table
+from framework.models.store import load_model
+from framework.rundir import RunDir
+from framework.trial import make_problem
+
+
+def best_of(frame, metric):
+    """Return the best values of a metric, the other objectives deciding ties in their order."""
+    order = [metric, "coverage", "accuracy", "cost"]
+    return frame.sort_values(order, ascending=[name == "cost" for name in order]).index[0]
+
+
+def nearest_to_ideal(frame):
+    losses = frame[["coverage", "accuracy", "cost"]] * [-1, -1, 1]
+    scaled = (losses - losses.min()) / (losses.max() - losses.min())
+    return (scaled**2).sum(axis=1).idxmin()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--best", "cost"], lambda f: best_of(f, "cost")),
+        (["--best", "accuracy"], lambda f: best_of(f, "accuracy")),
+        (["--where", "cost<=18", "--best", "coverage"],
+         lambda f: best_of(f[f["cost"] <= 18], "coverage")),
+        (["--within", "coverage=0", "--best", "cost"],
+         lambda f: best_of(f[f["coverage"] == f["coverage"].max()], "cost")),
+        (["--weights", "coverage=0,cost=1"], lambda f: best_of(f, "cost")),
+        (["--knee"], nearest_to_ideal),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_choose(finished, command, options, expected):
+    done = command("choose", "first", *options)
+    assert done.code == 0, done.err
+    (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
+    front = pd.read_csv(finished.dir / "front.csv").set_index("id")
+    assert len(front) > 5
+    assert int(chosen) == expected(front)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--where", "coverage"], "where: expected METRIC>=NUMBER"),
+        (["--where", "coverrage>=0.5"], "did you mean 'coverage'?"),
+        (["--where", "coverage>=2"], "where coverage>=2: no solution is left"),
+        (["--where", "test_accuracy>=0.5"], "expected a validation metric"),
+        (["--best", "costs"], "did you mean 'cost'?"),
+        (["--weights", "coverage"], "--weights: expected METRIC=NUMBER, found 'coverage'"),
+        (["--best", "cost", "--knee"], "expected one of best, knee, weights and id"),
+        (["--id", "999999"], "id: expected a solution of the front"),
+        (["--export", "small.yaml"], "expected a new directory"),
+    ],
+)
+def test_choose_refuses(finished, command, options, sentence):
+    done = command("choose", "first", *options)
+    assert done.code == 2
+    assert sentence in done.err
+
+
+@pytest.fixture(scope="module")
+def exported(finished, command, place):
+    front = pd.read_csv(finished.dir / "front.csv")
+    id = int(front.sort_values("stages")["id"].iloc[-1])
+    done = command("choose", "first", "--id", str(id), "--export", "model dir")
+    assert done.code == 0, done.err
+    assert f"chosen (*): solution {id}" in done.out
+    assert re.search(r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$",
+                     done.out, re.MULTILINE)  # fmt: skip
+    return place / "model dir", id
+
+
+def test_predict(exported, command, place):
+    folder, _ = exported
+    rng = np.random.default_rng(0)
+    names = [f"f{i}" for i in range(1, 7)]
+    table = pd.DataFrame(rng.normal(size=(50, 6)), columns=names)
+    table.to_csv(place / "new.csv", index=False)
+    done = command("predict", "model dir", "new.csv", "--out", "answers.csv")
+    assert done.code == 0, done.err
+    answers = pd.read_csv(place / "answers.csv")
+    assert answers.columns.tolist() == ["label", "confidence", "stage", "cost"]
+    assert len(answers) == 50
+    assert set(answers["label"]) <= {"0", "1", "inconclusive"}
+    rejected = answers["label"] == "inconclusive"
+    assert rejected.any()
+    assert (answers["confidence"][~rejected] >= 0.8).all()
+    assert (answers["confidence"][rejected] < 0.8).all()
+    model = json.loads((folder / "model.json").read_text())
+    costs = np.cumsum([sum([1, 2, 3, 4, 5, 6.5][f] for f in stage) for stage in model["stages"]])
+    assert answers["cost"].tolist() == costs[answers["stage"] - 1].tolist()
+    assert (answers["stage"][rejected] == len(costs)).all()
+
+
+def test_predict_to_the_terminal(exported, command):
+    done = command("predict", "model dir", "model dir/example.csv")
+    assert done.code == 0
+    assert done.out.splitlines()[0] == "label,confidence,stage,cost"
+    assert len(done.out.splitlines()) == 6
+
+
+def test_the_exported_model_is_the_decoded_one(exported, finished):
+    folder, id = exported
+    run_dir = RunDir(finished.dir)
+    front = run_dir.front()
+    problem = make_problem(run_dir.config())
+    problem._store = None
+    decoded = problem.decode(front.X[front.ids == id][0].astype(problem.space.dtype))
+    names = list(problem.feature_names)
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(80, 6)), columns=names)
+    pd.testing.assert_frame_equal(
+        predict_table(load_model(folder), table), predict_table(decoded, table)
+    )
+    assert json.loads((folder / "model.json").read_text())["about"]["solution"] == id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere", "small.yaml"], "nowhere/model.json: expected a model's file"),
+        (["model dir", "nowhere.csv"], "nowhere.csv: expected a CSV or Parquet file, found no su"),
+        (["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
+         "--out no/such/folder.csv: cannot be written"),
+    ],
+)  # fmt: skip
+def test_predict_refuses(exported, command, arguments, sentence):
+    done = command("predict", *arguments)
+    assert done.code == 2
+    assert sentence in done.err
+
+
+def test_predict_names_a_column_that_lacks(exported, command, place):
+    (place / "lacks.csv").write_text("f1,f2,f3,f4,f5\n1,2,3,4,5\n")
+    done = command("predict", "model dir", "lacks.csv")
+    assert done.code == 2
+    assert "expected a column 'f6', found none of that name" in done.err
+
+
+# --- check and list -------------------------------------------------------------------------
+
+
+def test_check(command, place):
+    before = sorted(path.name for path in place.iterdir())
+    done = command("check", "small.yaml", "--set", "constraints=[{metric: cost, at_most: 20}]")
+    assert done.code == 0
+    assert re.search(r"^constraints +cost <= 20$", done.out, re.M)
+    assert re.search(r"^budget +generations=4, failures=0.5$", done.out, re.M)
+    assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
+    assert re.search(r"^candidates .*at most 4 stages, 2,163 in all$", done.out, re.M)
+    assert re.search(r"^objectives +coverage \(max\), accuracy \(max\), cost \(min\)$",
+                     done.out, re.M)  # fmt: skip
+    assert done.out.splitlines()[-1] == "nothing is wrong with it"
+    assert sorted(path.name for path in place.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("group", "line"),
+    [
+        ("algorithms", r"^emsco +\S"),
+        ("problems", r"^multistage +\S"),
+        ("datasets", r"^heart_failure +dataset: \{name: heart_failure\}$"),
+        ("metrics", r"^multistage\.cost +mean acquisition cost a record \(min\)$"),
+    ],
+)
+def test_list(command, group, line):
+    done = command("list", group)
+    assert done.code == 0
+    assert re.search(line, done.out, re.MULTILINE)
+
+
+def test_list_everything(command):
+    done = command("list")
+    assert done.code == 0
+    for heading in ("algorithms", "problems", "datasets", "metrics"):
+        assert re.search(rf"^{heading}$", done.out, re.MULTILINE)
+
+
+def test_every_command_has_help(command):
+    done = command("--help")
+    assert done.code == 0
+    for name in ("run", "resume", "check", "list", "choose", "predict", "sync", "ui"):
+        assert re.search(rf"^ +{name} +\S", done.out, re.MULTILINE)
+
+
+def test_version(command):
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", command("--version").out)

@@ -1,0 +1,190 @@
+"""The command: run and resume, their files, exit codes, and what they say."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import pandas as pd
+import pytest
+import yaml
+
+from tests.cli.places import METRICS, NO_RAY, front_of
+from tests.command import rows
+
+
+def test_run_says_what_it_did_and_what_to_do_next(finished):
+    assert "evaluated in this process" in finished.err
+    assert "gen 4 " in finished.err
+    assert "ended by generations" in finished.err
+    assert re.search(r"Front: \d+ solutions", finished.out)
+    assert re.search(r"^run directory +first$", finished.out, re.MULTILINE)
+    assert re.search(r"^recommended +first/model ", finished.out, re.MULTILINE)
+    assert re.search(r"^choose another +\S*paretolab choose first --where", finished.out, re.M)
+    assert "\x1b" not in finished.out + finished.err
+
+
+def test_run_directory(finished):
+    names = {path.name for path in finished.dir.iterdir()} - {
+        "journal.sqlite-wal", "journal.sqlite-shm",
+    }  # fmt: skip
+    assert names == {
+        "about.json", "config.yaml", "front.csv", "journal.sqlite", "model", "plots",
+        "summary.json",
+    }  # fmt: skip
+    plots = {path.suffix for path in (finished.dir / "plots").iterdir()}
+    assert plots == {".png", ".html"}
+    assert (finished.dir / "model" / "model.json").is_file()
+
+
+def test_resolved_configuration_has_every_default_and_runs_again(finished, command):
+    config = yaml.safe_load((finished.dir / "config.yaml").read_text())
+    assert config["algorithm"]["mutation_rate"] == 0.075
+    assert config["problem"]["split"]["train"] == 0.5
+    assert config["problem"]["classifier"]["kind"] == "logistic_regression"
+    again = command("run", finished.dir / "config.yaml", "--out", "from resolved")
+    assert again.code == 0, again.err
+    assert front_of(finished.dir.parent / "from resolved") == front_of(finished.dir)
+
+
+def test_front_csv(finished):
+    with (finished.dir / "front.csv").open() as file:
+        header, *records = csv.reader(file)
+    tests = [f"test_{name}" for name in METRICS]
+    assert header == ["id", *METRICS, *tests, *[f"gene_f{i}" for i in range(1, 7)]]
+    assert len(records) == json.loads((finished.dir / "summary.json").read_text())["front_size"]
+    ids = [int(record[0]) for record in records]
+    assert ids == sorted(ids)
+
+
+def test_summary(finished):
+    summary = json.loads((finished.dir / "summary.json").read_text())
+    assert summary["status"] == "done"
+    assert summary["algorithm"] == "emsco"
+    assert summary["problem"] == "multistage"
+    assert summary["seed"] == 0
+    assert summary["rows_failed"] == 0
+    assert summary["evaluations"] == sum(n for _, n in rows(finished.dir / "journal.sqlite"))
+    assert summary["wall_s"] > 0
+    assert 0 < summary["indicators"]["hypervolume"] < 1
+    assert summary["front_size"] > 0
+    assert {"python", "paretolab", "numpy", "scikit-learn"} <= summary["versions"].keys()
+
+
+def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, place):
+    again = command("run", "small.yaml", "--out", "again")
+    assert again.code == 0
+    assert front_of(place / "again") == front_of(finished.dir)
+
+
+def test_the_same_run_without_a_cache_has_the_same_front(finished, command, place):
+    cold = command("run", "small.yaml", "--out", "cold", env={"PARETOLAB_CACHE": "off"})
+    assert cold.code == 0
+    assert front_of(place / "cold") == front_of(finished.dir)
+
+
+def test_another_seed_is_another_run(finished, command, place):
+    other = command("run", "small.yaml", "--out", "seed 5", "--seed", "5", "--quiet")
+    assert other.code == 0
+    assert front_of(place / "seed 5") != front_of(finished.dir)
+    assert yaml.safe_load((place / "seed 5" / "config.yaml").read_text())["seed"] == 5
+
+
+@pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
+def test_ray_workers_find_the_same_front(finished, command, place):
+    done = command("run", "small.yaml", "--out", "ray", "--workers", "2",
+                   env={"PARETOLAB_CACHE": "off"})  # fmt: skip
+    assert done.code == 0, done.err
+    assert "evaluated by Ray" in done.err
+    assert front_of(place / "ray") == front_of(finished.dir)
+
+
+def test_auto_workers_say_who_evaluated(finished, command, place):
+    done = command("run", "small.yaml", "--out", "auto", "--workers", "auto")
+    assert done.code == 0, done.err
+    assert "scored in this process" in done.err
+    assert front_of(place / "auto") == front_of(finished.dir)
+
+
+def test_without_out_runs_are_numbered(command, place):
+    for number in (1, 2):
+        done = command("run", "small.yaml", "--set", "budget.generations=0")
+        assert done.code == 0
+        assert (place / "runs" / f"small-00{number}" / "front.csv").is_file()
+
+
+def test_set_reaches_into_sections_and_lists(command, place):
+    done = command(
+        "run", "small.yaml", "--out", "set", "--set", "budget.generations=1",
+        "--set", "objectives.2.sense=max", "--set", "constraints=[{metric: cost, at_least: 3}]",
+    )  # fmt: skip
+    assert done.code == 0
+    config = yaml.safe_load((place / "set" / "config.yaml").read_text())
+    assert config["objectives"][2]["sense"] == "max"
+    front = pd.read_csv(place / "set" / "front.csv")
+    assert (front["cost"] >= 3).all()
+
+
+def test_a_front_without_a_feasible_row_is_empty(command, place):
+    done = command("run", "small.yaml", "--out", "infeasible", "--set", "budget.generations=1",
+                   "--set", "constraints=[{metric: cost, at_most: 0.001}]")  # fmt: skip
+    assert done.code == 0
+    assert "the front is empty: no row was successful and feasible" in done.out
+    assert json.loads((place / "infeasible" / "summary.json").read_text())["front_size"] == 0
+    chosen = command("choose", "infeasible")
+    assert chosen.code == 2
+    assert "front: expected at least one solution, found none" in chosen.err
+
+
+def test_too_many_failed_rows_are_code_3(command, place):
+    done = command(
+        "run", "small.yaml", "--out", "failing", "--set", "algorithm.population=60", "--set",
+        "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
+    )  # fmt: skip
+    assert done.code == 3
+    assert re.search(r"60 of 60 rows failed", done.err)
+    summary = json.loads((place / "failing" / "summary.json").read_text())
+    assert (summary["status"], summary["rows_failed"]) == ("failed", 60)
+
+
+# --- resume ---------------------------------------------------------------------------------
+
+
+def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
+    short = command("run", "small.yaml", "--out", "short", "--set", "budget.generations=2")
+    assert short.code == 0
+    before = rows(place / "short" / "journal.sqlite")
+    more = command("resume", "short", "--set", "budget.generations=4")
+    assert more.code == 0, more.err
+    after = rows(place / "short" / "journal.sqlite")
+    assert len(before) == 3
+    assert after[:3] == before
+    assert len(after) == 5
+    assert front_of(place / "short") == front_of(finished.dir)
+    assert (
+        yaml.safe_load((place / "short" / "config.yaml").read_text())["budget"]["generations"] == 4
+    )
+
+
+def test_resume_of_a_finished_run_changes_nothing(finished, command):
+    before = front_of(finished.dir), rows(finished.dir / "journal.sqlite")
+    again = command("resume", "first")
+    assert again.code == 0
+    assert (front_of(finished.dir), rows(finished.dir / "journal.sqlite")) == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "old", "new"),
+    [
+        ("algorithm.mutation_rate=0.5", "algorithm.mutation_rate", "0.075", "0.5"),
+        ("seed=9", "seed", "0", "9"),
+        ("problem.threshold=0.9", "problem.threshold", "0.8", "0.9"),
+    ],
+)
+def test_resume_as_another_run_is_refused(finished, command, setting, key, old, new):
+    config = (finished.dir / "config.yaml").read_bytes()
+    done = command("resume", "first", "--set", setting)
+    assert done.code == 2
+    assert f"{key} is {old} there and {new} here" in done.err
+    assert (finished.dir / "config.yaml").read_bytes() == config

@@ -1,0 +1,56 @@
+"""A toy whose best is known, and EMSCO on it generation by generation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from algorithms.multistage.emsco import EMSCO
+from framework.evaluator import evaluate_rows
+from framework.problem import Problem
+from framework.roles import Measure, Objective, Roles
+from framework.space import Partition
+
+
+class Landscape(Problem):
+    """Random objectives of few levels, so that rows tie; a lookup by genome."""
+
+    def __init__(self, seed=0, n=5, k=3, levels=6, removal=False):
+        self.space = Partition(n, k, removal)
+        self.seed, self.levels = seed, levels
+        self.measures = (
+            Measure("coverage", "max"),
+            Measure("accuracy", "max"),
+            Measure("cost", "min", "amount", high=100.0),
+        )
+        self.fingerprint = f"landscape/{seed}/{n}/{k}/{levels}/{removal}"
+
+    def evaluate(self, X, streams):
+        rows = []
+        for x in X.tolist():
+            rng = np.random.default_rng([self.seed, *[stage + 1 for stage in x]])
+            rows.append(rng.integers(self.levels, size=3) / max(self.levels - 1, 1))
+        table = np.array(rows)
+        return {"coverage": table[:, 0], "accuracy": table[:, 1], "cost": 1 + 99 * table[:, 2]}
+
+
+def roles_of(problem, *constraints):
+    return Roles(problem.measures, [Objective(m.name, m.sense) for m in problem.measures],
+                 constraints)  # fmt: skip
+
+
+def emsco(problem, *constraints, seed=0, **parameters):
+    parameters = {"population": 40, **parameters}
+    return EMSCO(problem, roles_of(problem, *constraints), seed=seed, **parameters)
+
+
+def generations(algorithm, problem, count):
+    """Ask and tell; yield each batch."""
+    told = 0
+    for _ in range(count):
+        X = algorithm.ask()
+        if X is None:
+            return
+        batch = evaluate_rows(problem, 0, np.arange(told, told + len(X)), X)
+        algorithm.tell(batch)
+        told += len(X)
+        yield batch
