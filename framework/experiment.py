@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,6 @@ from framework import registry
 from framework.config import RunConfig
 from framework.driver import Observer
 from framework.errors import InputError
-from framework.interruption import Interruption
 from framework.problem import Problem
 from framework.rundir import RunDir
 from framework.trial import make_problem, make_roles, run_trial
@@ -132,14 +131,14 @@ def _single(
     observers: list[Observer],
     about: dict[str, Any],
 ) -> dict[str, Any]:
-    left, interruption = BudgetLeft(), Interruption(options.report)
-    with closing(interruption), evaluator_for(
+    left = BudgetLeft()
+    with evaluator_for(
         problem, config.seed, workers=config.workers, address=options.address, left=left,
         report=options.report,
     ) as (evaluator, description):  # fmt: skip
         return run_trial(
             config, problem, run_dir, evaluator,
-            observers=[left, *observers, interruption], evaluated_by=description, about=about,
+            observers=[left, *observers], evaluated_by=description, about=about,
             report=options.report,
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -30,6 +31,8 @@ class Interruption(Observer):
         self._before: dict[signal.Signals, Any] = {}
 
     def on_start(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # signals go to the main thread, and are its own affair
         for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._ask)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +15,7 @@ from framework.driver import Observer, Progress, run
 from framework.errors import ParetolabError
 from framework.evaluator import Evaluator
 from framework.front import Front
+from framework.interruption import Interruption
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Roles
@@ -109,10 +111,11 @@ def run_trial(
             return summary
 
         try:
-            front = run(
-                problem, algorithm, evaluator, budget=config.budget, journal=journal,
-                observers=[last, *observers],
-            )  # fmt: skip
+            with closing(Interruption(report)) as interruption:
+                front = run(
+                    problem, algorithm, evaluator, budget=config.budget, journal=journal,
+                    observers=[last, *observers, interruption],
+                )  # fmt: skip
         except (KeyboardInterrupt, ParetolabError):
             if journal.n_batches:
                 front = Front.from_journal(journal, roles, problem.gene_names)
