@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from framework.arrays import WordArray
 from framework.problem import Parts
 
+_PATIENCE = 10.0  # seconds to wait for another process
 _CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
 
 
@@ -52,14 +54,7 @@ class PartStore:
         self._db: sqlite3.Connection | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=10)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=OFF")  # a lost part is trained again
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS parts "
-                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL, "
-                "checksum INTEGER NOT NULL) WITHOUT ROWID"
-            )
+            self._db = _connect(self.path)
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)
 
@@ -104,6 +99,30 @@ class PartStore:
             file=sys.stderr,
         )
         self._db = None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a store, or make it.
+
+    SQLite does not wait where another process makes the same file at this moment; we do.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        db = sqlite3.connect(path, timeout=_PATIENCE)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=OFF")  # a lost part is trained again
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS parts "
+                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL, "
+                "checksum INTEGER NOT NULL) WITHOUT ROWID"
+            )
+            return db
+        except sqlite3.OperationalError as error:
+            db.close()
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def _names(keys: WordArray) -> Sequence[bytes]:
