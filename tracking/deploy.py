@@ -7,7 +7,6 @@ its open format, so nothing in it runs when it is loaded.
 from __future__ import annotations
 
 import tempfile
-import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -39,16 +38,14 @@ def save_model(directory: Path, target: Path) -> None:
     import mlflow.pyfunc
 
     example = _example(directory)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # it asks for type hints besides
-        mlflow.pyfunc.save_model(
-            path=str(target),
-            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={MODEL: str(directory)},
-            pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
-            input_example=example,
-            signature=_signature(directory, example),
-        )
+    mlflow.pyfunc.save_model(
+        path=str(target),
+        python_model=str(Path(__file__).with_name("pyfunc_model.py")),
+        artifacts={MODEL: str(directory)},
+        pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
+        input_example=example,
+        signature=_signature(directory, example),
+    )
 
 
 def _example(directory: Path) -> Any:

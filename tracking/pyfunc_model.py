@@ -6,6 +6,7 @@ from typing import Any
 
 import mlflow.models
 import mlflow.pyfunc
+import pandas as pd
 
 
 class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
@@ -17,8 +18,10 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
         self.model = load_model(context.artifacts["model"])
 
-    # without type hints: MLflow would take them for the schema of the records
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
+    # a frame as the only hint: MLflow asks for one and takes others for the records' schema
+    def predict(  # type: ignore[no-untyped-def]
+        self, context, model_input: pd.DataFrame, params=None
+    ):
         """Return the table that `paretolab predict` writes for these records."""
         from framework.models.multistage import predict_table
 
