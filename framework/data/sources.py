@@ -214,7 +214,7 @@ def _fetch(dataset: int | str, version: int | None, where: str) -> Any:
     )
     label = f"OpenML {dataset}" + (f" version {version}" if version and not by_id else "")
     try:
-        return fetch_openml(**query, as_frame=True, parser="auto", n_retries=1)
+        return fetch_openml(**query, as_frame=True, parser="auto", n_retries=0)
     except OSError as error:  # no network, no such host, an HTTP error
         raise InputError(
             f"{where}: expected {label}, found no way to download it ({error}); connect to the "
