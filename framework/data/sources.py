@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -214,7 +215,9 @@ def _fetch(dataset: int | str, version: int | None, where: str) -> Any:
     )
     label = f"OpenML {dataset}" + (f" version {version}" if version and not by_id else "")
     try:
-        return fetch_openml(**query, as_frame=True, parser="auto", n_retries=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it tells of each try; we tell of the end
+            return fetch_openml(**query, as_frame=True, parser="auto", n_retries=1)
     except OSError as error:  # no network, no such host, an HTTP error
         raise InputError(
             f"{where}: expected {label}, found no way to download it ({error}); connect to the "
