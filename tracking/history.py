@@ -104,7 +104,7 @@ def front_at(frame: pd.DataFrame, generation: int) -> pd.DataFrame:
     Parameters
     ----------
     frame : pandas.DataFrame
-        As read from ``fronts.csv`` (``float_precision="round_trip"`` keeps floats exact).
+        As read from ``fronts.csv``.
     generation : int
         From 0, the first batch.
 
