@@ -69,6 +69,7 @@ class Resume:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("directory", metavar="DIR", help="directory of a run")
         _set_argument(parser)
+        _workers_argument(parser)
         _run_arguments(parser)
 
     @staticmethod
@@ -225,6 +226,10 @@ def _config_arguments(parser: argparse.ArgumentParser) -> None:
     _set_argument(parser)
     parser.add_argument("--trials", type=int, help="repetitions with other seeds")
     parser.add_argument("--seed", type=int)
+    _workers_argument(parser)
+
+
+def _workers_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", metavar="auto|serial|all|N",
         help="who evaluates: whichever pays, this process, Ray on all cores or on N",
@@ -239,8 +244,6 @@ def _set_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    if not any(action.dest == "workers" for action in parser._actions):
-        parser.add_argument("--workers", metavar="auto|serial|all|N", help="who evaluates")
     parser.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")
