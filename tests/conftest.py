@@ -78,8 +78,8 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
 
 # What searches of ordered partitions are tried on.
 _PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
-# What searches of counts are tried on: some models, one model, models that are all alike.
-_COUNTS = [EnsembleToy, partial(EnsembleToy, 1), partial(EnsembleToy, 4, 6, alike=True)]
+# What searches of counts are tried on: some models, and models that are all alike.
+_COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True)]
 
 # What searches that know several spaces are tried on.
 _SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9)]

@@ -55,13 +55,14 @@ class EnsembleToy(Problem):
         y = np.arange(records) % 2
         noise = rng.normal(size=(n, records)) * rng.uniform(0.8, 2.5, size=(n, 1))
         noise = np.tile(noise[:1], (n, 1)) if alike else noise
-        self.predictions = 1.0 / (1.0 + np.exp(0.5 - y - noise))
+        # whole multiples of powers of 2: sums are exact, whatever the batch
+        self.predictions = np.round(2**20 / (1.0 + np.exp(0.5 - y - noise))) / 2**20
         self.y = y == 1
         loss = np.where(self.y, 1.0 - self.predictions, self.predictions)
         self.alike = np.abs(np.nan_to_num(np.corrcoef(loss).reshape(n, n)))
         self.similar = 1.0 / (1.0 + np.abs(np.arange(n)[:, None] - np.arange(n)))
         self.costs = {
-            "inference_time": rng.uniform(0.1, 2.0, n),
+            "inference_time": rng.integers(1, 99, n) / 64,
             "memory": rng.integers(1, 9, n).astype(float),
         }
         self.measures = (
