@@ -110,12 +110,12 @@ class _Partitions(Variation):
 
 
 class _Picks(Variation):
-    """Moves on counts and subsets; counts are never all zero."""
+    """Moves on counts and subsets; all zero only where the space has that."""
 
     def __init__(self, space: Counts | Bits, rate: float) -> None:
         self.d, self.dtype, self.rate = space.d, space.dtype, rate
         self.most = int(space.upper[0])
-        self.empty = isinstance(space, Bits)
+        self.empty = bool(space.contains(np.zeros((1, space.d), space.dtype))[0])
 
     def room(self, x: Array) -> int:
         return moves.neighbourhood_size(x)

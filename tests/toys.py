@@ -51,7 +51,7 @@ class EnsembleToy(Problem):
         self, n: int = 9, most: int = 20, seed: int = 0, alike: bool = False, records: int = 40
     ) -> None:
         rng = np.random.default_rng(seed)
-        self.space = Counts(n, most)
+        self.space = Counts(n, most, empty=False)
         y = np.arange(records) % 2
         noise = rng.normal(size=(n, records)) * rng.uniform(0.8, 2.5, size=(n, 1))
         noise = np.tile(noise[:1], (n, 1)) if alike else noise
