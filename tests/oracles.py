@@ -199,3 +199,29 @@ def genome_of(stages: Sequence[Sequence[int]], n: int) -> tuple[int, ...]:
     """Return the stage of each item, -1 where it is in none."""
     of = {item: s for s, stage in enumerate(stages) for item in stage}
     return tuple(of.get(item, -1) for item in range(n))
+
+
+def sliding_elites(
+    behaviour: np.ndarray,
+    violation: np.ndarray,
+    loss: np.ndarray,
+    bounds: np.ndarray,
+    first: int,
+    every: int,
+    cells: int,
+) -> tuple[np.ndarray, dict[tuple[int, int], int]]:
+    """Return the boundaries after all rows, and the best row of each cell, by looking at all."""
+    boundaries = np.linspace(bounds[:, 0], bounds[:, 1], cells + 1).T
+    for n in range(1, len(loss) + 1):
+        if n == first or (n > first and n % every == 0):
+            for d in range(2):
+                ranked = sorted(behaviour[:n, d])
+                boundaries[d] = [ranked[j * n // cells] for j in range(cells)] + [ranked[-1]]
+    elites: dict[tuple[int, int], int] = {}
+    for row in sorted(range(len(loss)), key=lambda row: (violation[row], loss[row], row)):
+        cell = tuple(
+            max([j for j in range(cells) if boundaries[d][j] <= behaviour[row, d]], default=0)
+            for d in range(2)
+        )
+        elites.setdefault(cell, row)
+    return boundaries, elites

@@ -82,8 +82,8 @@ class EnsembleEvolution(CountsSearch):
       without replacement for each vector; after rejection the children have the same distribution.
     - A child that two-point crossover leaves empty is replaced by the average (paper); the
       authors' code drops it.
-    - Mutants whose count would exceed the space's greatest are rejected. The run ends where a
-      batch finds no new ensemble.
+    - Mutants whose count would exceed the space's greatest are rejected. Where a batch finds no
+      new ensemble its parents are random; where that helps nothing the run ends.
     - Failed rows enter neither the archive nor the probabilities.
     - ``findings()['returned']`` has the ids of the feasible elites, which the method returns by
       the paper. The run's front, over everything evaluated, holds at least as much.
@@ -216,10 +216,14 @@ class EnsembleEvolution(CountsSearch):
             random_parent, crossover, mutation, self._method, self._average, self._whole_batch,
             self.retries, self.most,
         )  # fmt: skip
-        made = children.breed(
-            self._store.rows, self._archive.ranked(), self._starters, plan,
-            self._seen.reserve(self.batch), self.rng, X, marks,
-        )  # fmt: skip
+        anyone = plan._replace(random_parent=1.0, method=children.DYNAMIC)
+        ranked, table = self._archive.ranked(), self._seen.reserve(self.batch)
+        made = 0
+        for used in (plan, anyone):
+            if made == 0:
+                made = children.breed(
+                    self._store.rows, ranked, self._starters, used, table, self.rng, X, marks
+                )
         self._seen.added(made)
         if made == 0:
             self.done, self.reason = True, "no ensemble found that was not proposed before"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from collections.abc import Iterator
+from itertools import combinations
 from math import comb, gcd
 from typing import Annotated
 
@@ -35,7 +36,7 @@ class SmallEnsembles(CountsSearch):
     members : int
         Greatest number of different models.
     picks : int, optional
-        Greatest number of picks; as ``members``, so that all weights are equal, if None.
+        Greatest number of picks; as ``members`` if None.
     batch : int
         Ensembles a batch, at most.
 
@@ -47,7 +48,7 @@ class SmallEnsembles(CountsSearch):
     Notes
     -----
     Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is asked for. There are
-    ``sum_m C(K, m) p(m)`` with ``p(m)`` <= C(picks, m) patterns of picks over m members.
+    at most ``sum_m C(K, m) C(picks, m)``.
     """
 
     kind = "small_ensembles"
@@ -67,14 +68,15 @@ class SmallEnsembles(CountsSearch):
         self.batch = batch
         picks = members if picks is None else picks
         self._sizes = min(members, picks, self.space.d)
-        self._patterns = [patterns(m, picks, self.most) for m in range(1, self._sizes + 1)]
-        total = sum(comb(self.space.d, m) * len(p) for m, p in enumerate(self._patterns, start=1))
+        sizes = range(1, self._sizes + 1)
+        total = sum(comb(self.space.d, m) * comb(picks, m) for m in sizes)
         if total > MOST_ENSEMBLES:
             raise InputError(
                 f"algorithm.members: small_ensembles goes through at most {MOST_ENSEMBLES:,} "
-                f"ensembles, found {total:,} of at most {members} members and {picks} picks; take "
-                "fewer members or picks"
+                f"ensembles, found up to {total:,} of at most {members} members and {picks} picks; "
+                "take fewer members or picks"
             )
+        self._patterns = [patterns(m, picks, self.most) for m in sizes]
         self._size, self._next = 0, 0  # members, counted from 0, and ensembles of that size
         self._groups = self._all_groups()
 
@@ -124,10 +126,15 @@ def patterns(members: int, picks: int, most: int) -> IntArray:
     numpy.ndarray of int64, shape (n, members)
         Positive, without a common divisor.
     """
-    highest = min(most, picks - members + 1)
-    found = [
-        counts
-        for counts in product(range(1, highest + 1), repeat=members)
-        if sum(counts) <= picks and gcd(*counts) == 1
-    ]
+    found = [counts for counts in _sums(members, picks, most) if gcd(*counts) == 1]
     return np.array(found, dtype=np.int64).reshape(len(found), members)
+
+
+def _sums(members: int, picks: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Yield all positive counts of at most ``most`` with a sum of at most ``picks``."""
+    if members == 0:
+        yield ()
+        return
+    for first in range(1, min(most, picks - members + 1) + 1):
+        for rest in _sums(members - 1, picks - first, most):
+            yield first, *rest

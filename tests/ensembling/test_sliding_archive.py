@@ -1,0 +1,101 @@
+"""The sliding archive against its slow twin, and what it is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from algorithms.ensembling import sorted_values
+from algorithms.ensembling.sliding_archive import BestArchive, SlidingArchive
+from algorithms.ensembling.sorted_values import SortedValues
+from tests import oracles
+
+
+def rows(rng, n, levels):
+    """Return behaviours, violations and losses; with ``levels`` many of them tie."""
+    behaviour = rng.normal(size=(n, 2)) ** 3
+    loss = rng.random(n)
+    if levels:
+        behaviour, loss = np.round(behaviour * levels) / levels, np.round(loss * levels) / levels
+    violation = np.where(rng.random(n) < 0.3, rng.integers(0, 3, n), 0).astype(float)
+    return behaviour, violation, loss
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 400),
+    levels=st.sampled_from([0, 1, 5]),
+    first=st.integers(1, 60),
+    every=st.integers(1, 60),
+    cells=st.integers(1, 7),
+)
+def test_cells_hold_the_best_of_all_rows(seed, n, levels, first, every, cells):
+    rng = np.random.default_rng(seed)
+    behaviour, violation, loss = rows(rng, n, levels)
+    bounds = np.array([[-1.0, 1.0], [-2.0, 3.0]])
+    archive = SlidingArchive(*bounds.T, first=first, every=every, cells=cells)
+    cuts = np.sort(rng.integers(0, n + 1, 3))
+    for part in np.split(np.arange(n), cuts):
+        archive.add(behaviour[part], violation[part], loss[part])
+    boundaries, elites = oracles.sliding_elites(
+        behaviour, violation, loss, bounds, first, every, cells
+    )
+    assert np.array_equal(archive.boundaries, boundaries)
+    assert archive.elites.tolist() == [elites[cell] for cell in sorted(elites)]
+    by_rank = sorted(elites.values(), key=lambda row: (violation[row], loss[row], row))
+    assert archive.ranked().tolist() == by_rank
+    assert archive.feasible().tolist() == [r for r in archive.elites if violation[r] == 0]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_in_order_and_beyond_the_first_room(order):
+    behaviour = np.repeat(np.arange(3000.0)[::order, None], 2, axis=1)
+    archive = SlidingArchive((0.0, 0.0), (1.0, 1.0), first=100, every=60)
+    loss = np.arange(3000.0) % 97
+    archive.add(behaviour, np.zeros(3000), loss)
+    bounds = np.array([[0.0, 1.0], [0.0, 1.0]])
+    boundaries, elites = oracles.sliding_elites(behaviour, np.zeros(3000), loss, bounds, 100, 60, 7)
+    assert np.array_equal(archive.boundaries, boundaries)
+    assert archive.elites.tolist() == [elites[cell] for cell in sorted(elites)]
+
+
+def test_boundaries_by_hand():
+    """Ten rows, two cells: the boundaries are the least, the sixth and the greatest value."""
+    archive = SlidingArchive((0.0, 0.0), (100.0, 100.0), first=10, every=10, cells=2)
+    values = np.arange(10.0)
+    archive.add(np.column_stack([values, 9 - values]), np.zeros(10), 10 - values)
+    assert archive.boundaries.tolist() == [[0, 5, 9], [0, 5, 9]]
+    assert archive.elites.tolist() == [4, 9]
+    assert archive.ranked().tolist() == [9, 4]
+
+
+def test_an_infeasible_row_never_replaces_a_feasible_one():
+    archive = SlidingArchive((0.0, 0.0), (1.0, 1.0), first=99, every=99)
+    place = np.array([[0.5, 0.5]])
+    archive.add(place, np.array([0.0]), np.array([0.9]))
+    archive.add(place, np.array([0.1]), np.array([0.0]))
+    assert archive.feasible().tolist() == [0]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 60))
+def test_the_best_of_all(seed, n, size):
+    _, violation, loss = rows(np.random.default_rng(seed), n, 3)
+    archive = BestArchive(size)
+    for part in np.array_split(np.arange(n), 3):
+        archive.add(np.zeros((len(part), 2)), violation[part], loss[part])
+    expected = sorted(range(n), key=lambda row: (violation[row], loss[row], row))[:size]
+    assert archive.ranked().tolist() == expected
+
+
+@given(st.integers(0, 10_000), st.integers(1, 1500), st.integers(1, 3000))
+def test_any_rank_of_sorted_values(seed, n, spread):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(spread, size=n).astype(float)
+    found = SortedValues.with_room(n)
+    for value in values:
+        sorted_values.insert(found, value)
+    ranks, out = np.arange(n), np.empty(n)
+    sorted_values.at_ranks(found, ranks, out)
+    assert np.array_equal(out, np.sort(values))
