@@ -15,7 +15,7 @@ class BestTree(NamedTuple):
 
     A row is better than another by its violation, then by its loss, then by coming first. Rows at
     one point share a node. An insertion takes O(depth), logarithmic unless the points come in
-    ascending order; the best of all cells of a grid takes O(lines * sqrt(n)).
+    ascending order; the best of all cells of a grid takes O(lines * sqrt(n)) at most.
 
     Attributes
     ----------
@@ -95,52 +95,62 @@ def cell_of(boundaries: FloatArray, value: float) -> int:
 def best_of_cells(
     tree: BestTree, boundaries: FloatArray, violation: FloatArray, loss: FloatArray, cells: IntArray
 ) -> None:
-    """Fill ``cells`` with the best row of each cell, -1 where there is none.
+    """Fill ``cells`` with the best row of each cell.
 
     Parameters
     ----------
     boundaries : numpy.ndarray of float64, shape (2, m + 1)
         Ascending in each dimension.
     cells : numpy.ndarray of int64, shape (m, m)
+        Some row of the cell, or -1; the better these are, the faster it goes.
 
     Notes
     -----
-    Only where a subtree's points may lie in several cells is it entered.
+    A subtree is entered only where its points may lie in several cells and its best row beats
+    the row of one of them.
     """
     point, child, own, best, size = tree
-    cells[:] = -1
     if size[0] == 0:
         return
     last = boundaries.shape[1] - 2
-    waiting = np.empty((size[1] + 1, 6), dtype=np.int64)  # node, axis, cells: from and to, twice
+    waiting = np.empty((size[1] + 1, 6), dtype=np.int64)  # node, axis, rows and columns: from, to
     waiting[0] = np.array([0, 0, 0, last, 0, last])
     count = 1
     while count:
         count -= 1
-        node, axis = waiting[count, 0], waiting[count, 1]
-        low, high = waiting[count, 2:6:2].copy(), waiting[count, 3:6:2].copy()
-        if low[0] == high[0] and low[1] == high[1]:
-            _offer(cells, low[0], low[1], best[node], violation, loss)
+        node, axis, top, bottom, left, right = waiting[count]
+        if not _wins(cells[top : bottom + 1, left : right + 1], best[node], violation, loss):
             continue
-        here = cell_of(boundaries[0], point[node, 0]), cell_of(boundaries[1], point[node, 1])
-        _offer(cells, here[0], here[1], own[node], violation, loss)
+        if top == bottom and left == right:
+            cells[top, left] = best[node]
+            continue
+        i, j = cell_of(boundaries[0], point[node, 0]), cell_of(boundaries[1], point[node, 1])
+        if wins(own[node], cells[i, j], violation, loss):
+            cells[i, j] = own[node]
         for side in range(2):
             if child[node, side]:
-                waiting[count, 0], waiting[count, 1] = child[node, side], 1 - axis
-                waiting[count, 2:6:2], waiting[count, 3:6:2] = low, high
+                entry = waiting[count]
+                entry[0], entry[1] = child[node, side], 1 - axis
+                entry[2], entry[3], entry[4], entry[5] = top, bottom, left, right
                 if side == 0:
-                    waiting[count, 3 + 2 * axis] = min(high[axis], here[axis])
+                    entry[3 + 2 * axis] = min(entry[3 + 2 * axis], j if axis else i)
                 else:
-                    waiting[count, 2 + 2 * axis] = max(low[axis], here[axis])
+                    entry[2 + 2 * axis] = max(entry[2 + 2 * axis], j if axis else i)
                 count += 1
 
 
 @njit
-def _offer(
-    cells: IntArray, i: int, j: int, row: int, violation: FloatArray, loss: FloatArray
-) -> None:
-    other = cells[i, j]
-    if other < 0 or better(row, other, violation, loss) or (
-        row < other and not better(other, row, violation, loss)
-    ):  # fmt: skip
-        cells[i, j] = row
+def wins(row: int, other: int, violation: FloatArray, loss: FloatArray) -> bool:
+    """Tell whether a row takes the place of another (or of none, -1), whichever came first."""
+    if other < 0 or better(row, other, violation, loss):
+        return True
+    return row < other and not better(other, row, violation, loss)
+
+
+@njit
+def _wins(cells: IntArray, row: int, violation: FloatArray, loss: FloatArray) -> bool:
+    for i in range(cells.shape[0]):
+        for j in range(cells.shape[1]):
+            if wins(row, cells[i, j], violation, loss):
+                return True
+    return False

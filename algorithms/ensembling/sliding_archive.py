@@ -18,6 +18,7 @@ _SMALLEST = 1 << 10
 class _Told(NamedTuple):
     """Losses of all rows, and where they lie."""
 
+    place: FloatArray
     violation: FloatArray
     loss: FloatArray
     first: SortedValues
@@ -144,9 +145,10 @@ class BestArchive:
 def _room(n: int, old: _Told | None = None) -> _Told:
     if old is None:
         empty = SortedValues.with_room(n), SortedValues.with_room(n), BestTree.with_room(n)
-        return _Told(np.zeros(n), np.zeros(n), *empty)
+        return _Told(np.zeros((n, 2)), np.zeros(n), np.zeros(n), *empty)
     more = n - len(old.loss)
     return _Told(
+        np.concatenate([old.place, np.zeros((more, 2))]),
         np.append(old.violation, np.zeros(more)),
         np.append(old.loss, np.zeros(more)),
         SortedValues.with_room(n, old.first),
@@ -160,23 +162,40 @@ def _add(
     told: _Told, rows: int, behaviour: FloatArray, violations: FloatArray, losses: FloatArray,
     first: int, every: int, boundaries: FloatArray, cells: Array,
 ) -> None:  # fmt: skip
-    violation, loss, values_x, values_y, tree = told
+    place, violation, loss, values_x, values_y, tree = told
     for r in range(len(losses)):
         row = rows + r
         x, y = behaviour[r, 0], behaviour[r, 1]
+        place[row] = behaviour[r]
         violation[row], loss[row] = violations[r], losses[r]
         sorted_values.insert(values_x, x)
         sorted_values.insert(values_y, y)
         best_tree.insert(tree, row, x, y, violation, loss)
         n = row + 1
-        if n == first or (n > first and n % every == 0):
+        slides = n == first or (n > first and n % every == 0)
+        if slides:
             _slide(values_x, n, boundaries[0])
             _slide(values_y, n, boundaries[1])
+            old = cells.copy()
+            cells[:] = -1
+            for elite in old.ravel():
+                if elite >= 0:
+                    _enter(elite, place, violation, loss, boundaries, cells)
+        _enter(row, place, violation, loss, boundaries, cells)
+        if slides:
             best_tree.best_of_cells(tree, boundaries, violation, loss, cells)
-            continue
-        i, j = best_tree.cell_of(boundaries[0], x), best_tree.cell_of(boundaries[1], y)
-        if cells[i, j] < 0 or best_tree.better(row, cells[i, j], violation, loss):
-            cells[i, j] = row
+
+
+@njit
+def _enter(
+    row: int, place: FloatArray, violation: FloatArray, loss: FloatArray, boundaries: FloatArray,
+    cells: IntArray,
+) -> None:  # fmt: skip
+    """Give a row its cell, if it is better than who is there."""
+    i = best_tree.cell_of(boundaries[0], place[row, 0])
+    j = best_tree.cell_of(boundaries[1], place[row, 1])
+    if best_tree.wins(row, cells[i, j], violation, loss):
+        cells[i, j] = row
 
 
 @njit
