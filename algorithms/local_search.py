@@ -24,7 +24,7 @@ class ParetoLocalSearch(Algorithm):
 
     An archive keeps rows of distinct objective vectors, best Pareto layer first. Each batch takes
     archive rows not explored yet, from the best layer that has some, and asks for their whole
-    neighbourhoods, as far as they were never asked for. Where all of the archive is explored,
+    neighbourhoods (or a sample), as far as they were never asked for. Where all of the archive is explored,
     random walks from its rows start the search anew.
 
     On ordered partitions the neighbours are: an item to another stage or to a new one, two items
@@ -45,6 +45,9 @@ class ParetoLocalSearch(Algorithm):
         order of layers, lead around local optima. With 1 it is a Pareto local search proper.
     kick : int
         Steps of a restart's random walk, at most; longer where walks end at rows known.
+    neighbours : int, optional
+        How many neighbours of a row are asked for at a time, drawn at random, before its layer's
+        other rows get their turn; all at once if None.
 
     Notes
     -----
@@ -67,10 +70,12 @@ class ParetoLocalSearch(Algorithm):
         batch: Annotated[int, Field(ge=1)] = 300,
         archive: Annotated[int, Field(ge=1)] = 1000,
         kick: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
+        neighbours: Annotated[int, Field(ge=1)] | None = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._moves = variation("local_search", self.space)
         self.batch, self.archive, self.kick = batch, archive, kick
+        self.neighbours = neighbours
         self._asked_before, self._vectors = Seen(), Seen()
         self._X: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
@@ -111,13 +116,21 @@ class ParetoLocalSearch(Algorithm):
         for i in waiting.tolist():
             if count >= self.batch:
                 break
-            self._explored[i] = True
-            x = self._X[i]
-            room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
-            found = room[: self._moves.neighbours(x, room)]
-            pieces.append(found[self._asked_before.add(found)])
+            pieces.append(self._some_neighbours(i))
             count += len(pieces[-1])
         return pieces
+
+    def _some_neighbours(self, i: int) -> Array:
+        """Return new neighbours of an archive row, and note whether these were the last."""
+        x = self._X[i]
+        room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
+        found = room[: self._moves.neighbours(x, room)]
+        if self.neighbours is not None:
+            found = found[~self._asked_before.knows(found)]
+        self._explored[i] = self.neighbours is None or len(found) <= self.neighbours
+        if not self._explored[i]:
+            found = found[self.rng.permutation(len(found))[: self.neighbours]]
+        return found[self._asked_before.add(found)]
 
     def _restart(self, count: int) -> list[Array]:
         """Return up to ``count`` new ends of random walks from archive rows (or random genomes)."""

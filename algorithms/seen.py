@@ -32,6 +32,11 @@ class Seen:
         self._used += int(new.sum())
         return new
 
+    def knows(self, rows: Array) -> BoolArray:
+        """Tell which rows, shape (n, d), were added before; add none."""
+        known: BoolArray = _known_rows(self._table, rows)
+        return known
+
     def reserve(self, n: int) -> WordArray:
         """Return the table with room for ``n`` more codes; whoever adds some calls added()."""
         while 2 * (self._used + n) > len(self._table):
@@ -77,6 +82,19 @@ def insert_code(table: WordArray, code: np.uint64) -> bool:
         at = (at + np.uint64(1)) & mask
     table[at] = code
     return True
+
+
+@njit
+def _known_rows(table: WordArray, rows: Array) -> BoolArray:
+    known = np.empty(len(rows), dtype=np.bool_)
+    mask = np.uint64(len(table) - 1)
+    for r in range(len(rows)):
+        code = _code(rows[r])
+        at = (code >> np.uint64(1)) & mask
+        while table[at] != 0 and table[at] != code:
+            at = (at + np.uint64(1)) & mask
+        known[r] = table[at] == code
+    return known
 
 
 @njit
