@@ -24,8 +24,8 @@ class ParetoLocalSearch(Algorithm):
 
     An archive keeps rows of distinct objective vectors, best Pareto layer first. Each batch takes
     archive rows not explored yet, from the best layer that has some, and asks for their whole
-    neighbourhoods (or a sample), as far as they were never asked for. Where all of the archive is explored,
-    random walks from its rows start the search anew.
+    neighbourhoods (or samples of them), as far as they were never asked for. Where all of the
+    archive is explored, random walks from its rows start the search anew.
 
     On ordered partitions the neighbours are: an item to another stage or to a new one, two items
     swapped, two neighbouring stages merged, an item left out or taken in. On counts and subsets:

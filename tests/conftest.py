@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from algorithms.ensembling.baselines import SingleBest, Singles
 from algorithms.ensembling.greedy import GES, MultiGES
-from algorithms.ensembling.hapens import QDOES, QOES, HAPEns
+from algorithms.ensembling.hapens import QDOES, QOES, HAPEns, ParetoES
 from algorithms.ensembling.small import SmallEnsembles
 from algorithms.grid import GridSearch
 from algorithms.local_search import ParetoLocalSearch
@@ -111,6 +111,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     "multi_ges": (partial(MultiGES, iterations=4), _COUNTS),
     "nsga2": (partial(NSGAII, population=20), _SEVERAL),
     "nsga3": (partial(NSGAIII, population=20), _SEVERAL),
+    "pareto_es": (partial(ParetoES, batch=10), _COUNTS),
     "qdo_es": (partial(QDOES, batch=10), _COUNTS),
     "qo_es": (partial(QOES, batch=10), _COUNTS),
     "single_best": (SingleBest, _COUNTS),

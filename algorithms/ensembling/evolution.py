@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.ensembling import children
+from algorithms.ensembling.archives import BestArchive, EliteArchive
 from algorithms.ensembling.counts import CountsSearch
 from algorithms.ensembling.rates import Rates
-from algorithms.ensembling.sliding_archive import BestArchive, SlidingArchive
+from algorithms.ensembling.sliding_archive import SlidingArchive
 from algorithms.ensembling.store import Store
 from algorithms.seen import Seen
 from framework.arrays import Array, FloatArray, IntArray
@@ -32,7 +33,7 @@ _METHODS = {
 class EnsembleEvolution(CountsSearch):
     """Evolve count vectors: an archive of elites, two-point crossover, one more pick a mutant.
 
-    1. Every model alone is evaluated; the archive does not get them.
+    1. Every model alone is evaluated; the archive does not get them (that of ``pareto_es`` does).
     2. The start population: disjoint random pairs.
     3. Batches of children of the elites. Each has two parents with one probability, which cross,
        else one, which mutates; a cross mutates too with another probability; each parent is
@@ -94,6 +95,9 @@ class EnsembleEvolution(CountsSearch):
     niches: ClassVar[tuple[str, str] | None]
     """The method's own behaviours; None: there are no niches, the best rows are kept."""
 
+    with_singles: ClassVar[bool] = False
+    """Whether the archive gets the single models in any case."""
+
     def __init__(
         self,
         problem: Problem,
@@ -148,7 +152,7 @@ class EnsembleEvolution(CountsSearch):
                 at = np.lexsort((loss, violation))[0]
                 self._best_single = int(np.argmax(rows.X[at]))
                 self._best_id = rows.ids[[at]][violation[[at]] == 0.0].tolist()
-            if self.start != "singles":
+            if self.start != "singles" and not self.with_singles:
                 return
         if self._marks is not None:
             self._rates.learn(self._marks[ok], loss)
@@ -166,7 +170,8 @@ class EnsembleEvolution(CountsSearch):
         elites = self._archive.feasible()
         return {"returned": np.sort(np.concatenate(self._ids)[elites]).tolist()}
 
-    def _new_archive(self) -> SlidingArchive | BestArchive:
+    def _new_archive(self) -> EliteArchive:
+        """Return the archive, empty."""
         if self._behavior is None:
             return BestArchive(_CELLS * _CELLS)
         self._signs = np.array([self.measure(name, "behavior") for name in self._behavior])

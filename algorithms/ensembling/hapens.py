@@ -1,8 +1,11 @@
-"""HAPEns, and its siblings QDO-ES and QO-ES."""
+"""HAPEns, and its siblings QDO-ES, QO-ES and Pareto-ES."""
 
 from __future__ import annotations
 
+from algorithms.ensembling.archives import EliteArchive, FrontArchive
 from algorithms.ensembling.evolution import EnsembleEvolution
+from framework.arrays import FloatArray
+from framework.batch import Evaluated
 
 
 class HAPEns(EnsembleEvolution):
@@ -44,3 +47,23 @@ class QOES(EnsembleEvolution):
 
     kind = "qo_es"
     niches = None
+
+
+class ParetoES(EnsembleEvolution):
+    """HAPEns' operators on the front itself: the elites are all non-dominated rows so far.
+
+    The single models are among them from the start, so that the cheap end is never lost; any
+    number of objectives counts, and no behaviour. What it returns is the run's front.
+
+    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
+    """
+
+    kind = "pareto_es"
+    niches = None
+    with_singles = True
+
+    def _new_archive(self) -> EliteArchive:
+        return FrontArchive()
+
+    def _descriptors(self, rows: Evaluated) -> FloatArray:
+        return self.roles.losses(rows.values)

@@ -1,4 +1,4 @@
-"""Archives of elites: a grid whose boundaries slide, and the best of all."""
+"""The archive of HAPEns and QDO-ES: a grid whose boundaries slide."""
 
 from __future__ import annotations
 
@@ -104,42 +104,6 @@ class SlidingArchive:
             self.boundaries, self._cells,
         )  # fmt: skip
         self._rows = rows
-
-
-class BestArchive:
-    """The best rows of all, whatever their behaviour.
-
-    Parameters
-    ----------
-    size : int
-        How many are kept.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.elites: IntArray = np.zeros(0, dtype=np.int64)
-        self._keys: FloatArray = np.zeros((2, 0))
-        self._rows = 0
-
-    def __len__(self) -> int:
-        """Return how many rows were added."""
-        return self._rows
-
-    def ranked(self) -> IntArray:
-        """Return the elites, best first."""
-        return self.elites
-
-    def feasible(self) -> IntArray:
-        """Return the elites that violate nothing."""
-        return np.asarray(self.elites[self._keys[1] == 0.0])
-
-    def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows; see :meth:`SlidingArchive.add`. The behaviour is not looked at."""
-        rows = np.concatenate([self.elites, np.arange(self._rows, self._rows + len(loss))])
-        keys = np.concatenate([self._keys, np.stack([loss, violation])], axis=1)
-        order = np.lexsort(keys)[: self.size]  # stable: the first of equals comes first
-        self.elites, self._keys = rows[order], keys[:, order]
-        self._rows += len(loss)
 
 
 def _room(n: int, old: _Told | None = None) -> _Told:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.ensembling import sorted_values
-from algorithms.ensembling.sliding_archive import BestArchive, SlidingArchive
+from algorithms.ensembling.archives import BestArchive, FrontArchive
+from algorithms.ensembling.sliding_archive import SlidingArchive
 from algorithms.ensembling.sorted_values import SortedValues
 from tests import oracles
 
@@ -87,6 +88,22 @@ def test_the_best_of_all(seed, n, size):
         archive.add(np.zeros((len(part), 2)), violation[part], loss[part])
     expected = sorted(range(n), key=lambda row: (violation[row], loss[row], row))[:size]
     assert archive.ranked().tolist() == expected
+
+
+@given(st.integers(0, 10_000), st.integers(1, 120), st.integers(1, 3), st.booleans())
+def test_the_front_of_all(seed, n, objectives, feasible):
+    rng = np.random.default_rng(seed)
+    losses = rng.integers(0, 6, size=(n, objectives)).astype(float)
+    violation = rng.integers(0 if feasible else 1, 3, n).astype(float)
+    archive = FrontArchive()
+    for part in np.array_split(np.arange(n), 4):
+        archive.add(losses[part], violation[part], losses[part, 0])
+    least = np.flatnonzero(violation == violation.min())
+    expected = least[oracles.nondominated(losses[least])]
+    assert sorted(archive.ranked()) == expected.tolist()
+    assert (np.diff(losses[archive.ranked(), 0]) >= 0).all()
+    assert sorted(archive.feasible()) == [r for r in expected if violation[r] == 0.0]
+    assert len(archive) == n
 
 
 @given(st.integers(0, 10_000), st.integers(1, 1500), st.integers(1, 3000))
