@@ -20,10 +20,12 @@ from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
+from framework.problems.ensemble import EnsembleProblem
 from framework.problems.functions import FunctionProblem
 from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
+from tests.libraries import made_up
 from tests.toys import StagesToy
 
 settings.register_profile("quick", max_examples=40, deadline=None)
@@ -45,6 +47,11 @@ def rivals() -> RivalProblem:
     methods = ["single_stage", "cost_ordered", "cact_lasso"]
     config = RivalConfig.model_validate({"dataset": dataset, "methods": methods})
     return RivalProblem.from_config(config)
+
+
+def ensemble(classes: int = 2, **more: Any) -> EnsembleProblem:
+    """Return ensembles of a few made-up models; ``classes`` 0 is regression."""
+    return EnsembleProblem(made_up(classes=classes), **{"most": 8, **more})
 
 
 def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str] = ()) -> Roles:
@@ -70,6 +77,11 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
     ],
     "rivals": [rivals],
+    "ensemble": [
+        ensemble,
+        partial(ensemble, 3, score=["roc_auc", "log_loss", "neg_brier_score"], costs=["memory"]),
+        partial(ensemble, 0, score=["rmse", "r2"], most=700),
+    ],
 }
 
 # What searches of ordered partitions are tried on.
@@ -85,6 +97,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             StagesToy,
             partial(StagesToy, removal=True),
             multistage,
+            ensemble,
         ],
     ),
     "grid": (
