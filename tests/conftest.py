@@ -25,7 +25,7 @@ from framework.problems.functions import FunctionProblem
 from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
-from tests.libraries import made_up
+from tests.made_up_libraries import made_up
 from tests.toys import StagesToy
 
 settings.register_profile("quick", max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from framework.errors import InputError
 from framework.problems.ensemble import EnsembleConfig, EnsembleProblem, fingerprint_of
 from framework.problems.library import Cost
 from framework.streams import RowStreams
-from tests.libraries import made_up
+from tests.made_up_libraries import made_up
 
 NOTHING = RowStreams(0, np.arange(0))
 

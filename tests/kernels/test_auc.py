@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from framework.kernels import auc as kernels
 from framework.kernels.auc import MOST_PICKS, auc, exact_auc, rank_table
 from tests import oracles
-from tests.libraries import predictions
+from tests.made_up_libraries import predictions
 
 
 def library(k=7, n=300, classes=2, seed=0):

@@ -13,7 +13,7 @@ from framework.kernels import ensembles as kernels
 from framework.problems.ensemble_scores import Scores, Truth
 from framework.problems.similarity import config_similarity, loss_correlation, loss_vectors
 from tests import oracles
-from tests.libraries import made_up, predictions
+from tests.made_up_libraries import made_up, predictions
 
 count_rows = st.lists(st.integers(0, 4), min_size=6, max_size=6).filter(any)
 
