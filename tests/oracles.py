@@ -199,19 +199,3 @@ def genome_of(stages: Sequence[Sequence[int]], n: int) -> tuple[int, ...]:
     """Return the stage of each item, -1 where it is in none."""
     of = {item: s for s, stage in enumerate(stages) for item in stage}
     return tuple(of.get(item, -1) for item in range(n))
-
-
-def auc(scores, y):
-    """Return the share of pairs that the positive wins, ties being half a win; NaN without any."""
-    positives = [score for score, label in zip(scores, y, strict=True) if label]
-    negatives = [score for score, label in zip(scores, y, strict=True) if not label]
-    wins = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
-    pairs = len(positives) * len(negatives)
-    return float(wins / pairs) if pairs else float("nan")
-
-
-def pair_mean(x, alike):
-    """Return the mean of ``alike`` over unordered pairs of members; 1 for a single one."""
-    members = [j for j, count in enumerate(x) if count > 0]
-    pairs = [(a, b) for a in members for b in members if a < b]
-    return sum(float(alike[a][b]) for a, b in pairs) / len(pairs) if pairs else 1.0
