@@ -24,10 +24,12 @@ from algorithms.peers import NSGAII, NSGAIII, SMSEMOA
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
+from framework.problems.ensemble import EnsembleProblem
 from framework.problems.functions import FunctionProblem
 from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
+from tests.made_up_libraries import made_up
 from tests.toys import EnsembleToy, StagesToy
 
 settings.register_profile("quick", max_examples=40, deadline=None)
@@ -49,6 +51,11 @@ def rivals() -> RivalProblem:
     methods = ["single_stage", "cost_ordered", "cact_lasso"]
     config = RivalConfig.model_validate({"dataset": dataset, "methods": methods})
     return RivalProblem.from_config(config)
+
+
+def ensemble(classes: int = 2, **more: Any) -> EnsembleProblem:
+    """Return ensembles of a few made-up models; ``classes`` 0 is regression."""
+    return EnsembleProblem(made_up(classes=classes), **{"most": 8, **more})
 
 
 def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str] = ()) -> Roles:
@@ -74,12 +81,17 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
     ],
     "rivals": [rivals],
+    "ensemble": [
+        ensemble,
+        partial(ensemble, 3, score=["roc_auc", "log_loss", "neg_brier_score"], costs=["memory"]),
+        partial(ensemble, 0, score=["rmse", "r2"], most=700),
+    ],
 }
 
 # What searches of ordered partitions are tried on.
 _PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
-# What searches of counts are tried on: some models, and models that are all alike.
-_COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True)]
+# What searches of counts are tried on: some models, models that are all alike, a library.
+_COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True), ensemble]
 
 # What searches that know several spaces are tried on.
 _SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9)]
@@ -94,6 +106,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             StagesToy,
             partial(StagesToy, removal=True),
             multistage,
+            ensemble,
         ],
     ),
     "grid": (

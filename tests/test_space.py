@@ -20,6 +20,8 @@ SPACES = [
     Partition(2, 2, removal=True),
     Partition(200, 150),
     Counts(5, 3),
+    Counts(5, 3, empty=False),
+    Counts(1, 4, empty=False),
     Bits(1),
     Bits(7),
     Box(np.zeros(3), np.ones(3)),
@@ -56,6 +58,21 @@ def test_every_partition_is_drawn():
     assert len(np.unique(X, axis=0)) == 13  # ordered Bell number
     removal = Partition(3, 3, removal=True).sample(np.random.default_rng(0), 8000)
     assert len(np.unique(removal, axis=0)) == 13 + 3 * 3 + 3 * 1
+
+
+def test_counts_without_the_empty_one():
+    space = Counts(40, 50, empty=False)
+    X = space.sample(np.random.default_rng(0), 4000)
+    members = (X > 0).sum(axis=1)
+    assert members.min() == 1
+    assert 5 <= np.median(members) <= 7  # a log-uniform number of 1 to 40
+    assert 5 <= np.median(X[X > 0]) <= 8
+    assert X.max() == 50
+    assert not space.contains(np.zeros((1, 40), dtype=np.int32)).any()
+    assert Counts(40, 50).contains(np.zeros((1, 40), dtype=np.int32)).all()
+    few = Counts(2, 2, empty=False)
+    assert few.size == 8
+    assert len(np.unique(few.sample(np.random.default_rng(0), 500), axis=0)) == 8
 
 
 def test_partitions_with_gaps_or_without_items_are_outside():

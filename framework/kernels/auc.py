@@ -70,9 +70,11 @@ def rank_table(P: Array, y: Array) -> RankTable:
     tables = [(p, positive) for p, positive in tables if 0 < positive.sum() < len(y)]
     labels = np.array([positive for _, positive in tables], dtype=np.uint32).reshape(-1, len(y))
     exact = np.empty((len(tables), len(P), len(y)), dtype=np.float32)
+    keys = np.empty(exact.shape, dtype=np.uint32)
     for c, (p, _) in enumerate(tables):
         exact[c] = p
-    keys = np.rint(np.clip(exact, 0.0, 1.0) * np.float64(2**BITS)).astype(np.uint32) * np.uint32(2)
+        for j in range(len(P)):  # a row at a time: float64 takes room
+            keys[c, j] = 2 * np.rint(np.clip(exact[c, j], 0.0, 1.0) * np.float64(2**BITS))
     positives = labels.sum(axis=1, dtype=np.int64)
     table = RankTable(keys, labels, positives, exact, np.zeros(len(P), dtype=bool))
     singles = np.eye(len(P), dtype=np.int32)

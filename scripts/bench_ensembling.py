@@ -1,0 +1,229 @@
+"""Speed of ensembling: ratios against numpy and scikit-learn, on made-up libraries.
+
+Rivals that are installed beside this package (AutoGluon's and phem's greedy selection, phem's
+QO-ES) have rows of their own; the loop with numpy and scikit-learn always has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import roc_auc_score
+
+from framework import registry
+from framework.arrays import Array
+from framework.batch import Evaluated
+from framework.evaluator import evaluate_rows
+from framework.kernels.auc import auc, exact_auc, rank_table
+from framework.problems.ensemble import EnsembleProblem
+from framework.problems.library import Cost, Library
+from framework.roles import Objective, Roles
+
+MODELS, BATCH, PICKS = 60, 40, 5
+ITERATIONS, EVALUATIONS = 50, 3000
+OBJECTIVES = [Objective("roc_auc", "max"), Objective("memory", "min")]
+
+
+class Row(NamedTuple):
+    """A line of a table: what was done, how often a second, and a remark."""
+
+    name: str
+    rate: float
+    note: str = ""
+
+
+def bench_ensembling(args: argparse.Namespace) -> None:
+    for records, classes in ((1000, 2), (10_000, 2), (2000, 5)):
+        library = made_up(records, classes)
+        text = f"{MODELS} models, {records:,} records, {classes} classes"
+        loop = Row(
+            "numpy and scikit-learn", loop_rate(library, args.repeats), "a dense mean, then ROC AUC"
+        )
+        show(f"ROC AUC of ensembles: {text}", "evaluations/s", [loop, *kernel_rows(library, args)])
+        if classes == 2:
+            rows = [*greedy_rivals(library, args.repeats), *greedy_rows(library, args)]
+            if rows:
+                title = f"Greedy selection, {ITERATIONS} picks: {text}"
+                show(title, "evaluations/s", [loop, *rows])
+            rows = [*search_rivals(library, args.repeats), *search_rows(library, args)]
+            show(f"Searches, {EVALUATIONS:,} evaluations: {text}", "evaluations/s", [loop, *rows])
+
+
+def made_up(records: int, classes: int) -> Library:
+    """Return predictions that know the truth by noise, and costs."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, records)
+    skill = rng.uniform(0.2, 0.7, (MODELS, 1, 1))
+    scores = 1.5 * rng.normal(size=(MODELS, records, classes)) + skill * np.eye(classes)[y]
+    P = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
+    return Library(
+        ids=tuple(f"model_{j}" for j in range(MODELS)),
+        validation=(P[:, :, 1] if classes == 2 else P).astype(np.float32),
+        y_validation=y,
+        classes=tuple(range(classes)),
+        costs={
+            "memory": Cost(rng.lognormal(0, 1.5, MODELS), "MB"),
+            "inference_time": Cost(rng.lognormal(0, 1.5, MODELS), "s/1000 rows"),
+        },
+        configs=tuple({"family": j % 7, "size": int(rng.integers(9))} for j in range(MODELS)),
+    )
+
+
+def kernel_rows(library: Library, args: argparse.Namespace) -> list[Row]:
+    table = rank_table(library.validation, library.y_validation)
+    X = random_rows(BATCH)
+    step = (random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)).astype(np.int32)
+    problem = EnsembleProblem(library)
+    error = np.abs(auc(table, X) - exact_auc(table, X)).max()
+    return [
+        Row("integer keys, from scratch", rate(lambda: auc(table, X), BATCH, args.repeats),
+            f"off by {error:.0e} at most"),
+        Row("integer keys, parent and one more",
+            rate(lambda: auc(table, step), MODELS, args.repeats)),
+        Row("float64, from scratch", rate(lambda: exact_auc(table, X), BATCH, args.repeats)),
+        Row("the problem: AUC, costs, diversity",
+            rate(lambda: problem.evaluate(X), BATCH, args.repeats)),
+    ]  # fmt: skip
+
+
+def random_rows(n: int, picks: int = PICKS) -> Array:
+    draws = np.random.default_rng(1).integers(0, MODELS, (n, picks))
+    return np.stack([np.bincount(row, minlength=MODELS) for row in draws]).astype(np.int32)
+
+
+def loop_rate(library: Library, repeats: int) -> float:
+    """Return the evaluations per second of the obvious program."""
+    P, y = library.validation.astype(np.float64), library.y_validation
+    tables = np.stack([1.0 - P, P], axis=2) if P.ndim == 2 else P
+    X = random_rows(BATCH // 2)
+
+    def evaluate() -> None:
+        for x in X:
+            mean = np.tensordot(x / x.sum(), tables, 1)
+            if tables.shape[2] == 2:
+                roc_auc_score(y, mean[:, 1])
+            else:
+                mean /= mean.sum(axis=1, keepdims=True)
+                roc_auc_score(y, mean, multi_class="ovr")
+
+    return rate(evaluate, len(X), repeats)
+
+
+def greedy_rows(library: Library, args: argparse.Namespace) -> list[Row]:
+    return [] if "ges" not in registry.names("algorithms") else [
+        searched("ges", library, args.repeats, iterations=ITERATIONS)
+    ]  # fmt: skip
+
+
+def search_rows(library: Library, args: argparse.Namespace) -> list[Row]:
+    known = registry.names("algorithms")
+    names = [name for name in ("random", "hapens", "qdo_es", "qo_es") if name in known]
+    return [searched(name, library, args.repeats) for name in names]
+
+
+def searched(name: str, library: Library, repeats: int, **parameters: Any) -> Row:
+    """Run a search, asking, evaluating and telling."""
+    problem = EnsembleProblem(library)
+    roles = Roles(problem.measures, OBJECTIVES)
+
+    def search() -> tuple[float, float]:
+        algorithm = registry.load("algorithms", name)(problem, roles, seed=0, **parameters)
+        start, rows, least = time.process_time(), 0, 1.0
+        while rows < EVALUATIONS and (X := algorithm.ask()) is not None:
+            batch: Evaluated = evaluate_rows(problem, 0, np.arange(rows, rows + len(X)), X)
+            algorithm.tell(batch)
+            rows += len(X)
+            least = min(least, 1.0 - batch.values["roc_auc"].max())
+        return rows / (time.process_time() - start), least
+
+    search()  # compile
+    results = [search() for _ in range(repeats)]
+    best = max(speed for speed, _ in results)
+    return Row(f"{name}, end to end", best, f"best loss {results[0][1]:.6f}")
+
+
+def greedy_rivals(library: Library, repeats: int) -> list[Row]:
+    """Return rows of greedy selections of other packages, as far as they are installed."""
+    y, P = library.y_validation, library.validation.astype(np.float64)
+    rows = []
+    found = installed("autogluon.core.models.greedy_ensemble.ensemble_selection")
+    if found is not None:
+        metric = import_module("autogluon.core.metrics").roc_auc
+
+        def autogluon() -> None:
+            found.EnsembleSelection(ITERATIONS, "binary", metric).fit(list(P), y)
+
+        rows.append(Row("AutoGluon", rate(autogluon, ITERATIONS * MODELS, repeats)))
+    found = installed("phem.methods.ensemble_selection")
+    if found is not None:
+        tables = list(np.stack([1.0 - P, P], axis=2))
+
+        def phem() -> None:
+            found.EnsembleSelection(tables, ITERATIONS, phem_metric(), n_jobs=1).ensemble_fit(
+                tables, y
+            )
+
+        rows.append(Row("phem", rate(phem, ITERATIONS * MODELS, repeats)))
+    return rows
+
+
+def search_rivals(library: Library, repeats: int) -> list[Row]:
+    """Return the row of phem's population-based search, if it is installed."""
+    found = installed("phem.methods.ensemble_selection.qdo")
+    if found is None:
+        return []
+    P = library.validation.astype(np.float64)
+    tables = list(np.stack([1.0 - P, P], axis=2))
+
+    def search() -> None:
+        method = found.QDOEnsembleSelection(
+            tables, EVALUATIONS // MODELS, phem_metric(), archive_type="quality", n_jobs=1
+        )
+        method.ensemble_fit(tables, library.y_validation)
+
+    return [Row("phem's QO-ES", rate(search, EVALUATIONS, repeats))]
+
+
+def phem_metric() -> Any:
+    metrics = import_module("phem.application_utils.supported_metrics")
+    return metrics.msc(metric_name="roc_auc", is_binary=True, labels=[0, 1])
+
+
+def installed(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
+
+
+def rate(work: Callable[[], object], n: int, repeats: int) -> float:
+    """Return how many of the ``n`` things that ``work`` does are done in a second, at best."""
+    work()  # compile, fill caches
+    best = 0.0
+    for _ in range(repeats):
+        start, done = time.process_time(), 0
+        while (seconds := time.process_time() - start) < 0.3:
+            work()
+            done += n
+        best = max(best, done / seconds)
+    return best
+
+
+def show(title: str, unit: str, rows: list[Row]) -> None:
+    """Print rows; the first one is what the others are compared with."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    table.add_column(unit, justify="right")
+    table.add_column("times the first", justify="right")
+    table.add_column("")
+    for row in rows:
+        ratio = f"{row.rate / rows[0].rate:,.1f}"
+        table.add_row(row.name, f"{row.rate:,.0f}", ratio, row.note)
+    Console(width=110).print(table)

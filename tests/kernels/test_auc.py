@@ -1,0 +1,143 @@
+"""AUC on integer keys against a count of pairs and against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from framework.kernels import auc as kernels
+from framework.kernels.auc import MOST_PICKS, auc, exact_auc, rank_table
+from tests.made_up_libraries import predictions
+
+
+def by_pairs(scores, y):
+    """Return the share of pairs that the positive wins, ties being half a win; NaN without any."""
+    positives = [score for score, label in zip(scores, y, strict=True) if label]
+    negatives = [score for score, label in zip(scores, y, strict=True) if not label]
+    wins = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
+    pairs = len(positives) * len(negatives)
+    return float(wins / pairs) if pairs else float("nan")
+
+
+def library(k=7, n=300, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % classes)
+    return predictions(k, y, classes, rng), y
+
+
+def rows(k, n, picks=5, seed=1):
+    draws = np.random.default_rng(seed).integers(0, k, (n, picks))
+    return np.stack([np.bincount(row, minlength=k) for row in draws]).astype(np.int32)
+
+
+def in_scikit_learn(P, y, X):
+    means = [np.tensordot(x, P.astype(np.float64), 1) / x.sum() for x in X]
+    if P.ndim == 2:
+        return [roc_auc_score(y, mean) for mean in means]
+    # each class against the rest: as multi_class="ovr", which wants rows that add to 1 exactly
+    return [np.mean([roc_auc_score(y == c, mean[:, c]) for c in set(y)]) for mean in means]
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("n", [50, 1000, 9000])
+def test_as_scikit_learn(classes, n):
+    P, y = library(n=n, classes=classes)
+    table, X = rank_table(P, y), rows(7, 9)
+    pairs = (table.positives * (n - table.positives)).min()
+    assert np.allclose(auc(table, X), in_scikit_learn(P, y, X), rtol=0, atol=8 / pairs)
+    assert np.allclose(exact_auc(table, X), in_scikit_learn(P, y, X), rtol=0, atol=1e-12)
+
+
+@st.composite
+def coarse_problems(draw):
+    """Predictions of few different values, so that ties abound; labels may be all but one."""
+    n = draw(st.integers(2, 12))
+    k = draw(st.integers(1, 4))
+    steps = draw(st.sampled_from([1, 2, 8]))
+    value = st.integers(0, steps).map(lambda v: v / steps)
+    P = draw(st.lists(st.lists(value, min_size=n, max_size=n), min_size=k, max_size=k))
+    y = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    most = draw(st.sampled_from([1, 3, 400]))
+    x = draw(st.lists(st.integers(0, most), min_size=k, max_size=k).filter(any))
+    return np.array(P, dtype=np.float32), np.array(y), np.array([x], dtype=np.int32)
+
+
+@given(coarse_problems())
+def test_counts_pairs_with_ties(problem):
+    P, y, X = problem
+    want = by_pairs((X[0][:, None] * P.astype(np.float64)).sum(axis=0), y)
+    table = rank_table(P, y)
+    for found in (auc(table, X), exact_auc(table, X)):
+        assert np.array_equal(found, [want], equal_nan=True)
+
+
+def test_worked_examples():
+    y = np.array([0, 0, 1, 1, 1])
+    P = np.array([[0.1, 0.4, 0.35, 0.8, 0.4], [0.5] * 5, [0.9, 0.9, 0.1, 0.1, 0.1]], np.float32)
+    table = rank_table(P, y)
+    X = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 2], [7, 7, 0], [1, 3, 0]], np.int32)
+    # of the 6 pairs of the first model one is lost (0.35 to 0.4) and one is a tie
+    assert auc(table, X).tolist() == [4.5 / 6, 0.5, 0.0, 4.5 / 6, 4.5 / 6]
+
+
+def test_a_single_positive_is_its_rank():
+    P, _ = library(n=40)
+    y = np.zeros(40, dtype=np.int64)
+    y[17] = 1
+    rank = (P[:, [17]] > P).sum(axis=1)
+    assert np.allclose(auc(rank_table(P, y), np.eye(7, dtype=np.int32)), rank / 39)
+
+
+def test_classes_without_records_are_left_out():
+    P, y = library(classes=5)
+    kept = np.isin(y, [0, 2, 3])
+    P, y = P[:, kept], y[kept]
+    X = rows(7, 6)
+    want = [
+        np.mean([by_pairs(np.tensordot(x, P.astype(np.float64), 1)[:, c], y == c)
+                 for c in (0, 2, 3)])
+        for x in X
+    ]  # fmt: skip
+    assert np.allclose(auc(rank_table(P, y), X), want, rtol=0, atol=1e-4)
+    nothing = rank_table(P[:, y == 2], y[y == 2])
+    assert np.isnan(auc(nothing, X)).all()
+    assert np.isnan(exact_auc(nothing, X)).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_batches_change_no_bit(classes, monkeypatch):
+    P, y = library(classes=classes)
+    table = rank_table(P, y)
+    parent = rows(7, 1, 12)
+    X = np.concatenate([rows(7, 30), parent + np.eye(7, dtype=np.int32), 300 * rows(7, 3)])
+    alone = np.concatenate([auc(table, X[i : i + 1]) for i in range(len(X))])
+    assert np.array_equal(auc(table, X), alone)
+    assert np.array_equal(auc(table, X[30:37]), alone[30:37])  # a parent and one more model
+    monkeypatch.setattr(kernels, "_BLOCK_BYTES", 1)
+    assert np.array_equal(auc(table, X), alone)
+    assert np.array_equal(exact_auc(table, X[::-1]), exact_auc(table, X)[::-1])
+
+
+@pytest.mark.parametrize("picks", [MOST_PICKS, MOST_PICKS + 1, 1023, 5000, 700_000])
+def test_many_picks_lose_bits_and_do_not_overflow(picks):
+    P = np.ones((2, 60), dtype=np.float32)
+    P[0] = np.linspace(0, 1, 60)
+    y = (np.arange(60) * 7 % 11 > 4).astype(np.int64)
+    x = np.array([[picks // 3, picks - picks // 3], [0, picks]], dtype=np.int32)
+    want = [by_pairs(P[0], y), 0.5]
+    assert np.allclose(auc(rank_table(P, y), x), want, rtol=0, atol=1e-15)
+
+
+def test_probabilities_crowded_at_zero_keep_their_order():
+    """Fixed point sees ties there; rows of such models alone are ranked in floating point."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 200)
+    crowded = 10.0 ** (-30 + 10 * y + 6 * rng.normal(size=(2, 200)))
+    P = np.concatenate([crowded, rng.random((1, 200))]).astype(np.float32)
+    table, X = rank_table(P, y), np.array([[1, 0, 0], [1, 2, 0], [0, 0, 1], [1, 1, 1]], np.int32)
+    assert table.coarse.tolist() == [True, True, False]
+    assert np.allclose(auc(table, X), in_scikit_learn(P, y, X), rtol=0, atol=2e-4)
+    assert auc(table, X)[:2].tolist() == exact_auc(table, X)[:2].tolist()

@@ -1,0 +1,211 @@
+"""Weighted ensembles that run: against a slow twin; saved, loaded, refused."""
+
+from __future__ import annotations
+
+import json
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeRegressor
+
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.models.multistage import MultiStageClassifier
+from framework.models.predict import predict_table
+from framework.models.store import load_model, save_model
+from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
+from framework.problems.library import Cost
+
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+
+
+def iris():
+    frame, y = load_iris(return_X_y=True, as_frame=True)
+    return frame, y.to_numpy()
+
+
+def members(X, y):
+    return {
+        "bayes": GaussianNB().fit(X, y),
+        "forest": RandomForestClassifier(5, random_state=0).fit(X, y),
+        "unused": DummyClassifier().fit(X, y),
+        "boosted": lightgbm.LGBMClassifier(n_estimators=3, verbose=-1).fit(X, y),
+    }
+
+
+def encoded_ensemble():
+    """Return an ensemble of members that know codes of classes and encoded records."""
+    frame, y = iris()
+    encoder = Encoder.fit(frame)
+    return WeightedEnsembleClassifier.from_fitted(
+        members(encoder.transform(frame), y), [1, 3, 0, 2], NAMES, encoder=encoder
+    )
+
+
+def with_costs():
+    frame, y = iris()
+    X = frame.to_numpy()
+    models = {name: model for name, model in members(X, y).items() if name != "unused"}
+    costs = {"time": Cost(np.array([1.0, 4.0, 2.5]), "s"), "disk|": Cost(np.array([1.0, 1, 1]))}
+    return WeightedEnsembleClassifier.from_fitted(models, [1, 3, 2], NAMES, costs=costs)
+
+
+def test_the_weighted_mean_of_the_members():
+    frame, y = iris()
+    model = encoded_ensemble()
+    assert model.names_ == ["bayes", "forest", "boosted"]
+    X = model.encoder_.transform(frame)
+    parts = members(X, y)
+    total = sum(
+        w * parts[name].predict_proba(X)
+        for name, w in (("bayes", 1), ("forest", 3), ("boosted", 2))
+    )
+    assert np.allclose(model.predict_proba(frame), total / 6, rtol=0, atol=1e-15)
+    assert model.predict(frame).tolist() == NAMES[total.argmax(axis=1)].tolist()
+    assert model.score(frame, NAMES[y]) > 0.9
+
+
+def test_members_may_know_their_classes_in_any_order_or_lack_one():
+    frame, y = iris()
+    X, few = frame.to_numpy(), y != 1
+    models = {
+        "all": LogisticRegression(max_iter=500).fit(X, NAMES[y]),
+        "two": GaussianNB().fit(X[few], NAMES[y[few]]),
+    }
+    model = WeightedEnsembleClassifier.from_fitted(models, [1, 1], NAMES[::-1])
+    found = model.predict_proba(X)
+    want = models["all"].predict_proba(X)
+    want[:, [0, 2]] += models["two"].predict_proba(X)
+    assert np.allclose(found, want[:, ::-1] / 2, rtol=0, atol=1e-15)
+
+
+def test_fitting_trains_what_has_a_weight():
+    frame, y = iris()
+    pairs = [("bayes", GaussianNB()), ("never", LogisticRegression(max_iter="no number"))]
+    model = WeightedEnsembleClassifier(pairs, [2, 0]).fit(frame, NAMES[y])
+    assert model.names_ == ["bayes"]
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    assert np.array_equal(model.predict(frame), GaussianNB().fit(frame, NAMES[y]).predict(frame))
+    assert model.predict_cost() == {}
+
+
+def test_tables_may_have_more_columns_in_another_order():
+    frame, _ = iris()
+    for model in (encoded_ensemble(), WeightedEnsembleClassifier().fit(*iris())):
+        want = predict_table(model, frame)
+        assert want.columns.tolist() == ["label", "confidence"]
+        assert np.array_equal(want["confidence"], model.predict_proba(frame).max(axis=1))
+        shuffled = frame[frame.columns[::-1]].assign(more=1).iloc[::-1]
+        pd.testing.assert_frame_equal(predict_table(model, shuffled).sort_index(), want)
+        assert len(predict_table(model, frame.iloc[:0])) == 0
+        with pytest.raises(InputError, match="expected a column 'sepal width"):
+            predict_table(model, frame.drop(columns=frame.columns[1]))
+    nameless = with_costs()
+    assert len(predict_table(nameless, frame)) == len(frame)
+    with pytest.raises(InputError, match="expected 4 columns, the features in their order, found"):
+        predict_table(nameless, frame.assign(more=1))
+    with pytest.raises(InputError, match="expected records that the members take"):
+        predict_table(nameless, frame.astype(object).replace(frame.iloc[0, 0], "text"))
+
+
+@pytest.mark.parametrize("make", [encoded_ensemble, with_costs])
+def test_round_trip(tmp_path, make):
+    frame, _ = iris()
+    model = make()
+    records = frame if hasattr(model, "feature_names_in_") else frame.to_numpy()
+    save_model(model, tmp_path / "m", {"accuracy": 0.9})
+    again = load_model(tmp_path / "m")
+    assert type(again) is WeightedEnsembleClassifier
+    assert np.array_equal(again.predict_proba(records), model.predict_proba(records))
+    assert np.array_equal(again.predict(records), model.predict(records))
+    assert again.predict_cost() == model.predict_cost()
+    pd.testing.assert_frame_equal(predict_table(again, frame), predict_table(model, frame))
+    files = sorted(str(p.relative_to(tmp_path / "m")) for p in (tmp_path / "m").rglob("*.*"))
+    assert files == ["README.md", "members/bayes/model.skops", "members/boosted/model.skops",
+                     "members/forest/model.skops", "model.json"]  # fmt: skip
+
+
+def test_round_trip_of_a_regressor(tmp_path):
+    frame, y = load_diabetes(return_X_y=True, as_frame=True)
+    pairs = [("linear", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
+    model = WeightedEnsembleRegressor(pairs, [1, 3]).fit(frame, y)
+    want = (Ridge().fit(frame, y).predict(frame) + 3 * model.models_[1].predict(frame)) / 4
+    assert np.allclose(model.predict(frame), want)
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert np.array_equal(again.predict(frame), model.predict(frame))
+    assert predict_table(again, frame)["value"].tolist() == model.predict(frame).tolist()
+    assert "mean of its members' values" in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_the_card_states_what_a_prediction_costs(tmp_path):
+    save_model(with_costs(), tmp_path / "m", {"run": "here"})
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "# A weighted ensemble of 3 models" in card
+    assert "costs, all of them together: time 7.5 s, disk\\| 3." in card
+    assert "| forest | 0.5 | RandomForestClassifier | 4 | 1 |" in card
+    assert "| run | here |" in card
+
+
+def test_kinds_replace_each_other(tmp_path):
+    frame, y = iris()
+    save_model(with_costs(), tmp_path / "m")
+    save_model(MultiStageClassifier().fit(frame, y), tmp_path / "m")
+    assert isinstance(load_model(tmp_path / "m"), MultiStageClassifier)
+
+
+class Foreign(DummyClassifier):
+    pass
+
+
+def test_foreign_types_and_damage_are_refused(tmp_path):
+    from skops import io
+
+    frame, y = iris()
+    foreign = {"own": Foreign().fit(frame, y)}
+    with pytest.raises(InputError, match=r"member 'own': .*found .*Foreign"):
+        save_model(WeightedEnsembleClassifier.from_fitted(foreign, [1], NAMES), tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    save_model(with_costs(), tmp_path / "m")
+    member = tmp_path / "m" / "members" / "forest" / "model.skops"
+    for model, found in (
+        (foreign["own"], "Foreign"),
+        (Ridge().fit(frame, y), "expected a model with predict_proba, found Ridge"),
+        (GaussianNB().fit(frame, NAMES[::-1][y] + "s"), "expected the classes"),
+        (GaussianNB().fit(frame.iloc[:, 1:], y), "expected members of the same features"),
+    ):
+        io.dump(model, member)
+        with pytest.raises(InputError, match=found):
+            load_model(tmp_path / "m")
+    member.unlink()
+    with pytest.raises(InputError, match=r"member 'forest': expected its file model.skops"):
+        load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"format": 2}, "expected a weighted ensemble of format 1, found format 2"),
+        ({"kind": "other"}, "expected a model of format 1"),
+        ({"members": ["../x", "forest", "boosted"]}, "found '../x'"),
+        ({"weights": [1, -1, 1]}, "weights: expected finite numbers from 0"),
+        ({"weights": [1]}, "found 3 named"),
+        ({"costs": {"time": {"unit": "s", "values": [1]}}}, "3 values of 'time'"),
+        ({"classes": ["a", "b"]}, "expected the classes"),
+        ({"costs": None}, "found it damaged"),
+    ],
+)
+def test_damaged_descriptions(tmp_path, changes, sentence):
+    save_model(with_costs(), tmp_path / "m")
+    path = tmp_path / "m" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(InputError) as caught:
+        load_model(tmp_path / "m")
+    assert sentence in str(caught.value)

@@ -1,0 +1,145 @@
+"""Ensembles as a problem: what they measure, what they refuse, what travels to workers."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from framework.errors import InputError
+from framework.problems.ensemble import EnsembleConfig, EnsembleProblem, fingerprint_of
+from framework.problems.library import Cost
+from framework.streams import RowStreams
+from tests.made_up_libraries import made_up
+
+NOTHING = RowStreams(0, np.arange(0))
+
+
+def rows(*counts):
+    return np.array(counts, dtype=np.int32)
+
+
+def test_measures_of_a_worked_example():
+    library = made_up(3, n=90)
+    problem = EnsembleProblem(library, score=["roc_auc", "accuracy"])
+    assert problem.metrics == (
+        "roc_auc", "accuracy", "inference_time", "memory", "members", "picks",
+        "loss_correlation", "config_similarity",
+    )  # fmt: skip
+    assert problem.gene_names == ("model_0", "model_1", "model_2")
+    found = problem.evaluate(rows([1, 0, 2], [0, 1, 0]), NOTHING)
+    time, memory = library.costs["inference_time"].values, library.costs["memory"].values
+    mean = (library.validation[0] + 2 * library.validation[2].astype(float)) / 3
+    assert found["roc_auc"][0] == pytest.approx(roc_auc_score(library.y_validation, mean))
+    assert found["accuracy"][0] == ((mean > 0.5) == library.y_validation).mean()
+    assert found["inference_time"].tolist() == [time[0] + time[2], time[1]]
+    assert found["memory"].tolist() == [memory[0] + memory[2], memory[1]]
+    assert found["members"].tolist() == [2, 1]
+    assert found["picks"].tolist() == [3, 1]
+    losses = np.abs(library.y_validation - library.validation.astype(float))
+    assert found["loss_correlation"][0] == pytest.approx(
+        abs(np.corrcoef(losses[0], losses[2])[0, 1]), abs=1e-6
+    )
+    assert found["loss_correlation"][1] == found["config_similarity"][1] == 1.0
+    units = {measure.name: measure.unit for measure in problem.measures}
+    assert units["memory"] == "MB"
+
+
+def test_test_values_come_from_the_test_records_unrounded():
+    library = made_up(4, m=70)
+    problem = EnsembleProblem(library)
+    X = rows([1, 2, 0, 5])
+    found = problem.evaluate_test(X, NOTHING)
+    mean = (X[0][:, None] * library.test.astype(float)).sum(axis=0)
+    assert found["roc_auc"][0] == pytest.approx(roc_auc_score(library.y_test, mean), abs=1e-15)
+    assert found["memory"] == problem.evaluate(X, NOTHING)["memory"]
+    assert EnsembleProblem(replace(library, test=None, y_test=None)).evaluate_test(X) is None
+
+
+def test_multiplying_all_counts_changes_no_score():
+    problem = EnsembleProblem(made_up(5, classes=3), most=100)
+    X = problem.space.sample(np.random.default_rng(0), 20) % 10
+    X[:, 0] += (X == 0).all(axis=1)
+    once, thrice = problem.evaluate(X, NOTHING), problem.evaluate(3 * X, NOTHING)
+    for name in problem.metrics:
+        same = 3 * once[name] if name == "picks" else once[name]
+        assert np.array_equal(thrice[name], same), name
+
+
+def test_an_empty_row_fails_alone():
+    problem = EnsembleProblem(made_up(3))
+    X = rows([0, 0, 0], [0, 1, 0])
+    found = problem.evaluate(X, NOTHING)
+    assert all(np.isnan(column[0]) and not np.isnan(column[1]) for column in found.values())
+    assert problem.explain(X[0]) == "expected a model picked at least once, found none"
+    assert problem.explain(X[1]) is None
+    assert not problem.space.contains(X).all()
+    with pytest.raises(ValueError, match="counts from 0 to 50, found 0 to 51"):
+        problem.evaluate(rows([0, 51, 0]), NOTHING)
+    with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
+        problem.evaluate(rows([0, 1]), NOTHING)
+
+
+def test_regression_is_scored_by_the_rmse():
+    library = made_up(4, classes=0)
+    problem = EnsembleProblem(library)
+    found = problem.evaluate(rows([0, 1, 1, 0]), NOTHING)
+    mean = library.validation[1:3].astype(float).mean(axis=0)
+    assert problem.metrics[0] == "rmse"
+    assert found["rmse"][0] == pytest.approx(np.sqrt(((mean - library.y_validation) ** 2).mean()))
+
+
+def test_what_travels_holds_the_tables_once():
+    problem = EnsembleProblem(made_up(20, n=5000, m=10))
+    assert len(pickle.dumps(problem)) < 1.3 * 20 * 5000 * 4
+
+
+def test_fingerprints_tell_problems_apart():
+    library = made_up(4)
+    problems = [
+        EnsembleProblem(library),
+        EnsembleProblem(library, most=9),
+        EnsembleProblem(library, score="accuracy"),
+        EnsembleProblem(library, costs=["memory"]),
+        EnsembleProblem(made_up(4, seed=1)),
+        EnsembleProblem(replace(library, costs={"memory": library.costs["memory"]})),
+    ]
+    assert len({problem.fingerprint for problem in problems}) == len(problems)
+    assert EnsembleProblem(library).fingerprint == problems[0].fingerprint
+    assert fingerprint_of(replace(library, fingerprint="mine")) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda library: EnsembleProblem(library, costs=["memry"]), "did you mean 'memory'"),
+        (
+            lambda library: EnsembleProblem(library, score=[]),
+            "expected one or more different scores",
+        ),
+        (
+            lambda library: EnsembleProblem(library, score=["accuracy", "accuracy"]),
+            "different scores",
+        ),
+        (
+            lambda library: EnsembleProblem(replace(library, costs={"picks": Cost(np.ones(4))})),
+            "a cost named 'picks'; rename it",
+        ),
+        (
+            lambda library: EnsembleProblem(library).decode(np.ones(4)),
+            "expected fitted models to export, found predictions alone",
+        ),
+    ],
+)
+def test_what_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make(made_up(4))
+
+
+def test_a_score_may_be_one_or_several():
+    one = EnsembleConfig.model_validate({"library": {"path": "here"}, "score": "accuracy"})
+    assert one.score == ("accuracy",)
+    assert one.most == 50
