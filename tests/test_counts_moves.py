@@ -1,0 +1,120 @@
+"""Moves on counts and subsets, and the searches of several spaces on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from algorithms.counts import moves
+from algorithms.local_search import ParetoLocalSearch
+from algorithms.peers import NSGAII, NSGAIII, SMSEMOA
+from algorithms.random_search import RandomSearch
+from algorithms.variation import variation
+from framework.errors import InputError
+from framework.problems.functions import FunctionProblem
+from framework.roles import Constraint
+from framework.space import Bits, Counts
+from tests.ensembling.searching import searched, two_roles
+from tests.toys import EnsembleToy
+
+SEVERAL = [NSGAII, NSGAIII, SMSEMOA, ParetoLocalSearch]
+
+
+@st.composite
+def vectors(draw):
+    most, empty = draw(st.integers(1, 4)), draw(st.booleans())
+    x = draw(st.lists(st.integers(0, most), min_size=1, max_size=6))
+    return np.array(x if empty or any(x) else [1, *x[1:]], dtype=np.int32), most, empty
+
+
+def slow_neighbours(x, most, empty):
+    """Return the moves one by one, as a set."""
+    found = set()
+    for i in range(len(x)):
+        for count in (x[i] + 1, x[i] - 1, 0):
+            y = list(x)
+            y[i] = count
+            found.add(tuple(y))
+        for j in range(len(x)):
+            if x[i] > 0 and x[j] == 0:
+                y = list(x)
+                y[i], y[j] = 0, x[i]
+                found.add(tuple(y))
+    inside = {y for y in found if all(0 <= v <= most for v in y) and (empty or any(y))}
+    return inside - {tuple(x)}
+
+
+@given(vectors())
+def test_the_neighbourhood_is_every_move_once(case):
+    x, most, empty = case
+    room = np.empty((moves.neighbourhood_size(x), len(x)), dtype=np.int32)
+    found = [tuple(y) for y in room[: moves.neighbours(x, most, empty, room)].tolist()]
+    assert len(set(found)) == len(found)
+    assert set(found) == slow_neighbours(x.tolist(), most, empty)
+
+
+@given(vectors(), st.integers(0, 1000))
+def test_moves_stay_in_the_space(case, seed):
+    x, most, empty = case
+    space, rng = Counts(len(x), most, empty), np.random.default_rng(seed)
+    rows = np.repeat(x[np.newaxis], 20, axis=0)
+    moves.wander(rows, most, empty, 1, 6, rng)
+    assert space.contains(rows).all()
+    moves.mutate_rows(rows, most, empty, 0.5, rng)
+    assert space.contains(rows).all()
+    others = moves.recombine_rows(rows, np.roll(rows, 1, axis=0), empty, rng)
+    assert space.contains(others).all()
+    assert ((others == rows) | (others == np.roll(rows, 1, axis=0))).all() or not empty
+
+
+@given(st.integers(0, 1000), st.integers(1, 30))
+def test_first_rows_are_subsets_small_and_large(seed, d):
+    rows = moves.first_rows(200, d, np.random.default_rng(seed))
+    sizes = rows.sum(axis=1)
+    assert sizes.min() == 1
+    assert sizes.max() <= d
+    assert rows.max() == 1
+
+
+@pytest.mark.parametrize("space", [Counts(3, 2, empty=False), Counts(3, 2), Bits(4)])
+def test_walks_reach_the_whole_space(space):
+    walk = variation("test", space)
+    rows = np.repeat(walk.scatter(1, np.random.default_rng(1)), 20_000, axis=0)
+    walk.wander(rows, 1, 12, np.random.default_rng(0))
+    assert len(np.unique(rows, axis=0)) == space.size
+
+
+def test_other_spaces_are_refused():
+    with pytest.raises(InputError, match=r"who searches ordered partitions, counts .* kind Box"):
+        variation("who", FunctionProblem("zdt1", 3).space)
+
+
+@pytest.mark.parametrize("cls", SEVERAL)
+def test_on_ensembles_they_beat_random_search(cls):
+    problem = EnsembleToy(20, 10)
+    size = {"batch": 40, "neighbours": 5} if cls is ParetoLocalSearch else {"population": 40}
+    found = searched(cls, problem, evaluations=1500, **size)[1]
+    baseline = searched(RandomSearch, problem, evaluations=1500)[1]
+    assert found.hypervolume() > baseline.hypervolume()
+
+
+@pytest.mark.parametrize("cls", SEVERAL)
+def test_constraints_hold_on_ensembles(cls):
+    problem = EnsembleToy(12)
+    roles = two_roles(problem, Constraint("memory", at_most=9.0))
+    front = searched(cls, problem, roles, evaluations=1200)[1]
+    assert len(front) > 2
+    assert front.rows.values["memory"].max() <= 9.0
+
+
+@pytest.mark.parametrize("neighbours", [None, 1, 4])
+def test_local_search_asks_for_every_ensemble_once(neighbours):
+    problem = EnsembleToy(4, 3)
+    algorithm, _, record = searched(
+        ParetoLocalSearch, problem, evaluations=5000, batch=20, neighbours=neighbours
+    )
+    assert algorithm.done
+    assert len(np.unique(record.X, axis=0)) == len(record.X)
+    assert len(record.X) > 0.95 * problem.space.size
