@@ -7,7 +7,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,20 @@ import pandas as pd
 from framework.arrays import Array
 from framework.data.files import read_frame
 from framework.errors import InputError
-from framework.libraries.import_config import ArraysConfig, ImportConfig, ModelsConfig
+from framework.libraries.files import from_files, in_order, read_costs, spelled
+from framework.libraries.import_config import ImportConfig, ModelsConfig
 from framework.libraries.measure import UNITS, measure
-from framework.libraries.members import ABOUT_FILE, MODEL_FILE, MODELS, TRUSTED, predictions
+from framework.libraries.members import (
+    ABOUT_FILE,
+    MODEL_FILE,
+    MODELS,
+    TRUSTED,
+    as_taken,
+    predictions,
+)
 from framework.libraries.tabrepo import from_tabrepo
 from framework.models.store import load_estimator
-from framework.problems.library import Cost, Library
-
-_ID = "id"  # column of a table of costs
-_BETWEEN = ":"  # model and class in the name of a column
+from framework.problems.library import Cost, Library, load_library
 
 
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
@@ -56,133 +60,6 @@ def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[st
     except InputError as error:
         raise InputError(f"library {config.name}: {error}") from error
     return library.save(folder), said
-
-
-def from_files(config: ArraysConfig, name: str) -> Library:
-    """Return the library of predictions, labels and costs that lie in files.
-
-    Raises
-    ------
-    InputError
-        See :meth:`Library.from_arrays`; files that are missing or do not fit each other.
-    """
-    costs, cost_ids = _costs(config.costs, config.units)
-    ids = list(config.ids or cost_ids or _columns(config.validation, config.classes))
-    classes = config.classes
-    return Library.from_arrays(
-        ids,
-        _predictions(config.validation, ids, classes),
-        _labels(config.y_validation, classes),
-        classes,
-        {key: _in_order(cost, cost_ids, ids) for key, cost in costs.items()},
-        test=None if config.test is None else _predictions(config.test, ids, classes),
-        y_test=None if config.y_test is None else _labels(config.y_test, classes),
-        configs=None if config.configs is None else _configs(config.configs, ids),
-        name=name,
-        normalise=config.normalise,
-    )
-
-
-def _columns(path: Path, classes: Sequence[Any] | None) -> list[str]:
-    """Return the models that a table of predictions has columns of."""
-    if path.suffix == ".npy":
-        raise InputError(
-            f"{path}: expected ids for its models, found none; give ids, or costs with a column "
-            f"{_ID!r}"
-        )
-    names = [str(name) for name in read_frame(path).columns]
-    if classes is not None and len(classes) > 2:
-        names = [name.rpartition(_BETWEEN)[0] for name in names]
-    return list(dict.fromkeys(names))
-
-
-def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) -> Array:
-    """Read (K, N) or (K, N, C); of a table, columns ``ID`` or ``ID:CLASS``."""
-    if path.suffix == ".npy":
-        return _npy(path)
-    frame = read_frame(path)
-    if classes is None or len(classes) == 2:
-        return _picked(frame, list(ids), path).T
-    wanted = [f"{name}{_BETWEEN}{label}" for name in ids for label in classes]
-    found = _picked(frame, wanted, path)
-    return found.reshape(len(frame), len(ids), len(classes)).transpose(1, 0, 2)
-
-
-def _picked(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
-    for column in columns:
-        if column not in frame.columns:
-            raise InputError(f"{path}: expected a column {column!r}, found none of that name")
-    try:
-        return frame[columns].to_numpy(dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path}: expected numbers, found other values ({error})") from error
-
-
-def _npy(path: Path) -> Array:
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: expected an array of numbers, found: {found}") from error
-    return array
-
-
-def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
-    """Read one label a record, spelled as the classes are."""
-    if path.suffix == ".npy":
-        found: Array = np.asarray(_npy(path))
-    else:
-        frame = read_frame(path)
-        if frame.shape[1] != 1:
-            raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
-        found = frame.iloc[:, 0].to_numpy()
-    return found if classes is None else _spelled(found, classes)
-
-
-def _spelled(labels: Array, classes: Sequence[Any]) -> Array:
-    """Return labels as the classes spell them: 1, 1.0 and '1' are one where no two are told."""
-    by_text = {_text(label): label for label in classes}
-    plain = [by_text.get(_text(label), label) for label in labels.tolist()]
-    result = np.empty(len(plain), dtype=object)
-    result[:] = plain
-    return result
-
-
-def _text(label: Any) -> str:
-    number = isinstance(label, float) and label.is_integer()
-    return str(int(label)) if number else str(label)
-
-
-def _costs(path: Path | None, units: Mapping[str, str]) -> tuple[dict[str, Cost], list[str]]:
-    """Read a table with a column of ids and one a cost."""
-    if path is None:
-        return {}, []
-    frame = read_frame(path)
-    if _ID not in frame.columns:
-        raise InputError(f"{path}: expected a column {_ID!r} with the models' ids, found none")
-    names = [name for name in frame.columns if name != _ID]
-    values = _picked(frame, names, path)
-    known = {**UNITS, **units}
-    costs = {name: Cost(values[:, i], known.get(name, "")) for i, name in enumerate(names)}
-    return costs, [str(name) for name in frame[_ID]]
-
-
-def _in_order(cost: Cost, given: Sequence[str], ids: Sequence[str]) -> Cost:
-    """Return a cost in the order of the ids; NaN, which the library refuses, where there is none."""
-    places = {name: i for i, name in enumerate(given)}
-    values = [cost.values[places[name]] if name in places else np.nan for name in ids]
-    return Cost(np.array(values), cost.unit)
-
-
-def _configs(path: Path, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Read a JSON mapping of id to configuration."""
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        return [known[name] for name in ids]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: expected JSON, a mapping of id to config: {error}") from error
-    except KeyError as error:
-        raise InputError(f"{path}: expected a config of model {error}, found none") from error
 
 
 def from_models(
@@ -227,7 +104,7 @@ def from_models(
 
 def _as_listed(y: Any, classes: Sequence[Any] | None) -> Array:
     labels: Array = np.asarray(y)
-    return labels if classes is None else _spelled(labels, classes)
+    return labels if classes is None else spelled(labels, classes)
 
 
 def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
@@ -246,13 +123,9 @@ def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _asked(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Array:
-    known = getattr(model, "feature_names_in_", None)
-    if isinstance(X, pd.DataFrame):
-        with suppress(KeyError):  # the model's own complaint names what is missing
-            X = X.to_numpy() if known is None else X[list(known)]
     try:
-        return predictions(model, X, classes).astype(np.float32)
-    except Exception as error:
+        return predictions(model, as_taken(model, X), classes).astype(np.float32)
+    except Exception as error:  # a model of a user's may fail in any way
         raise InputError(
             f"model {name!r}: expected predictions for the records, found "
             f"{type(error).__name__}: {error}"
@@ -268,20 +141,21 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     }
     X, y = _records(config.validation, config.target)
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
-    extra, cost_ids = _costs(config.costs, config.units)
-    library = from_models(models, X, y, X_test=X_test, y_test=y_test, name=name)  # before measuring
-    found = dict(measure(files, X, values=library.classes is None, trusted=trusted))
+    extra, cost_ids = read_costs(config.costs, config.units)
+    asked = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
+    found = dict(measure(files, X, values=asked.classes is None, trusted=trusted))
     for key, path in files.items():
         found[key]["disk"] = path.stat().st_size / 1e6
     costs = {
         key: Cost(np.array([found[model][key] for model in files]), unit)
         for key, unit in UNITS.items()
     }
-    costs |= {key: _in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
-    configs = [_described(model) for model in models.values()]
-    library = from_models(
-        models, X, y, X_test=X_test, y_test=y_test, costs=costs, configs=configs, name=name
-    )
+    costs |= {key: in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
+    library = Library.from_arrays(
+        asked.ids, asked.validation, _as_listed(y, asked.classes), asked.classes, costs,
+        test=asked.test, y_test=None if y_test is None else _as_listed(y_test, asked.classes),
+        configs=[_described(model) for model in models.values()], name=name,
+    )  # fmt: skip
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new.", dir=folder.parent) as room:
         whole = Path(room) / "library"
@@ -291,13 +165,6 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
         if folder.exists():
             folder.rmdir()  # it is empty
         whole.rename(folder)
-    return load_again(folder)
-
-
-def load_again(folder: Path) -> Library:
-    """Open what was just written."""
-    from framework.problems.library import load_library
-
     return load_library(folder)
 
 

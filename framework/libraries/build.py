@@ -169,7 +169,7 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
         if known != identity:
             raise InputError(
                 f"{target}: expected a new folder or one with a build of the same, found a build "
-                f"of another {_difference(known, identity)}; choose another folder"
+                f"that differs in {_difference(known, identity)}; choose another folder"
             )
     elif any(file.name != ".lock" for file in target.iterdir()):
         raise InputError(f"{target}: expected a new folder, found other files; choose another")
@@ -179,12 +179,12 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
 
 def _difference(known: Any, identity: Mapping[str, Any]) -> str:
     if not isinstance(known, Mapping):
-        return "format"
+        return "its format"
     for part in ("data", "versions", "build"):
         if known.get(part) != identity[part]:
             keys = [k for k, v in identity[part].items() if known.get(part, {}).get(k) != v]
-            return f"{part} ({', '.join(keys)})"
-    return "name"
+            return f"its {part} ({', '.join(keys)})"
+    return "its name"
 
 
 def _train(

@@ -41,7 +41,7 @@ class ArraysConfig(Section):
     classes: tuple[Label, ...] | None = None
     ids: tuple[str, ...] | None = None
     costs: File | None = None
-    units: dict[str, str] = {}
+    units: dict[str, str] = Field(default_factory=dict)
     configs: File | None = None
     normalise: bool = False
 
@@ -61,7 +61,7 @@ class ModelsConfig(Section):
     target: str = "target"
     trusted: tuple[str, ...] = ()
     costs: File | None = None
-    units: dict[str, str] = {}
+    units: dict[str, str] = Field(default_factory=dict)
 
 
 class TabRepoConfig(Section):

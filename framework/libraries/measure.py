@@ -32,7 +32,7 @@ import numpy as np
 import psutil
 
 from framework.errors import ParetolabError
-from framework.libraries.members import TRUSTED
+from framework.libraries.members import TRUSTED, as_taken
 from framework.models.store import load_estimator
 
 BATCH = 1000
@@ -186,6 +186,7 @@ def _costs(path: str, request: Mapping[str, Any], examples: Sequence[bytes]) -> 
         model = load_estimator(Path(path).read_bytes(), path, request["trusted"])
         _tidy()
         loaded, peak_loaded = _resident()
+        records = as_taken(model, records)
         predict = model.predict if request["values"] else model.predict_proba
         predict(records)
         after, peak = _resident()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from framework.arrays import Array
 from framework.data.encoding import Encoder
@@ -85,6 +86,25 @@ def load_encoder(folder: Path) -> Encoder | None:
         return Encoder.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected an encoder, found: {error}") from error
+
+
+def as_taken(model: Any, records: Any) -> Any:
+    """Return records as a model takes them: the columns that it names, or an array.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    records : ndarray or DataFrame (n, d)
+
+    Raises
+    ------
+    KeyError
+        A column that the model names is missing.
+    """
+    if not isinstance(records, pd.DataFrame):
+        return records
+    known = getattr(model, "feature_names_in_", None)
+    return records.to_numpy() if known is None else records[list(known)]
 
 
 def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Array:
