@@ -191,6 +191,8 @@ def _train(
     wanted: Sequence[Plan], data: PoolData, target: Path, workers: str | int,
     address: str | None, shown: BuildProgress,
 ) -> None:  # fmt: skip
+    for torn in target.glob(".new.*"):  # of a build that was killed
+        shutil.rmtree(torn, ignore_errors=True)
     for folder in (MODELS, FAILED):
         (target / folder).mkdir(exist_ok=True)
     left = [plan for plan in wanted if not _settled(plan, target)]
