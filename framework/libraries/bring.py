@@ -28,7 +28,7 @@ from framework.libraries.members import (
     predictions,
 )
 from framework.libraries.tabrepo import from_tabrepo
-from framework.models.store import load_estimator
+from framework.models.store import load_estimator, trusted_types
 from framework.problems.library import Cost, Library, load_library
 
 
@@ -102,6 +102,50 @@ def from_models(
     )  # fmt: skip
 
 
+def measured_costs(
+    models: Mapping[str, Any], X: Any, *, trusted: Sequence[str] = ()
+) -> dict[str, Cost]:
+    """Return inference time, memory and disk of fitted models (:mod:`framework.libraries.measure`).
+
+    Parameters
+    ----------
+    models : mapping of id to fitted estimator
+    X : (n, d)
+        Records as the models take them; repeated or cut to 1,000.
+    trusted : sequence of str
+        Types that the models hold beyond scikit-learn's and LightGBM's.
+
+    Raises
+    ------
+    InputError
+        A model holds a type that is not trusted.
+    ParetolabError
+        A model cannot be loaded or asked in a process of its own.
+    """
+    from skops import io
+
+    known = (*TRUSTED, *trusted)
+    with tempfile.TemporaryDirectory() as room:
+        files = {name: Path(room, f"{i}.skops") for i, name in enumerate(models)}
+        for name, path in files.items():
+            content = io.dumps(models[name])
+            trusted_types(content, f"model {name!r}", known)
+            path.write_bytes(content)
+        return _costs_of(files, X, known, values=_classes_of(models) is None)
+
+
+def _costs_of(
+    files: Mapping[str, Path], X: Any, trusted: Sequence[str], *, values: bool
+) -> dict[str, Cost]:
+    found = dict(measure(files, X, values=values, trusted=trusted))
+    for name, path in files.items():
+        found[name]["disk"] = path.stat().st_size / 1e6
+    return {
+        key: Cost(np.array([found[name][key] for name in files]), unit)
+        for key, unit in UNITS.items()
+    }
+
+
 def _as_listed(y: Any, classes: Sequence[Any] | None) -> Array:
     labels: Array = np.asarray(y)
     return labels if classes is None else spelled(labels, classes)
@@ -143,13 +187,7 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
     extra, cost_ids = read_costs(config.costs, config.units)
     asked = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
-    found = dict(measure(files, X, values=asked.classes is None, trusted=trusted))
-    for key, path in files.items():
-        found[key]["disk"] = path.stat().st_size / 1e6
-    costs = {
-        key: Cost(np.array([found[model][key] for model in files]), unit)
-        for key, unit in UNITS.items()
-    }
+    costs = _costs_of(files, X, trusted, values=asked.classes is None)
     costs |= {key: in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
     library = Library.from_arrays(
         asked.ids, asked.validation, _as_listed(y, asked.classes), asked.classes, costs,

@@ -118,7 +118,7 @@ def build_library(
         for plan in ready:  # the table has them now
             for part in _PARTS:
                 (target / MODELS / plan.id / f"{part}.npy").unlink(missing_ok=True)
-    shown.close(f"{len(ready)} models in {target}{_said(len(wanted) - len(ready), target)}")
+    shown.say(f"library: {len(ready)} models in {target}{_said(len(wanted) - len(ready), target)}")
     return library
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,13 @@ def _build(args: argparse.Namespace) -> int:
 
     config = read_section(Path(args.file), args.set, BuildConfig)
     workers = _workers(args.workers)
-    errors = console(stderr=True)
+    folder, errors = _target(args.out, config.name), console(stderr=True)
     bar = errors.is_terminal and not args.quiet
-    progress = Bar(errors) if bar else Lines(quiet=args.quiet)
-    folder = _target(args.out, config.name)
-    library = build_library(
-        config, folder, workers=workers, address=args.address, progress=progress
-    )  # fmt: skip
+    shown = Bar(errors) if bar else nullcontext(Lines(quiet=args.quiet))
+    with shown as progress:
+        library = build_library(
+            config, folder, workers=workers, address=args.address, progress=progress
+        )  # fmt: skip
     _finish(library, folder)
     return 0
 

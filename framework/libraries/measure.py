@@ -90,7 +90,7 @@ def measure(
                     if "error" in found:
                         raise ParetolabError(f"model {found['id']!r}: {found['error']}")
                     yield found.pop("id"), found
-            except GeneratorExit:
+            except BaseException:  # whoever asks has no use for the rest
                 process.kill()
                 raise
         if process.returncode:

@@ -23,10 +23,6 @@ class BuildProgress(Protocol):
         """Show a line."""
         ...
 
-    def close(self, line: str) -> None:
-        """Show the last line."""
-        ...
-
 
 class Lines:
     """A plain line on standard error every few seconds; none when quiet."""
@@ -46,10 +42,6 @@ class Lines:
         if not self._quiet:
             print(line, file=sys.stderr, flush=True)
 
-    def close(self, line: str) -> None:
-        """See :class:`BuildProgress`."""
-        self.say(f"library: {line}")
-
 
 class Bar:
     """A bar that fills twice: with models that are trained, then with those that are measured."""
@@ -60,7 +52,13 @@ class Bar:
             console=console, transient=True,
         )  # fmt: skip
         self._task = self._bar.add_task("", total=None, text="reading the data")
+
+    def __enter__(self) -> Bar:
         self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
 
     def step(self, what: str, done: int, total: int, name: str) -> None:
         """See :class:`BuildProgress`."""
@@ -69,8 +67,3 @@ class Bar:
     def say(self, line: str) -> None:
         """See :class:`BuildProgress`."""
         self._bar.console.print(line, markup=False, highlight=False)
-
-    def close(self, line: str) -> None:
-        """See :class:`BuildProgress`."""
-        self._bar.stop()
-        self.say(f"library: {line}")

@@ -54,18 +54,19 @@ def train(plan: Plan, data: PoolData) -> Trained:
     wide = data.classes is not None and len(data.classes) > 2
     shape = (len(data.y), len(data.classes or ())) if wide else (len(data.y),)
     held_out = np.full(shape, np.nan)
+    final = family.make(plan, data.task)  # loads what it needs before the threads are limited
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a network that has not converged is a model too
         for fold in data.folds:
             others = np.setdiff1d(np.arange(len(data.y)), fold.held)
             model = family.make(plan, data.task).fit(fold.design[others], data.y[others])
             held_out[fold.held] = predictions(model, fold.design[fold.held], codes)
-        model = family.make(plan, data.task).fit(data.design, data.y)
+        final.fit(data.design, data.y)
         if len(data.test):
-            test = predictions(model, data.test, codes)
+            test = predictions(final, data.test, codes)
         else:
             test = np.empty((0, *held_out.shape[1:]))
-        content = io.dumps(model)
+        content = io.dumps(final)
     if not (np.isfinite(held_out).all() and np.isfinite(test).all()):
         raise ValueError("it predicts values that are not finite")
     trusted_types(content, plan.id, TRUSTED)

@@ -18,8 +18,9 @@ from skops import io
 
 from framework.config import check
 from framework.errors import InputError
-from framework.libraries.bring import from_models, import_library
+from framework.libraries.bring import from_models, import_library, measured_costs
 from framework.libraries.import_config import ImportConfig
+from framework.libraries.measure import UNITS
 from framework.libraries.members import load_member, predictions
 from framework.libraries.tabrepo import from_tabrepo
 from framework.problems.library import Library, load_library
@@ -192,6 +193,16 @@ def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> No
         load_member(library.folder, "bayes"), held[["x", "y", "z"]].to_numpy(), library.classes
     )
     assert np.array_equal(again.astype(np.float32), library.validation[2])
+
+
+def test_models_at_hand_are_measured(fitted: dict[str, Any]) -> None:
+    costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]])
+    assert {name: cost.unit for name, cost in costs.items()} == UNITS
+    assert all(cost.values.shape == (3,) for cost in costs.values())
+    disk = dict(zip(fitted, costs["disk"].values, strict=True))
+    assert disk["forest"] > disk["scaled"] > 0
+    with pytest.raises(InputError, match=r"model 'odd': .* found .*Stranger"):
+        measured_costs({"odd": Stranger()}, records(4, 1))
 
 
 def test_models_that_cannot_be_taken(fitted: dict[str, Any], tmp_path: Path) -> None:
