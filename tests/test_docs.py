@@ -14,11 +14,14 @@ import pytest
 
 from framework.cli import _parser
 from framework.config import RunConfig, load_config
+from framework.libraries.command import read_section
+from framework.libraries.config import BuildConfig
 from tracking.sweep.config import load_plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+LIBRARIES = sorted((ROOT / "configs").rglob("library*.yaml"))
+CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path not in LIBRARIES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(paretolab [a-z][^`]*)`|^(paretolab [a-z][^#\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
@@ -69,6 +72,8 @@ def test_commands_parse(page: Path) -> None:
         config = getattr(args, "config", "FILE")
         if config.startswith("configs/"):
             load(ROOT / config, args.set)
+        if getattr(args, "file", "FILE").startswith("configs/"):
+            read_section(ROOT / args.file, args.set, BuildConfig)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -76,6 +81,11 @@ def test_configurations_load(path: Path) -> None:
     config = load(path)
     assert config.tracking is not None
     assert config.tracking.experiment == config.name
+
+
+@pytest.mark.parametrize("path", LIBRARIES, ids=lambda path: path.stem)
+def test_library_configurations_load(path: Path) -> None:
+    assert read_section(path, [], BuildConfig).models > 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

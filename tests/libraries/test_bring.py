@@ -1,0 +1,321 @@
+"""Libraries from elsewhere: files of predictions, fitted models, and TabRepo's layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skops import io
+
+from framework.config import check
+from framework.errors import InputError
+from framework.libraries.bring import from_models, import_library, measured_costs
+from framework.libraries.import_config import ImportConfig
+from framework.libraries.measure import UNITS
+from framework.libraries.members import load_member, predictions
+from framework.libraries.tabrepo import from_tabrepo
+from framework.problems.library import Library, load_library
+
+IDS = ["forest", "network", "linear"]
+RNG = np.random.default_rng(5)
+P_VAL, P_TEST = RNG.dirichlet([1, 1, 1], (3, 8)), RNG.dirichlet([1, 1, 1], (3, 4))
+Y_VAL, Y_TEST = ["lo", "mid", "hi", "hi"] * 2, ["lo", "hi", "hi", "hi"]
+CLASSES = ["lo", "mid", "hi"]
+
+
+def brought(section: dict[str, Any], base: Path, out: str = "library") -> tuple[Library, list[str]]:
+    config = check(ImportConfig, {"name": "mine", **section}, "library", {"base": base})
+    return import_library(config, base / out)
+
+
+def wide(table: Any) -> pd.DataFrame:
+    """Return predictions (K, N, C) as columns ID:CLASS."""
+    names = [f"{name}:{label}" for name in IDS for label in CLASSES]
+    return pd.DataFrame(table.transpose(1, 0, 2).reshape(table.shape[1], -1), columns=names)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder with the same predictions in three formats."""
+    for part, table, y in (("val", P_VAL, Y_VAL), ("test", P_TEST, Y_TEST)):
+        np.save(tmp_path / f"{part}.npy", table)
+        np.save(tmp_path / f"y_{part}.npy", np.array(y))
+        wide(table).to_csv(tmp_path / f"{part}.csv", index=False)
+        wide(table).to_parquet(tmp_path / f"{part}.parquet")
+        for ending in ("csv", "parquet"):
+            frame = pd.DataFrame({"label": y})
+            path = tmp_path / f"y_{part}.{ending}"
+            frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    costs = pd.DataFrame({"id": IDS[::-1], "memory": [1.0, 2, 3], "licence": [0, 5, 0]})
+    costs.to_csv(tmp_path / "costs.csv", index=False)
+    (tmp_path / "configs.json").write_text(json.dumps({name: {"family": name} for name in IDS}))
+    return tmp_path
+
+
+def arrays(ending: str, **changes: Any) -> dict[str, Any]:
+    base = {
+        "validation": f"val.{ending}", "y_validation": f"y_val.{ending}",
+        "test": f"test.{ending}", "y_test": f"y_test.{ending}", "classes": CLASSES, "ids": IDS,
+        "costs": "costs.csv", "units": {"licence": "EUR/month"}, "configs": "configs.json",
+    }  # fmt: skip
+    return {"arrays": {key: value for key, value in {**base, **changes}.items() if value}}
+
+
+@pytest.mark.parametrize("ending", ["npy", "csv", "parquet"])
+def test_files_of_any_kind_make_the_same_library(place: Path, ending: str) -> None:
+    library, said = brought(arrays(ending), place)
+    direct = Library.from_arrays(IDS, P_VAL, Y_VAL, CLASSES, test=P_TEST, y_test=Y_TEST)
+    assert said == []
+    assert library.ids == tuple(IDS)
+    assert np.allclose(library.validation, direct.validation)
+    assert np.array_equal(library.y_validation, direct.y_validation)
+    assert np.allclose(library.test, direct.test)
+    assert library.costs["memory"].values.tolist() == [3, 2, 1]  # in the order of the ids
+    assert library.costs["memory"].unit == "MB"
+    assert library.costs["licence"].unit == "EUR/month"
+    assert library.configs == tuple({"family": name} for name in IDS)
+    assert load_library(place / "library") == library
+
+
+def test_ids_come_from_costs_or_columns(place: Path) -> None:
+    assert brought(arrays("npy", ids=None), place)[0].ids == tuple(IDS[::-1])
+    plain = arrays("csv", ids=None, costs=None, configs=None, units=None)
+    assert brought(plain, place, "other")[0].ids == tuple(IDS)
+
+
+def test_binary_and_regression_tables_have_a_column_a_model(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [0.1, 0.9, 0.5], "b": [0.5, 0.25, 1.0]})
+    table.to_csv(tmp_path / "p.csv", index=False)
+    pd.DataFrame({"y": [0, 1, 1]}).to_csv(tmp_path / "y.csv", index=False)
+    files = {"validation": "p.csv", "y_validation": "y.csv"}
+    binary, _ = brought({"arrays": {**files, "classes": ["0", "1"]}}, tmp_path)
+    assert binary.classes == ("0", "1")  # spelled as they are told
+    assert binary.y_validation.tolist() == [0, 1, 1]
+    values, _ = brought({"arrays": files}, tmp_path, "values")
+    assert values.classes is None
+    assert np.allclose(values.validation, table.to_numpy().T)
+
+
+def bad_files(place: Path) -> None:
+    pd.DataFrame({"id": IDS[:2], "memory": [1, 2]}).to_csv(place / "few.csv", index=False)
+    pd.DataFrame({"model": IDS}).to_csv(place / "no_id.csv", index=False)
+    pd.DataFrame({"a": Y_VAL, "b": Y_VAL}).to_csv(place / "two.csv", index=False)
+    (place / "object.npy").write_bytes(b"\x93NUMPY nothing")
+    (place / "bad.json").write_text("{}")
+
+
+BAD = [
+    ({"validation": "gone.npy"}, "gone.npy: expected an array of numbers, found: No such file"),
+    ({"validation": "object.npy"}, "object.npy: expected an array of numbers"),
+    ({"validation": "test.npy"}, r"validation: expected shape \(3, 8, 3\)"),
+    ({"ids": ["forest", "network", "linea"]}, "expected a config of model 'linea'"),
+    ({"costs": "few.csv"}, "cost 'memory': expected a finite value .* of 'linear'"),
+    ({"costs": "no_id.csv"}, "expected a column 'id'"),
+    ({"y_validation": "two.csv"}, "one column of labels, found 2"),
+    ({"y_validation": "y_test.npy"}, "y_validation: expected records of every class"),
+    ({"configs": "bad.json"}, "expected a config of model 'forest', found none"),
+    ({"ids": None, "costs": None, "configs": None}, "expected ids for its models"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_files_are_one_sentence(place: Path, changes: dict[str, Any], message: str) -> None:
+    bad_files(place)
+    with pytest.raises(InputError, match=message) as caught:
+        brought(arrays("npy", **changes), place)
+    assert "\n" not in str(caught.value)
+    assert not (place / "library").exists()
+
+
+def test_an_import_goes_to_a_new_folder(place: Path) -> None:
+    with pytest.raises(InputError, match="expected a new folder, found one with files"):
+        brought(arrays("npy"), place, ".")
+    with pytest.raises(InputError, match="exactly one of arrays, models, tabrepo"):
+        brought({}, place)
+
+
+def records(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["x", "y", "z"])
+    frame["label"] = np.where(frame["x"] + rng.normal(size=n) > 0, "yes", "no")
+    return frame
+
+
+@pytest.fixture
+def fitted(tmp_path: Path) -> dict[str, Any]:
+    """Write fitted models and tables of other records; return the models."""
+    train = records(80, 0)
+    X, y = train.drop(columns="label"), train["label"]
+    models = {
+        "forest": RandomForestClassifier(5, random_state=0).fit(X, y),
+        "scaled": make_pipeline(StandardScaler(), LogisticRegression()).fit(X[["z", "x"]], y),
+        "bayes": GaussianNB().fit(X.to_numpy(), y),
+    }
+    (tmp_path / "fitted" / "bayes").mkdir(parents=True)
+    for name, model in models.items():
+        path = f"{name}/model.skops" if name == "bayes" else f"{name}.skops"
+        io.dump(model, tmp_path / "fitted" / path)
+    records(40, 1).to_csv(tmp_path / "validation.csv", index=False)
+    records(20, 2).to_parquet(tmp_path / "test.parquet")
+    return models
+
+
+SECTION = {
+    "models": {
+        "folder": "fitted", "validation": "validation.csv", "test": "test.parquet",
+        "target": "label",
+    },
+}  # fmt: skip
+
+
+def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> None:
+    library, _ = brought(SECTION, tmp_path)
+    assert library.ids == ("forest", "scaled", "bayes")
+    assert library.classes == ("no", "yes")
+    held = records(40, 1)
+    assert [("no", "yes")[code] for code in library.y_validation] == held["label"].tolist()
+    expected = fitted["scaled"].predict_proba(held[["z", "x"]])[:, 1]
+    assert np.allclose(library.validation[1], expected, atol=1e-6)
+    assert set(library.costs) == {"inference_time", "memory", "disk"}
+    assert library.configs is not None
+    assert library.configs[2] == {"family": "GaussianNB", "priors": None, "var_smoothing": 1e-9}
+    assert library.folder == tmp_path / "library"
+    again = predictions(
+        load_member(library.folder, "bayes"), held[["x", "y", "z"]].to_numpy(), library.classes
+    )
+    assert np.array_equal(again.astype(np.float32), library.validation[2])
+
+
+def test_models_at_hand_are_measured(fitted: dict[str, Any]) -> None:
+    costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]])
+    assert {name: cost.unit for name, cost in costs.items()} == UNITS
+    assert all(cost.values.shape == (3,) for cost in costs.values())
+    disk = dict(zip(fitted, costs["disk"].values, strict=True))
+    assert disk["forest"] > disk["scaled"] > 0
+    with pytest.raises(InputError, match=r"model 'odd': .* found .*Stranger"):
+        measured_costs({"odd": Stranger()}, records(4, 1))
+
+
+def test_models_that_cannot_be_taken(fitted: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "fitted" / "evil.skops").write_bytes(io.dumps(Stranger()))
+    with pytest.raises(InputError, match=r"evil.skops: .* found .*Stranger"):
+        brought(SECTION, tmp_path)
+    (tmp_path / "fitted" / "evil.skops").unlink()
+    other = LogisticRegression().fit([[0.0] * 3, [1.0] * 3], ["no", "maybe"])
+    io.dump(other, tmp_path / "fitted" / "other.skops")
+    with pytest.raises(InputError, match=r"model 'other': .*classes \['no', 'yes'\]"):
+        brought(SECTION, tmp_path)
+    with pytest.raises(InputError, match="expected fitted models in skops's format"):
+        brought({"models": {**SECTION["models"], "folder": "."}}, tmp_path)
+    assert not (tmp_path / "library").exists()
+    X, y = np.zeros((4, 1)), [0, 1, 0, 1]
+    with pytest.raises(InputError, match="classifiers with predict_proba, found RidgeClassifier"):
+        from_models({"r": RidgeClassifier().fit(X, y)}, X, y)
+    with pytest.raises(InputError, match="a fitted model or more"):
+        from_models({}, X, y)
+
+
+class Stranger:
+    """A type that nobody trusts."""
+
+
+def test_fitted_regressors() -> None:
+    X = np.arange(12.0).reshape(6, 2)
+    library = from_models({"line": LinearRegression().fit(X, X[:, 0])}, X, X[:, 0])
+    assert library.classes is None
+    assert np.allclose(library.validation[0], X[:, 0], atol=1e-5)
+
+
+def write_tabrepo(
+    folder: Path, validation: Any, test: Any, y: Any, y_test: Any, dtype: str = "float32"
+) -> list[str]:
+    """Write a context of one data set and fold in TabRepo's layout; the last model has no time."""
+    models = [f"Model_c{i}_BAG_L1" for i in range(len(validation))]
+    place = folder / "model_predictions" / "adult" / "1"
+    place.mkdir(parents=True)
+    meta = {
+        "models": models, "dataset": "adult", "fold": 1, "dtype": dtype,
+        "pred_val_shape": validation.shape, "pred_test_shape": test.shape,
+    }  # fmt: skip
+    (place / "metadata.json").write_text(json.dumps(meta))
+    for part, table, labels in (("val", validation, y), ("test", test, y_test)):
+        table.astype(dtype).tofile(place / f"pred-{part}.dat")
+        rows = np.arange(len(labels)) + 100
+        pd.Series(labels, index=rows, name="class").to_csv(place / f"label-{part}.csv.zip")
+    timed = pd.DataFrame(
+        {
+            "dataset": "adult", "fold": 1, "framework": models[:-1],
+            "time_infer_s": np.arange(1.0, len(models)), "metric_error": 0.1,
+        }
+    )  # fmt: skip
+    elsewhere = timed.assign(dataset="other", time_infer_s=99.0)
+    pd.concat([elsewhere, timed]).to_parquet(folder / "configs.parquet")
+    return models
+
+
+def test_tabrepo_binary(tmp_path: Path) -> None:
+    p, q = RNG.random((3, 6)), RNG.random((3, 4))
+    models = write_tabrepo(tmp_path / "D1", p, q, [0, 1, 1, 0, 1, 1], [0, 0, 1, 1])
+    (tmp_path / "h.json").write_text(json.dumps({f"Model_c{i}": {"depth": i} for i in range(3)}))
+    memory = pd.DataFrame({"id": models, "memory": [7, 8, 9]})
+    memory.to_csv(tmp_path / "memory.csv", index=False)
+    context = {
+        "folder": "D1", "dataset": "adult", "fold": 1, "costs": "memory.csv", "configs": "h.json",
+    }  # fmt: skip
+    library, said = brought({"tabrepo": context}, tmp_path)
+    assert said == [
+        "1 of 3 models have no row in configs.parquet; left out: Model_c2_BAG_L1",
+    ]
+    assert library.ids == tuple(models[:2])
+    assert library.classes == (0, 1)
+    assert np.array_equal(library.validation, p[:2].astype(np.float32))
+    assert np.array_equal(library.test, q[:2].astype(np.float32))  # type: ignore[arg-type]
+    # one and two seconds for four test records
+    assert library.costs["inference_time"].values.tolist() == [250, 500]
+    assert library.costs["memory"].values.tolist() == [7, 8]
+    assert library.configs == ({"depth": 0}, {"depth": 1})
+    filled, said = from_tabrepo(tmp_path / "D1", "adult", 1, missing="mean")
+    assert filled.costs["inference_time"].values.tolist() == [250, 500, 375]
+    assert "given the mean time: Model_c2_BAG_L1" in said[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_tabrepo_multiclass_is_normalised(tmp_path: Path, dtype: str) -> None:
+    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1], dtype)
+    library, _ = from_tabrepo(tmp_path, "adult", 1)
+    assert library.classes == (0, 1, 2)
+    assert np.allclose(library.validation, P_VAL[:2], atol=1e-3)
+    assert np.allclose(library.validation.sum(axis=2), 1, atol=1e-6)
+    if dtype == "float16":
+        with pytest.raises(InputError, match="normalise"):
+            from_tabrepo(tmp_path, "adult", 1, normalise=False)
+
+
+def test_tabrepo_regression(tmp_path: Path) -> None:
+    write_tabrepo(tmp_path, 9 * P_VAL[:, :, 0], P_TEST[:, :, 0], np.arange(8) / 3, [0.5] * 4)
+    library, _ = from_tabrepo(tmp_path, "adult", 1)
+    assert library.classes is None
+    assert np.allclose(library.validation, 9 * P_VAL[:2, :, 0])
+
+
+def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
+    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    with pytest.raises(InputError, match=r"metadata.json: .*No such file"):
+        from_tabrepo(tmp_path, "adult", 0)
+    file = tmp_path / "model_predictions" / "adult" / "1" / "pred-val.dat"
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(InputError, match=r"pred-val.dat: expected 288 bytes .*, found 284"):
+        from_tabrepo(tmp_path, "adult", 1)
+    file.write_bytes(file.read_bytes() + b"\0\0\0\0")
+    (tmp_path / "configs.parquet").unlink()
+    with pytest.raises(InputError, match=r"configs.parquet: expected TabRepo's metrics"):
+        from_tabrepo(tmp_path, "adult", 1)
