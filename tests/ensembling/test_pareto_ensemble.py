@@ -1,0 +1,115 @@
+"""ParetoEnsemble: fitted models in, a front and a deployable ensemble out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from algorithms.ensembling.pareto_ensemble import ParetoEnsemble
+from framework.errors import InputError
+
+CLASSIFIERS = {
+    "linear": LogisticRegression(max_iter=5000),
+    "tree": DecisionTreeClassifier(max_depth=3, random_state=0),
+    "forest": RandomForestClassifier(10, random_state=0),
+    "bayes": GaussianNB(),
+}
+COSTS = {"memory": [1.0, 2.0, 20.0, 1.5], "inference_time": [1.0, 0.5, 9.0, 2.0]}
+
+
+def fitted(models, data, frame=False):
+    """Return fitted clones and the records that they have not seen."""
+    X, y = data(return_X_y=True, as_frame=frame)
+    X, X_val, y, y_val = train_test_split(X, y, random_state=0, test_size=0.4)
+    return {name: clone(model).fit(X, y) for name, model in models.items()}, X_val, y_val
+
+
+@pytest.mark.parametrize("data", [load_breast_cancer, load_wine])
+@pytest.mark.parametrize("search", ["pareto_es", "hapens", "multi_ges"])
+def test_the_front_says_what_the_chosen_ensembles_do(data, search):
+    models, X, y = fitted(CLASSIFIERS, data)
+    ensemble = ParetoEnsemble(
+        models, costs=COSTS, objectives=["roc_auc", "memory"], search=search, evaluations=400
+    ).fit(X, y)
+    front = ensemble.front_
+    assert list(front.columns[-4:]) == list(models)
+    assert front["memory"].is_monotonic_decreasing
+    for i in range(len(front)):
+        voting = ensemble.ensemble(front.loc[i, list(models)])
+        p = voting.predict_proba(X)
+        p = p if p.shape[1] > 2 else p[:, 1]
+        assert abs(roc_auc_score(y, p, multi_class="ovr") - front.loc[i, "roc_auc"]) < 1e-4
+        assert voting.predict_cost()["memory"] == pytest.approx(front.loc[i, "memory"])
+
+
+def test_choosing():
+    models, X, y = fitted(CLASSIFIERS, load_breast_cancer, frame=True)
+    ensemble = ParetoEnsemble(models, costs=COSTS, evaluations=400).fit(X, y)
+    cheap = ensemble.choose(where="memory<=3", best="roc_auc")
+    assert cheap.predict_cost()["memory"] <= 3
+    assert set(cheap.names_) <= {"linear", "tree", "bayes"}
+    best = ensemble.choose(best="roc_auc")
+    assert np.mean(best.predict(X) == y) > 0.9
+    assert len(ensemble.choose(knee=True).names_) >= 1
+    with pytest.raises(InputError, match="no solution is left"):
+        ensemble.choose(where=["memory<=3", "roc_auc>=2"])
+
+
+def test_regression_labels_as_text_and_the_number_of_members():
+    models = {
+        "ridge": Ridge(), "near": KNeighborsRegressor(), "tree": DecisionTreeRegressor(max_depth=3),
+    }  # fmt: skip
+    fit, X, y = fitted(models, load_diabetes)
+    ensemble = ParetoEnsemble(list(fit.items()), evaluations=300).fit(X, y)
+    assert {"rmse", "members"} <= set(ensemble.front_.columns)
+    best = ensemble.choose(best="rmse")
+    assert root_mean_squared_error(y, best.predict(X)) == pytest.approx(
+        ensemble.front_["rmse"].min(), rel=1e-6
+    )
+    X, y = load_breast_cancer(return_X_y=True)
+    names = np.array(["bad", "good"])[y]
+    fit = {name: clone(model).fit(X[::2], names[::2]) for name, model in CLASSIFIERS.items()}
+    found = ParetoEnsemble(fit, evaluations=200).fit(X[1::2], names[1::2]).choose(best="roc_auc")
+    assert set(found.predict(X)) == {"bad", "good"}
+
+
+def test_it_is_an_estimator_and_repeats_itself():
+    models, X, y = fitted(CLASSIFIERS, load_wine)
+    ensemble = ParetoEnsemble(models, costs=COSTS, options={"batch": 10}, evaluations=150, seed=3)
+    again = clone(ensemble).set_params(models=models)
+    pd.testing.assert_frame_equal(ensemble.fit(X, y).front_, again.fit(X, y).front_)
+    assert ensemble.get_params()["seed"] == 3
+
+
+def test_measured_costs():
+    models, X, y = fitted({"linear": CLASSIFIERS["linear"]}, load_wine)
+    front = ParetoEnsemble(models, costs="measured", evaluations=5).fit(X, y).front_
+    assert {"inference_time", "memory", "disk"} <= set(front.columns)
+    assert (front["disk"] > 0).all()
+
+
+def test_mistakes():
+    models, X, y = fitted(CLASSIFIERS, load_wine)
+    for parameters, message in (
+        ({"objectives": ["roc_auc", "memroy"]}, r"found 'memroy'; did you mean 'memory'"),
+        ({"search": "hapenz"}, "did you mean 'hapens'"),
+        ({"options": {"bach": 3}}, "options of pareto_es"),
+        ({"evaluations": 0}, "evaluations"),
+        ({"search": "emsco"}, "take another algorithm"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ParetoEnsemble(models, costs=COSTS, **parameters).fit(X, y)
+    with pytest.raises(InputError, match="different names"):
+        ParetoEnsemble([("a", models["tree"]), ("a", models["linear"])]).fit(X, y)
+    with pytest.raises(InputError, match="names that no metric has, found 'members'"):
+        ParetoEnsemble({"members": models["tree"]}).fit(X, y)
