@@ -67,4 +67,4 @@ def test_scores_by_hand(module):
 def test_counts_of_what_is_built(module):
     rows = task(("a", True, 0.0, 0.0, 1.0), ("a", True, 1.0, 1.0, 1.0), ("a", False, 1.0, 1.0, 0.0))
     found = module.built(rows).iloc[0]
-    assert (found.returned, found.unique, found.on_front) == (2, 1, 1)
+    assert found[["returned", "unique", "on_front"]].tolist() == [2, 1, 1]
