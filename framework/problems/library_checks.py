@@ -1,0 +1,300 @@
+"""What is wrong with a table of predictions is said here, one clear sentence a mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray, IntArray, frozen
+from framework.errors import InputError
+from framework.registry import nearest
+
+ROW_TOLERANCE = 1e-4
+"""How far the probabilities of a record may add up from one: float32 stays far below it."""
+
+_SLACK = 1e-6  # how far a rounded probability may lie outside of 0..1; it is clipped
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ID = re.compile(r"[^./\\\0][^/\\\0]*")
+
+
+def checked_ids(ids: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the ids as a tuple of distinct names that can name folders.
+
+    Raises
+    ------
+    InputError
+        There is none, one comes twice, or one cannot name a folder.
+    """
+    if len(ids) == 0:
+        raise InputError(f"{where}: expected a model or more, found none")
+    seen: set[str] = set()
+    for name in ids:
+        if (
+            not isinstance(name, str)
+            or not name
+            or name.startswith(".")
+            or set(name) & set("/\\\0")
+        ):
+            raise InputError(
+                f"{where}: expected ids that can name a folder (texts without / and \\, not "
+                f"starting with a dot), found {name!r}; rename it"
+            )
+        if name in seen:
+            raise InputError(f"{where}: expected distinct ids, found {name!r} twice; rename one")
+        seen.add(name)
+    return tuple(ids)
+
+
+def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[Any, ...] | None:
+    """Return the labels as plain Python values, None for regression.
+
+    Raises
+    ------
+    InputError
+        Fewer than two labels, one twice, or one that JSON cannot hold.
+    """
+    if classes is None:
+        return None
+    plain = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
+    for label in plain:
+        if not isinstance(label, str | int | float):  # bool is an int
+            raise InputError(
+                f"{where}: expected classes that are texts, numbers or truth values, found "
+                f"{label!r}"
+            )
+    if len(plain) < 2 or len(set(plain)) < len(plain):
+        raise InputError(f"{where}: expected two distinct classes or more, found {list(plain)}")
+    return plain
+
+
+def class_codes(labels: Any, classes: tuple[Any, ...] | None, where: str) -> Array:
+    """Return labels as positions in ``classes`` (int64), values of regression as float64.
+
+    Raises
+    ------
+    InputError
+        They are not one-dimensional, empty, or hold an unknown label or no finite value.
+    """
+    given = np.asarray(labels)
+    if given.ndim != 1 or len(given) == 0:
+        raise InputError(f"{where}: expected one label a record, found shape {given.shape}")
+    if classes is None:
+        return _values(given, where)
+    places = {label: place for place, label in enumerate(classes)}
+    try:
+        return np.array([places[label] for label in given.tolist()], dtype=np.int64)
+    except KeyError as error:
+        wrong = error.args[0]
+        known = ", ".join(map(repr, classes))
+        raise InputError(
+            f"{where}: expected one of the classes {known}, found {wrong!r}"
+            f"{nearest(wrong, classes)}"
+        ) from error
+
+
+def _values(given: Array, where: str) -> FloatArray:
+    try:
+        values = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{where}: expected numbers, as no classes are given, found {given.dtype} values; "
+            "give classes"
+        ) from error
+    if not np.isfinite(values).all():
+        raise InputError(f"{where}: expected finite values, found {_first_bad(values)}")
+    return values
+
+
+def check_every_class(codes: IntArray, classes: tuple[Any, ...], where: str) -> None:
+    """Refuse labels in which a class is absent.
+
+    Raises
+    ------
+    InputError
+        Naming the first of them.
+    """
+    absent = np.flatnonzero(np.bincount(codes, minlength=len(classes)) == 0)
+    if len(absent):
+        raise InputError(
+            f"{where}: expected records of every class, found none of {classes[absent[0]]!r}; add "
+            "some, or leave that class out of classes and predictions"
+        )
+
+
+def checked_predictions(
+    given: Any,
+    ids: tuple[str, ...],
+    records: int,
+    classes: tuple[Any, ...] | None,
+    *,
+    normalise: bool,
+    where: str,
+) -> Array:
+    """Return predictions as float32 (K, N) or (K, N, C) that nothing can write to.
+
+    An array that already is so (a memory map, read-only) is kept as it is, uncopied.
+
+    Parameters
+    ----------
+    given : array_like, shape (K, N) or (K, N, C)
+        Of two classes also (K, N, 2).
+    normalise : bool
+        Divide the probabilities of each record by their sum instead of refusing them.
+
+    Raises
+    ------
+    InputError
+        A wrong shape, a value that is not finite, not a probability, or a row that does not add
+        up to one.
+    """
+    try:
+        array = np.asanyarray(given)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: expected an array of numbers, found another") from error
+    _check_shape(array, len(ids), records, classes, where)
+    keep = array.dtype == np.float32 and not array.flags.writeable and not normalise
+    if keep and all(_is_clean(row, classes) for row in array):
+        return frozen(array)
+    last = () if classes is None or len(classes) == 2 else (len(classes),)
+    result = np.empty((len(ids), records, *last), dtype=np.float32)
+    for name, row, into in zip(ids, array, result, strict=True):
+        into[:] = _clean(np.asarray(row), name, classes, normalise, where)
+    return frozen(result)
+
+
+def _check_shape(
+    array: Array, models: int, records: int, classes: tuple[Any, ...] | None, where: str
+) -> None:
+    wanted: list[tuple[int, ...]] = [(models, records)]
+    if classes is not None and len(classes) == 2:
+        wanted.append((models, records, 2))
+    elif classes is not None:
+        wanted = [(models, records, len(classes))]
+    if array.shape not in wanted:
+        meant = "models, records" + (", classes" if classes is not None else "")
+        raise InputError(
+            f"{where}: expected shape {' or '.join(map(str, wanted))} ({meant}), found "
+            f"{array.shape}"
+        )
+
+
+def _is_clean(row: Array, classes: tuple[Any, ...] | None) -> bool:
+    """Tell whether a model's predictions can stay as they are."""
+    if row.ndim == 2 and classes is not None and len(classes) == 2:
+        return False
+    low, high = row.min(), row.max()  # NaN if one is
+    if classes is None:
+        return bool(np.isfinite(low) and np.isfinite(high))
+    sums_fit = row.ndim == 1 or _worst_sum(row)[1] <= ROW_TOLERANCE
+    return bool(low >= 0 and high <= 1 and sums_fit)
+
+
+def _clean(
+    row: Array, name: str, classes: tuple[Any, ...] | None, normalise: bool, where: str
+) -> Array:
+    if not np.isfinite(row).all():
+        raise InputError(
+            f"{where}: expected finite predictions, found {_first_bad(row)} of model {name!r}; "
+            "leave that model out or predict again"
+        )
+    if classes is None:
+        return row
+    if row.min() < -_SLACK or row.max() > 1 + _SLACK:
+        wrong = float(row.min() if row.min() < -_SLACK else row.max())
+        raise InputError(
+            f"{where}: expected probabilities from 0 to 1, found {wrong:g} of model {name!r}; "
+            "give probabilities, not scores"
+        )
+    if row.ndim == 2:
+        row = _add_to_one(row.astype(np.float64), name, normalise, where)
+    clipped = np.clip(row, 0.0, 1.0)
+    return clipped[:, 1] if row.ndim == 2 and len(classes) == 2 else clipped
+
+
+def _add_to_one(row: FloatArray, name: str, normalise: bool, where: str) -> FloatArray:
+    record, off = _worst_sum(row)
+    total = row.sum(axis=1)
+    if normalise and total.min() > 0:
+        return np.asarray(row / total[:, np.newaxis])
+    if off > ROW_TOLERANCE:
+        hint = "give each class a share" if normalise else "normalise divides them by it"
+        raise InputError(
+            f"{where}: expected probabilities that add up to 1 in each record, found "
+            f"{total[record]:.6g} of model {name!r} in record {record + 1}; {hint}"
+        )
+    return row
+
+
+def _worst_sum(row: Array) -> tuple[int, float]:
+    """Return the record whose sum is farthest from one, and how far it is."""
+    off = np.abs(row.sum(axis=1, dtype=np.float64) - 1.0)
+    record = int(off.argmax())
+    return record, float(off[record])
+
+
+def _first_bad(values: Array) -> str:
+    place = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
+    wrong = values[place][~np.isfinite(values[place])] if values.ndim > 1 else values[place]
+    return f"{'NaN' if np.isnan(wrong).any() else 'infinity'} in record {place + 1}"
+
+
+def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> FloatArray:
+    """Return a cost's values as float64 (K,) that nothing can write to.
+
+    Raises
+    ------
+    InputError
+        The name is none that a metric can have, a value is missing, infinite or negative, or
+        there are more or fewer values than models.
+    """
+    place = f"{where}: cost {name!r}"
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{place}: expected a name of letters, digits and _, found another")
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{place}: expected a number for each model, found others") from error
+    if array.shape != (len(ids),):
+        raise InputError(
+            f"{place}: expected one value for each of the {len(ids)} models, found shape "
+            f"{array.shape}"
+        )
+    for wrong, found in ((~np.isfinite(array), "none"), (array < 0, "a negative one")):
+        if wrong.any():
+            first = int(wrong.argmax())
+            raise InputError(
+                f"{place}: expected a finite value of at least 0 for each model, found {found} "
+                f"({array[first]:g}) of {ids[first]!r}; measure it, or leave out that cost or "
+                "that model"
+            )
+    return frozen(array)
+
+
+def checked_configs(
+    configs: Sequence[Mapping[str, Any]] | None, models: int, where: str
+) -> tuple[dict[str, Any], ...] | None:
+    """Return the models' configurations as what JSON makes of them.
+
+    Raises
+    ------
+    InputError
+        There is not one for each model, or one is not a mapping of JSON values.
+    """
+    if configs is None:
+        return None
+    if len(configs) != models or not all(isinstance(config, Mapping) for config in configs):
+        raise InputError(
+            f"{where}: expected configs with keys and values for each of the {models} models, "
+            f"found {len(configs)} entries"
+        )
+    try:
+        text = json.dumps([dict(config) for config in configs], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: expected JSON values, found others: {error}") from error
+    return tuple(json.loads(text))

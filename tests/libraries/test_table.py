@@ -1,0 +1,229 @@
+"""The table of a library: what it takes, what it refuses, and what comes back from disk."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.errors import InputError
+from framework.problems.library import ARRAYS, Cost, Library, load_library
+
+CLASSES = ("ham", "spam", "eggs")
+LABELS = ["ham", "spam", "eggs", "spam"]
+
+
+def probabilities(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).dirichlet(np.ones(shape[-1]), size=shape[:-1])
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    """Return arguments of ``from_arrays`` for three models, with changes."""
+    return {
+        "ids": ["a", "b", "c"],
+        "validation": probabilities(3, 4, 3),
+        "y_validation": LABELS,
+        "classes": CLASSES,
+        "costs": {"memory": Cost(np.array([1.0, 0.0, 2.5]), "MB")},
+        "test": probabilities(3, 2, 3, seed=1),
+        "y_test": ["eggs", "eggs"],
+        **changes,
+    }
+
+
+def changed(key: str, place: Any, value: Any) -> dict[str, Any]:
+    array = np.array(arrays()[key], dtype=float)
+    array[place] = value
+    return {key: array}
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no model": ({"ids": []}, "expected a model or more, found none"),
+    "an id twice": ({"ids": ["a", "b", "a"]}, "expected distinct ids, found 'a' twice"),
+    "an id that leads elsewhere": ({"ids": ["a", "b", "../c"]}, "found '../c'"),
+    "NaN": (changed("validation", (1, 2), np.nan), "found NaN in record 3 of model 'b'"),
+    "infinity": (changed("test", (0, 1, 0), np.inf), "test: .*infinity in record 2 of model 'a'"),
+    "scores": (changed("validation", (2, 0, 1), -3.0), "from 0 to 1, found -3 of model 'c'"),
+    "a row that adds to 0.9": (
+        changed("validation", (1, 3), [0.2, 0.3, 0.4]),
+        "add up to 1 in each record, found 0.9 of model 'b' in record 4",
+    ),
+    "too few models": (
+        {"validation": probabilities(2, 4, 3)},
+        r"expected shape \(3, 4, 3\) \(models, records, classes\), found \(2, 4, 3\)",
+    ),
+    "one column for three classes": ({"validation": np.full((3, 4), 0.5)}, "found \\(3, 4\\)"),
+    "texts": ({"validation": [["x"] * 4] * 3}, "expected an array of numbers"),
+    "a class missing": ({"y_validation": ["ham", "spam"] * 2}, "every class, found none of 'eggs'"),
+    "an unknown label": ({"y_test": ["egg", "ham"]}, "found 'egg'; did you mean 'eggs'"),
+    "one class": ({"classes": ["ham"]}, "two distinct classes or more"),
+    "test labels missing": ({"y_test": None}, "test: expected predictions and labels"),
+    "labels without classes": ({"classes": None}, "as no classes are given"),
+    "a negative cost": ({"costs": {"disk": [1, -2, 3]}}, "negative one \\(-2\\) of 'b'"),
+    "a missing cost": ({"costs": {"disk": [1, 2, np.nan]}}, "found none \\(nan\\) of 'c'"),
+    "a cost too few": ({"costs": {"disk": [1, 2]}}, "each of the 3 models, found shape \\(2,\\)"),
+    "a cost named badly": ({"costs": {"in s": [1, 2, 3]}}, "cost 'in s': expected a name"),
+    "configs that are none": ({"configs": [{}, {}]}, "for each of the 3 models, found 2"),
+    "configs beyond JSON": ({"configs": [{"x": {1}}] * 3}, "expected JSON values"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence(name: str) -> None:
+    changes, message = BAD[name]
+    with pytest.raises(InputError, match=message) as caught:
+        Library.from_arrays(**arrays(**changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_table_of_a_binary_library_keeps_the_second_column() -> None:
+    both = probabilities(2, 5, 2)
+    y = [1, 0, 1, 1, 0]
+    library = Library.from_arrays(["a", "b"], both, y, [0, 1])
+    assert np.array_equal(library.validation, both[:, :, 1].astype(np.float32))
+    assert library == Library.from_arrays(["a", "b"], both[:, :, 1], y, [0, 1])
+    turned = Library.from_arrays(["a", "b"], both[:, :, ::-1], y, [1, 0])
+    assert turned.y_validation.tolist() == [0, 1, 0, 0, 1]
+
+
+def test_regression_keeps_values() -> None:
+    library = Library.from_arrays(["a"], [[-3.0, 7e4]], [0.5, -1], None)
+    assert library.classes is None
+    assert library.y_validation.dtype == np.float64
+    assert library.validation.tolist() == [[-3.0, 7e4]]
+
+
+def test_half_precision_is_normalised_on_request() -> None:
+    half = probabilities(3, 4, 3).astype(np.float16)
+    with pytest.raises(InputError, match="normalise divides them by it"):
+        Library.from_arrays(**arrays(validation=half))
+    library = Library.from_arrays(**arrays(validation=half, normalise=True))
+    assert np.allclose(library.validation.sum(axis=2), 1, atol=1e-6)
+
+
+def test_nothing_can_be_written_to() -> None:
+    given = arrays(validation=probabilities(3, 4, 3).astype(np.float32))
+    library = Library.from_arrays(**given)
+    before = library.validation.copy()
+    given["validation"][:] = 0
+    assert np.array_equal(library.validation, before)
+    held = [getattr(library, key) for key in ARRAYS] + [library.costs["memory"].values]
+    assert not any(array.flags.writeable for array in held)
+
+
+@given(
+    st.integers(1, 4), st.integers(2, 12), st.integers(0, 4), st.sampled_from([None, 2, 3, 5]),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_what_is_saved_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, k: int, n: int, m: int, c: int | None, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n += c or 0
+
+    def predictions(records: int) -> Any:
+        return (
+            rng.normal(size=(k, records)) if c is None else rng.dirichlet([0.1] * c, (k, records))
+        )
+
+    codes = np.concatenate([np.arange(c or 0), rng.integers(0, c or 2, n - (c or 0))])
+    library = Library.from_arrays(
+        [f"model {i}" for i in range(k)], predictions(n), codes, None if c is None else range(c),
+        {"time": Cost(rng.random(k), "s"), "own": rng.random(k)},
+        test=predictions(m) if m else None, y_test=codes[:m] if m else None,
+        configs=[{"seed": i, "nested": {"x": 0.1 * i}} for i in range(k)], name="drawn",
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("library") / "new"
+    for back in (library.save(folder), load_library(folder)):
+        assert back == library
+        assert back.folder == folder
+        assert isinstance(back.validation, np.memmap)
+        assert not back.validation.flags.writeable
+        for key in ARRAYS:
+            ours, theirs = getattr(library, key), getattr(back, key)
+            assert (ours is None and theirs is None) or np.array_equal(ours, theirs)
+        assert (back.ids, back.classes, back.name) == (library.ids, library.classes, "drawn")
+        assert back.configs == library.configs
+        assert back.costs["time"].unit == "s"
+        assert np.array_equal(back.costs["own"].values, library.costs["own"].values)
+    assert pickle.loads(pickle.dumps(back)) == library
+
+
+def test_any_change_of_content_changes_the_fingerprint() -> None:
+    base = Library.from_arrays(**arrays())
+    for changes in (
+        {"ids": ["a", "b", "d"]},
+        changed("validation", (0, 0), [0.25, 0.25, 0.5]),
+        {"y_test": ["ham", "eggs"]},
+        {"costs": {"memory": Cost(np.array([1.0, 0.0, 2.5]), "GB")}},
+        {"configs": [{}, {}, {}]},
+        {"test": None, "y_test": None},
+    ):
+        assert Library.from_arrays(**arrays(**changes)) != base
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    folder = tmp_path / "library"
+    Library.from_arrays(**arrays()).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("key", ARRAYS)
+def test_a_changed_file_is_noticed(saved: Path, key: str) -> None:
+    file = saved / f"{key}.npy"
+    content = file.read_bytes()
+    file.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    with pytest.raises(InputError, match=f"{key}.npy was changed since the library was written"):
+        load_library(saved)
+    file.write_bytes(content[:-1])
+    with pytest.raises(InputError, match=f"{key}.npy: expected an array"):
+        load_library(saved)
+    file.unlink()
+    with pytest.raises(InputError, match=f"{key}.npy: expected an array"):
+        load_library(saved)
+
+
+def test_a_changed_description_is_noticed(saved: Path) -> None:
+    file = saved / "library.json"
+    plain = json.loads(file.read_text())
+    plain["costs"]["memory"]["values"][0] = 0.5
+    file.write_text(json.dumps(plain))
+    with pytest.raises(InputError, match=r"library.json was changed"):
+        load_library(saved)
+    del plain["classes"]
+    file.write_text(json.dumps(plain))
+    with pytest.raises(InputError, match="found it damaged"):
+        load_library(saved)
+    file.write_text("{}")
+    with pytest.raises(InputError, match="format 1, found None"):
+        load_library(saved)
+
+
+def test_a_folder_without_a_library_is_refused(tmp_path: Path, saved: Path) -> None:
+    with pytest.raises(InputError, match=r"found no library.json"):
+        load_library(tmp_path)
+    with pytest.raises(InputError, match="found one in it"):
+        Library.from_arrays(**arrays()).save(saved)
+
+
+def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    library = Library.from_arrays(**arrays())
+    monkeypatch.setattr("framework.problems.library.np.save", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        library.save(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+    kept = tmp_path / "models"
+    kept.mkdir()
+    with pytest.raises(InputError):
+        library.save(tmp_path)
+    assert list(tmp_path.iterdir()) == [kept]
