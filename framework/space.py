@@ -108,12 +108,20 @@ class Partition(Space):
 
 
 class Counts(Space):
-    """How often each of ``n`` items is picked, each at most ``most`` times."""
+    """How often each of ``n`` items is picked, each at most ``most`` times.
 
-    def __init__(self, n: int, most: int) -> None:
+    Parameters
+    ----------
+    n, most : int
+        At least 1.
+    empty : bool
+        Whether picking nothing is a member; an ensemble of no models is none.
+    """
+
+    def __init__(self, n: int, most: int, empty: bool = True) -> None:
         if n < 1 or most < 1:
             raise InputError(f"Counts: expected n >= 1 and most >= 1, found n={n}, most={most}")
-        self.n, self.most, self.d = n, most, n
+        self.n, self.most, self.empty, self.d = n, most, empty, n
         self.dtype = np.dtype(np.int32)
         self.lower = np.zeros(n, dtype=self.dtype)
         self.upper = np.full(n, most, dtype=self.dtype)
@@ -121,11 +129,25 @@ class Counts(Space):
     @property
     def size(self) -> int:
         """Number of count vectors."""
-        return int((self.most + 1) ** self.n)
+        return int((self.most + 1) ** self.n) - (not self.empty)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw each count uniformly."""
-        return rng.integers(0, self.most + 1, size=(size, self.n), dtype=np.int32)
+        """Draw each count uniformly; without ``empty`` the number of items picked comes first.
+
+        That number and the counts are then drawn log-uniformly: few items are as likely as many.
+        Counts drawn one by one would pick nearly all items, and ensembles that large are of
+        little use.
+        """
+        if self.empty:
+            return rng.integers(0, self.most + 1, size=(size, self.n), dtype=np.int32)
+        picked = _log_uniform(rng, self.n, (size, 1))
+        place = rng.random((size, self.n)).argsort(axis=1).argsort(axis=1)
+        counts = _log_uniform(rng, self.most, (size, self.n))
+        return np.asarray(np.where(place < picked, counts, 0), dtype=self.dtype)
+
+    def contains(self, X: Array) -> BoolArray:
+        """Tell which rows stay within the bounds and pick what they must."""
+        return np.asarray(super().contains(X) & (self.empty | (X > 0).any(axis=1)))
 
 
 class Bits(Space):
@@ -175,6 +197,12 @@ class Box(Space):
         """Draw uniformly from the box."""
         unit = rng.random((size, self.d))
         return np.asarray(self.lower + unit * (self.upper - self.lower))
+
+
+def _log_uniform(rng: np.random.Generator, most: int, shape: tuple[int, ...]) -> Array:
+    """Draw numbers from 1 to ``most`` whose logarithms are uniform."""
+    drawn = np.floor(np.exp(rng.random(shape) * np.log(most + 1)))
+    return np.asarray(np.minimum(drawn, most), dtype=np.int64)
 
 
 def _surjections(n: int, k: int) -> int:

@@ -1,0 +1,61 @@
+"""An estimator whose predictions are its input: what scikit-learn's scorers are asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from framework.arrays import Array, FloatArray, IntArray
+
+
+class Given(BaseEstimator):  # type: ignore[misc]
+    """Answers with the predictions that it is asked about.
+
+    Parameters
+    ----------
+    classes : int
+        Their number, labelled 0, 1, ...; 0 for regression.
+    """
+
+    def __init__(self, classes: int) -> None:
+        self.classes = classes
+        self.classes_: IntArray = np.arange(classes)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier" if self.classes else "regressor"
+        tags.classifier_tags = ClassifierTags() if self.classes else None
+        tags.regressor_tags = None if self.classes else RegressorTags()
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Array, y: Array) -> Given:
+        """Do nothing."""
+        return self
+
+    def shaped(self, row: FloatArray) -> FloatArray:
+        """Return flat predictions of N records as (N, C), or (N,) for regression.
+
+        Of several classes, probabilities in float32 add to one up to its rounding alone; here
+        they do so up to that of float64, as scorers want it.
+        """
+        if self.classes == 2:
+            return np.column_stack([1.0 - row, row])
+        if not self.classes:
+            return row
+        shaped = row.reshape(-1, self.classes)
+        return np.asarray(shaped / shaped.sum(axis=1, keepdims=True))
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return ``X`` (N, C)."""
+        return X
+
+    def predict(self, X: FloatArray) -> Array:
+        """Return the likeliest class of each record, or ``X`` itself for regression; (N,)."""
+        return np.asarray(X.argmax(axis=1)) if self.classes else X
