@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, IntArray, frozen
+from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.data.categories import is_numeric, to_numbers, to_texts
 from framework.errors import InputError
 from framework.registry import nearest
@@ -78,6 +78,72 @@ def assemble(
         No records, no feature columns, a column that is not in the data, a target with missing
         values, one class or too small a class, and features that cannot be used.
     """
+    place = f"{where}: {raw.source}"
+    features = _features(raw, where, target, categorical, drop)
+    labels, classes = _labels(raw.frame[target], target, place)
+    return Table(
+        name=raw.name,
+        features=features,
+        labels=frozen(labels),
+        classes=classes,
+        positive=_positive(positive, classes, where),
+        source=raw.source,
+        fingerprint=_fingerprint(features, classes, labels.astype("<i8")),
+    )
+
+
+@dataclass(frozen=True)
+class ValueTable:
+    """A data set for regression: as ``Table``, with float64 ``values`` (n,) for labels."""
+
+    name: str
+    features: pd.DataFrame
+    values: FloatArray
+    source: str
+    fingerprint: str
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Names of the columns that hold categories."""
+        return tuple(c for c in self.features.columns if not is_numeric(self.features[c]))
+
+
+def assemble_values(
+    raw: Raw,
+    where: str,
+    *,
+    target: str,
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> ValueTable:
+    """Check a raw frame whose target holds values and turn it into a table.
+
+    Raises
+    ------
+    InputError
+        As ``assemble``; a target that is not numeric, missing or infinite.
+    """
+    place = f"{where}: {raw.source}"
+    features = _features(raw, where, target, categorical, drop)
+    column = raw.frame[target]
+    if not is_numeric(column):
+        raise InputError(
+            f"{place}: expected numbers in {target!r} for a regression, found other values"
+        )
+    values = to_numbers(column)
+    if not np.isfinite(values).all():
+        first = int((~np.isfinite(values)).argmax())
+        raise InputError(
+            f"{place}: expected a finite value in each record of {target!r}, found "
+            f"{values[first]} in record {first + 1}; correct or remove it"
+        )
+    fingerprint = _fingerprint(features, (), values.astype("<f8"))
+    return ValueTable(raw.name, features, frozen(values), raw.source, fingerprint)
+
+
+def _features(
+    raw: Raw, where: str, target: str, categorical: Sequence[str], drop: Sequence[str]
+) -> pd.DataFrame:
     frame, place = raw.frame, f"{where}: {raw.source}"
     if frame.empty:
         raise InputError(f"{place}: expected records, found none")
@@ -86,18 +152,7 @@ def assemble(
     names = [str(c) for c in frame.columns if c not in left_out]
     if not names:
         raise InputError(f"{place}: expected feature columns beside the target, found none")
-    labels, classes = _labels(frame[target], target, place)
-    columns = {c: _feature(frame[c], c, c in categorical, place) for c in names}
-    features = pd.DataFrame(columns)
-    return Table(
-        name=raw.name,
-        features=features,
-        labels=frozen(labels),
-        classes=classes,
-        positive=_positive(positive, classes, where),
-        source=raw.source,
-        fingerprint=_fingerprint(features, labels, classes),
-    )
+    return pd.DataFrame({c: _feature(frame[c], c, c in categorical, place) for c in names})
 
 
 def _check_names(frame: pd.DataFrame, place: str, **wanted: Sequence[str]) -> None:
@@ -209,7 +264,7 @@ def _check_text(texts: Array, records: IntArray, name: str, place: str) -> None:
     )
 
 
-def _fingerprint(features: pd.DataFrame, labels: IntArray, classes: tuple[Label, ...]) -> str:
+def _fingerprint(features: pd.DataFrame, classes: tuple[Label, ...], target: Array) -> str:
     digest = hashlib.sha256()
 
     def add(part: bytes) -> None:
@@ -227,5 +282,5 @@ def _fingerprint(features: pd.DataFrame, labels: IntArray, classes: tuple[Label,
             add(b"categorical" + column.cat.codes.to_numpy().astype("<i8").tobytes())
             add(repr(list(column.cat.categories)).encode())
     add(repr(classes).encode())
-    add(labels.astype("<i8").tobytes())
+    add(target.tobytes())
     return digest.hexdigest()

@@ -18,7 +18,7 @@ from framework.registry import nearest
 DATA_VARIABLE = "PARETOLAB_DATA"
 TARGET = "target"
 
-BuiltIn = Literal["breast_cancer", "digits", "iris", "wine"]
+BuiltIn = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
 
 class _OnOpenML(NamedTuple):
@@ -136,13 +136,15 @@ def from_sklearn(name: BuiltIn) -> Raw:
 
     loaders: dict[BuiltIn, Callable[..., Any]] = {
         "breast_cancer": datasets.load_breast_cancer,
+        "diabetes": datasets.load_diabetes,
         "digits": datasets.load_digits,
         "iris": datasets.load_iris,
         "wine": datasets.load_wine,
     }
     bunch = loaders[name](as_frame=True)
     frame = bunch.frame.copy()
-    frame[TARGET] = [bunch.target_names[code].item() for code in bunch.target]
+    if "target_names" in bunch:  # classes; diabetes has values
+        frame[TARGET] = [bunch.target_names[code].item() for code in bunch.target]
     return Raw(frame, name, f"scikit-learn {name}")
 
 

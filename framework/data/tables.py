@@ -9,9 +9,16 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from framework.config import Section
 from framework.data import sources
-from framework.data.assemble import Label, Raw, Table, assemble
+from framework.data.assemble import Label, Raw, Table, ValueTable, assemble, assemble_values
 
-__all__ = ["DatasetConfig", "SyntheticConfig", "Table", "load_table"]
+__all__ = [
+    "DatasetConfig",
+    "SyntheticConfig",
+    "Table",
+    "ValueTable",
+    "load_table",
+    "load_values",
+]
 
 _SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
 
@@ -113,6 +120,17 @@ def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
         categorical=config.categorical,
         drop=config.drop,
         positive=config.positive,
+    )
+
+
+def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
+    """Load and check a data set for regression; parameters and errors as of :func:`load_table`."""
+    return assemble_values(
+        _raw(config, where),
+        where,
+        target=config.target,
+        categorical=config.categorical,
+        drop=config.drop,
     )
 
 

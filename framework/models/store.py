@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -160,7 +160,7 @@ def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
 
     name = f"stage_{stage}.skops"
     content = io.dumps(classifier)
-    _trusted_types(content, name)
+    trusted_types(content, name)
     (folder / name).write_bytes(content)
     return name
 
@@ -218,13 +218,7 @@ def load_classifier(content: bytes, name: str) -> Any:
     InputError
         It is damaged, holds other types, or is no classifier.
     """
-    from skops import io
-
-    types = _trusted_types(content, name)
-    try:
-        classifier = io.loads(content, trusted=types)
-    except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(f"{name}: expected a classifier, found it damaged ({error})") from error
+    classifier = load_estimator(content, name)
     if not hasattr(classifier, "predict_proba"):
         raise InputError(
             f"{name}: expected a classifier with predict_proba, found {type(classifier).__name__}"
@@ -232,25 +226,51 @@ def load_classifier(content: bytes, name: str) -> Any:
     return classifier
 
 
-def _trusted_types(content: bytes, name: str) -> list[str]:
+def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any:
+    """Load an object from skops's format, trusting classes of scikit-learn and ``also`` alone.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        What to call it in messages.
+    also : collection of str
+        Further types to trust, by their full names.
+
+    Raises
+    ------
+    InputError
+        It is damaged, or holds other types.
+    """
+    from skops import io
+
+    types = trusted_types(content, name, also)
+    try:
+        return io.loads(content, trusted=types)
+    except Exception as error:  # a damaged file may fail anywhere in skops
+        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
+
+
+def trusted_types(content: bytes, name: str, also: Collection[str] = ()) -> list[str]:
     """Return the types in skops's format beyond those that skops trusts by itself.
 
     Raises
     ------
     InputError
-        One of them is not a class of scikit-learn, or the content is damaged.
+        One of them is neither a class of scikit-learn nor in ``also``, or the content is damaged.
     """
     from skops import io
 
     try:
         types = io.get_untrusted_types(data=content)
     except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(f"{name}: expected a classifier, found it damaged ({error})") from error
+        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
     for found in types:
-        if not _is_scikit_learn_class(found):
+        if found not in also and not _is_scikit_learn_class(found):
+            others = " and those that are trusted" if also else ""
             raise InputError(
-                f"{name}: expected no types but scikit-learn's, found {found}; such a model "
-                "cannot be loaded safely"
+                f"{name}: expected no types but scikit-learn's{others}, found {found}; such a "
+                "model cannot be loaded safely"
             )
     return list(types)
 

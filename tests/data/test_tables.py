@@ -195,7 +195,7 @@ def test_dates_are_neither_numbers_nor_text(tmp_path):
         ({}, "problem.dataset: expected exactly one of name, path, sklearn, openml, synthetic; "
          "found none"),
         ({"name": "a", "sklearn": "iris"}, "found name and sklearn"),
-        ({"sklearn": "irs"}, "dataset: sklearn: expected 'breast_cancer', 'digits'"),
+        ({"sklearn": "irs"}, "dataset: sklearn: expected 'breast_cancer', 'diabetes'"),
         ({"openml": 61, "version": 1}, "expected version only with openml and a name"),
         ({"name": "../secret"}, "a text like"),
         ({"synthetic": {"features": 3, "informative": 4}}, "expected informative + redundant of "

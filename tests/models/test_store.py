@@ -185,7 +185,7 @@ def test_damaged_files(tmp_path):
         load_model(tmp_path / "nothing")
     save_model(model_of(), tmp_path / "m")
     (tmp_path / "m" / "stage_1.skops").write_bytes(b"PK")
-    with pytest.raises(InputError, match=r"stage_1.skops: expected a classifier, found it damaged"):
+    with pytest.raises(InputError, match=r"stage_1.skops: expected a model, found it damaged"):
         load_model(tmp_path / "m")
     (tmp_path / "m" / "model.json").write_text("{")
     with pytest.raises(InputError, match="expected JSON"):

@@ -1,0 +1,291 @@
+"""Training a pool into a folder, model by model, so that a build that was stopped goes on.
+
+While it is built a folder holds ``build.json`` (what is built), ``models/ID`` (each there whole or
+not at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). What
+the models predict then becomes the library's table (:mod:`framework.problems.library`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.errors import InputError
+from framework.libraries.config import BuildConfig, LibrarySection
+from framework.libraries.data import PoolData, prepare
+from framework.libraries.measure import UNITS, measure
+from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, MODEL_FILE, MODELS, TRUSTED
+from framework.libraries.pool import Plan, plans
+from framework.libraries.progress import BuildProgress, Lines
+from framework.libraries.train import Trained
+from framework.libraries.work import train_all
+from framework.problems.library import LIBRARY_FILE, Cost, Library, load_library
+from framework.problems.part_store import cache_dir
+from framework.rundir import write_whole
+
+BUILD_FILE = "build.json"
+FAILED = "failed"
+
+_PACKAGES = ("lightgbm", "numpy", "scikit-learn")
+_PARTS = ("validation", "test")
+
+
+def obtain_library(
+    section: LibrarySection,
+    *,
+    workers: str | int = "auto",
+    address: str | None = None,
+    progress: BuildProgress | None = None,
+    where: str = "problem.library",
+) -> Library:
+    """Return the library that a section of a configuration speaks of, building it where needed.
+
+    Parameters
+    ----------
+    section : LibrarySection
+    workers, address
+        Who trains: see :func:`framework.libraries.work.train_all`.
+    progress : BuildProgress, optional
+        Shows how far a build is; plain lines on standard error by default.
+    where : str
+        Key of the section, for messages.
+
+    Raises
+    ------
+    InputError
+        There is no such library, it was changed, or it cannot be built.
+    """
+    if section.build is None:
+        assert section.path is not None  # the section says so
+        return load_library(section.path)
+    return build_library(
+        section.build, section.path, workers=workers, address=address, progress=progress,
+        where=f"{where}.build",
+    )  # fmt: skip
+
+
+def build_library(
+    config: BuildConfig,
+    folder: Path | None = None,
+    *,
+    workers: str | int = "auto",
+    address: str | None = None,
+    progress: BuildProgress | None = None,
+    where: str = "library",
+) -> Library:
+    """Train a pool, measure it and write its library; go on where an earlier build stopped.
+
+    Parameters
+    ----------
+    config : BuildConfig
+    folder : Path, optional
+        New, or with a build of the same; a folder of the cache named by content if None.
+
+    Raises
+    ------
+    InputError
+        The data cannot be used, the folder holds something else, or no model could be trained.
+    """
+    shown = progress or Lines()
+    prepared = prepare(config, where)
+    data = prepared.data
+    identity = _identity(config, prepared.about)
+    target = folder or _cache_folder(config.name, identity, where)
+    with _alone(target, identity):
+        if (target / LIBRARY_FILE).is_file():
+            return load_library(target)
+        wanted = plans(config.families, config.models, config.seed, config.task, len(data.y))
+        write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
+        _train(wanted, data, target, workers, address, shown)
+        ready = [plan for plan in wanted if (target / MODELS / plan.id).is_dir()]
+        if not ready:
+            raise InputError(
+                f"{where}: expected a model that can be trained, found none: {_first_error(target)}"
+            )
+        costs = _measured(ready, data, target, shown)
+        library = _table(config, ready, data, target, costs).save(target)
+        for plan in ready:  # the table has them now
+            for part in _PARTS:
+                (target / MODELS / plan.id / f"{part}.npy").unlink(missing_ok=True)
+    shown.close(f"{len(ready)} models in {target}{_said(len(wanted) - len(ready), target)}")
+    return library
+
+
+def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides the predictions: of equal ones, one is enough."""
+    chosen = config.model_dump(mode="json", exclude={"dataset", "name"})
+    return {
+        "name": config.name,
+        "build": chosen,
+        "data": dict(about),
+        "versions": {name: version(name) for name in _PACKAGES},
+    }
+
+
+def _cache_folder(name: str, identity: Mapping[str, Any], where: str) -> Path:
+    cache = cache_dir()
+    if cache is None:
+        raise InputError(
+            f"{where}: expected a place for the library, found PARETOLAB_CACHE=off; give path "
+            "beside build, or build it with `paretolab library build`"
+        )
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return cache / "libraries" / f"{name}-{digest[:16]}"
+
+
+@contextmanager
+def _alone(target: Path, identity: Mapping[str, Any]) -> Iterator[None]:
+    """Hold a build's folder: another process that wants the same waits until it is there."""
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        _check_target(target, identity)
+        with closing(sqlite3.connect(target / ".lock", timeout=24 * 3600.0)) as lock:
+            lock.execute("BEGIN EXCLUSIVE")  # let go of when the process dies, in whatever way
+            yield
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{target}: expected a folder for a library, found: {reason}") from error
+
+
+def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
+    """Refuse a folder with anything but a build of the same; note in a new one what is built."""
+    path = target / BUILD_FILE
+    if path.is_file():
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            known = None
+        if known != identity:
+            raise InputError(
+                f"{target}: expected a new folder or one with a build of the same, found a build "
+                f"that differs in {_difference(known, identity)}; choose another folder"
+            )
+    elif any(file.name != ".lock" for file in target.iterdir()):
+        raise InputError(f"{target}: expected a new folder, found other files; choose another")
+    else:
+        write_whole(path, json.dumps(identity, indent=1))
+
+
+def _difference(known: Any, identity: Mapping[str, Any]) -> str:
+    if not isinstance(known, Mapping):
+        return "its format"
+    for part in ("data", "versions", "build"):
+        if known.get(part) != identity[part]:
+            keys = [k for k, v in identity[part].items() if known.get(part, {}).get(k) != v]
+            return f"its {part} ({', '.join(keys)})"
+    return "its name"
+
+
+def _train(
+    wanted: Sequence[Plan], data: PoolData, target: Path, workers: str | int,
+    address: str | None, shown: BuildProgress,
+) -> None:  # fmt: skip
+    for folder in (MODELS, FAILED):
+        (target / folder).mkdir(exist_ok=True)
+    left = [plan for plan in wanted if not _settled(plan, target)]
+    done = len(wanted) - len(left)
+    for plan, outcome in train_all(
+        left, data, workers=workers, address=address, report=shown.say
+    ):  # fmt: skip
+        if isinstance(outcome, str):
+            note = {"id": plan.id, **plan.config, "error": outcome}
+            write_whole(target / FAILED / f"{plan.id}.json", json.dumps(note, indent=1))
+            shown.say(f"{plan.id} cannot be trained and is left out: {outcome}")
+        else:
+            _keep(plan, outcome, target / MODELS / plan.id)
+        done += 1
+        shown.step("trained", done, len(wanted), plan.id)
+
+
+def _settled(plan: Plan, target: Path) -> bool:
+    failed = target / FAILED / f"{plan.id}.json"
+    return (target / MODELS / plan.id).is_dir() or failed.is_file()
+
+
+def _keep(plan: Plan, trained: Trained, place: Path) -> None:
+    """Write a model's folder whole."""
+    room = Path(tempfile.mkdtemp(prefix=".new.", dir=place.parent.parent))
+    try:
+        (room / MODEL_FILE).write_bytes(trained.content)
+        np.save(room / "validation.npy", trained.validation, allow_pickle=False)
+        np.save(room / "test.npy", trained.test, allow_pickle=False)
+        about = {
+            "id": plan.id,
+            **plan.config,
+            "training_seconds": trained.seconds,
+            "sha256": hashlib.sha256(trained.content).hexdigest(),
+        }
+        (room / ABOUT_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        os.replace(room, place)
+    except BaseException:
+        shutil.rmtree(room, ignore_errors=True)
+        raise
+
+
+def _measured(
+    ready: Sequence[Plan], data: PoolData, target: Path, shown: BuildProgress
+) -> dict[str, Cost]:
+    """Measure, now that nobody trains; what an earlier build has measured is kept."""
+    known = {plan.id: _about(target, plan.id) for plan in ready}
+    left = {
+        name: target / MODELS / name / MODEL_FILE
+        for name, about in known.items()
+        if "costs" not in about
+    }
+    records = data.test if len(data.test) else data.design
+    found = measure(left, records, values=data.classes is None, trusted=TRUSTED)
+    for i, (name, costs) in enumerate(found, start=len(ready) - len(left) + 1):
+        known[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
+        write_whole(target / MODELS / name / ABOUT_FILE, json.dumps(known[name], indent=1))
+        shown.step("measured", i, len(ready), name)
+    return {
+        key: Cost(np.array([known[plan.id]["costs"][key] for plan in ready]), unit)
+        for key, unit in UNITS.items()
+    }
+
+
+def _about(target: Path, name: str) -> dict[str, Any]:
+    return dict(json.loads((target / MODELS / name / ABOUT_FILE).read_text(encoding="utf-8")))
+
+
+def _table(
+    config: BuildConfig, ready: Sequence[Plan], data: PoolData, target: Path,
+    costs: Mapping[str, Cost],
+) -> Library:  # fmt: skip
+    def stacked(part: str) -> Any:
+        return np.stack([np.load(target / MODELS / p.id / f"{part}.npy") for p in ready])
+
+    labels = np.asarray(data.classes, dtype=object) if data.classes is not None else None
+    tested = len(data.y_test) > 0
+    return Library.from_arrays(
+        [plan.id for plan in ready],
+        stacked("validation"),
+        data.y if labels is None else labels[data.y],
+        data.classes,
+        costs,
+        test=stacked("test") if tested else None,
+        y_test=(data.y_test if labels is None else labels[data.y_test]) if tested else None,
+        configs=[plan.config for plan in ready],
+        name=config.name,
+    )
+
+
+def _first_error(target: Path) -> str:
+    for path in sorted((target / FAILED).glob("*.json")):
+        return f"{path.stem}: {json.loads(path.read_text(encoding='utf-8'))['error']}"
+    return "none was wanted"
+
+
+def _said(failed: int, target: Path) -> str:
+    return f"; {failed} could not be trained, see {target / FAILED}" if failed else ""

@@ -1,0 +1,96 @@
+"""The ``library`` section of a configuration: which pool to train on which data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from framework.config import Section
+from framework.data.tables import DatasetConfig
+from framework.libraries.pool import FAMILIES
+from framework.registry import nearest
+
+Task = Literal["classification", "regression"]
+
+
+class LibrarySplit(Section):
+    """The test records are kept out; the others are what the models are trained on."""
+
+    test: float = Field(default=0.25, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+    stratify: bool = True
+
+
+class BuildConfig(Section):
+    """A pool of models to train.
+
+    name : what reports call the library.
+    dataset : any data set, as in ``problem.dataset``.
+    task : with ``regression`` the target holds values.
+    split : which records are kept for testing.
+    folds : of the cross-validation whose out-of-fold predictions are the validation table.
+    models : how many; a smaller library is the beginning of a larger one.
+    families : of models, in turn; all that are quick enough for the number of records if None.
+    seed : of parameters, of folds and of the models' own randomness.
+    """
+
+    name: str
+    dataset: DatasetConfig
+    task: Task = "classification"
+    split: LibrarySplit = LibrarySplit()
+    folds: int = Field(default=5, ge=2)
+    models: int = Field(default=60, ge=1)
+    families: tuple[str, ...] | None = Field(default=None, min_length=1)
+    seed: int = Field(default=0, ge=0)
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise ValueError(
+                f"expected letters, digits, '.', '_' and '-', first a letter or digit, found "
+                f"{name!r}"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _known_families(self) -> BuildConfig:
+        known = [name for name, family in FAMILIES.items() if family.fits(self.task)]
+        for name in self.families or ():
+            if name not in known:
+                raise ValueError(
+                    f"families: expected some of {', '.join(known)} for a {self.task}, found "
+                    f"{name!r}{nearest(name, known)}"
+                )
+        if len(set(self.families or ())) < len(self.families or ()):
+            raise ValueError("families: expected each family once, found one twice")
+        return self
+
+
+class LibrarySection(Section):
+    """``{path: DIR}`` reads a library; ``{build: {...}}`` makes it first, once.
+
+    path : a library's folder, relative to the configuration's.
+    build : what to train where there is none yet; kept under ``path`` if given, else in the cache.
+    """
+
+    path: Path | None = None
+    build: BuildConfig | None = None
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        """Resolve a relative path against ``context['base']``, the configuration's folder."""
+        if path is None:
+            return None
+        base = (info.context or {}).get("base")
+        return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> LibrarySection:
+        if self.path is None and self.build is None:
+            raise ValueError("expected path or build, found neither")
+        return self

@@ -1,0 +1,152 @@
+"""The data of a build: loaded, split, cut into folds and encoded, once for all models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from framework.arrays import Array, FloatArray, IntArray
+from framework.data.encoding import Encoder
+from framework.data.splits import SplitConfig, split_records
+from framework.data.tables import Table, ValueTable, load_table, load_values
+from framework.errors import InputError
+from framework.libraries.config import BuildConfig, LibrarySplit
+
+_STREAM = 79  # keeps the draw of folds apart from other streams of the same seed
+
+
+class Fold(NamedTuple):
+    """One part of a cross-validation.
+
+    Attributes
+    ----------
+    design : float64 (n, d)
+        All training records, encoded by what the records outside of the fold teach.
+    held : int64 (h,)
+        Records of the fold, sorted.
+    """
+
+    design: FloatArray
+    held: IntArray
+
+
+@dataclass(frozen=True)
+class PoolData:
+    """What every model of a pool is trained on and asked about.
+
+    Attributes
+    ----------
+    task : 'classification' or 'regression'
+    y, y_test : (n,), (m,)
+        Class codes (int64) or values (float64).
+    classes : labels in the order of the codes; None for regression.
+    design, test : float64 (n, d), (m, d)
+        Training and test records, encoded by what the training records teach.
+    folds : tuple of Fold
+    """
+
+    task: str
+    y: Array
+    y_test: Array
+    classes: tuple[Any, ...] | None
+    design: FloatArray
+    test: FloatArray
+    folds: tuple[Fold, ...]
+
+
+class Prepared(NamedTuple):
+    """The data of a build, how they were encoded, and what to say of them."""
+
+    data: PoolData
+    encoder: Encoder
+    about: dict[str, Any]
+
+
+def prepare(config: BuildConfig, where: str) -> Prepared:
+    """Load, split, fold and encode.
+
+    Raises
+    ------
+    InputError
+        The data cannot be had or used, or a class has too few training records for two folds.
+    """
+    source: Table | ValueTable
+    classes: tuple[Any, ...] | None = None
+    y: Array
+    if config.task == "classification":
+        source = table = load_table(config.dataset, f"{where}.dataset")
+        y, strata, classes = table.labels, table.labels, table.classes
+    else:
+        source = values = load_values(config.dataset, f"{where}.dataset")
+        y, strata = values.values, np.zeros(len(values.values), dtype=np.int64)
+    train, test = _split(strata, config.split, f"{where}.split")
+    folds = _folds(strata[train], config.folds, config.seed, classes, f"{where}.folds")
+    features, categorical = source.features.iloc[train], source.categorical
+    encoder = Encoder.fit(features, categorical)
+    data = PoolData(
+        task=config.task,
+        y=y[train],
+        y_test=y[test],
+        classes=classes,
+        design=encoder.transform(features),
+        test=encoder.transform(source.features.iloc[test]),
+        folds=tuple(_encoded(features, categorical, held) for held in folds),
+    )
+    about = {
+        "name": source.name,
+        "source": source.source,
+        "fingerprint": source.fingerprint,
+        "training_records": len(train),
+        "test_records": len(test),
+        "features": len(encoder.feature_names),
+    }
+    return Prepared(data, encoder, about)
+
+
+def _encoded(features: pd.DataFrame, categorical: tuple[str, ...], held: IntArray) -> Fold:
+    others = np.setdiff1d(np.arange(len(features)), held)
+    encoder = Encoder.fit(features.iloc[others], categorical)
+    return Fold(encoder.transform(features), held)
+
+
+def _split(strata: IntArray, split: LibrarySplit, where: str) -> tuple[IntArray, IntArray]:
+    half = (1 - split.test) / 2  # training and validation part are one here
+    shares = SplitConfig(
+        train=half, validation=1 - split.test - half, test=split.test, seed=split.seed,
+        stratify=split.stratify,
+    )  # fmt: skip
+    parts = split_records(strata, shares, where)
+    return np.sort(np.concatenate([parts.train, parts.validation])), parts.test
+
+
+def _folds(
+    strata: IntArray, count: int, seed: int, classes: tuple[Any, ...] | None, where: str
+) -> list[IntArray]:
+    """Deal the records of each class out to the folds in turn, in a random order.
+
+    Raises
+    ------
+    InputError
+        Fewer records than folds, or a class with one record, which a fold would take away.
+    """
+    if len(strata) < 2 * count:
+        raise InputError(
+            f"{where}: expected two training records or more for each of {count} folds, found "
+            f"{len(strata)} in all; lower folds"
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    fold_of = np.empty(len(strata), dtype=np.int64)
+    dealt = 0
+    for code in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == code))
+        if len(members) < 2 and classes is not None:
+            raise InputError(
+                f"{where}: expected two training records or more of each class, found one of "
+                f"{classes[code]!r}; lower split.test or remove that class"
+            )
+        fold_of[members] = (dealt + np.arange(len(members))) % count
+        dealt += len(members)
+    return [np.flatnonzero(fold_of == fold) for fold in range(count)]

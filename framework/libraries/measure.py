@@ -1,0 +1,235 @@
+"""What a fitted model costs: time and memory of a prediction, measured in a process of its own.
+
+``python -m framework.libraries.measure`` reads a request from its standard input and writes a line
+of JSON a model. It loads the libraries that models need once and forks a fresh process for each
+model, so that neither their imports nor another model's memory count.
+
+- ``inference_time``: seconds a batch of 1,000 records, the median of several batches after one to
+  warm up, on one thread.
+- ``memory``: what the process grows by, in MB (1e6 bytes) of resident memory, from before the
+  model is loaded to the peak while it predicts that batch; what loading alone takes for a moment
+  is left out. Where the system does not tell the peak, what is resident after the prediction
+  stands in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from framework.errors import ParetolabError
+from framework.libraries.members import TRUSTED, as_taken
+from framework.models.store import load_estimator
+
+BATCH = 1000
+UNITS = {"inference_time": "s/1000 rows", "memory": "MB", "disk": "MB"}
+
+_REPEATS = 7  # batches at least
+_SECONDS = 0.15  # of repeating, for quick models
+_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM", "BLIS")
+_MB = 1e6
+
+
+def measure(
+    models: Mapping[str, Path], records: Any, *, values: bool, trusted: Sequence[str] = ()
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield each model's ``inference_time`` and ``memory`` (see the module).
+
+    Nothing else that takes the machine's time should run meanwhile.
+
+    Parameters
+    ----------
+    models : mapping of id to path
+        Files in skops's format.
+    records : ndarray or DataFrame (n, d)
+        Repeated or cut to 1,000.
+    values : bool
+        Whether the models predict values (regression), not probabilities.
+    trusted : sequence of str
+        Types that the files may hold beyond scikit-learn's.
+
+    Raises
+    ------
+    ParetolabError
+        The measuring process ended early.
+    """
+    if not models:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        request = {
+            "records": _write_records(records, Path(folder)),
+            "models": {name: str(path) for name, path in models.items()},
+            "values": values,
+            "trusted": list(trusted),
+        }
+        command = [sys.executable, "-m", "framework.libraries.measure"]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_one_thread()
+        ) as process:
+            try:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write(json.dumps(request))
+                process.stdin.close()
+                for line in process.stdout:
+                    found = json.loads(line)
+                    if "error" in found:
+                        raise ParetolabError(f"model {found['id']!r}: {found['error']}")
+                    yield found.pop("id"), found
+            except GeneratorExit:
+                process.kill()
+                raise
+        if process.returncode:
+            raise ParetolabError(
+                f"the costs of the models: the measuring process ended with code "
+                f"{process.returncode}; run the command again to go on"
+            )
+
+
+def _one_thread() -> dict[str, str]:
+    return {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
+
+
+def _write_records(records: Any, folder: Path) -> str:
+    places = np.resize(np.arange(len(records)), BATCH)
+    if isinstance(records, np.ndarray):
+        path = folder / "records.npy"
+        np.save(path, records[places], allow_pickle=False)
+    else:
+        path = folder / "records.parquet"
+        records.iloc[places].to_parquet(path, index=False)
+    return str(path)
+
+
+def _serve() -> None:
+    """Answer the request on standard input."""
+    request = json.load(sys.stdin)
+    examples = _examples()
+    for name, path in request["models"].items():
+        print(json.dumps({"id": name, **_in_a_fork(path, request, examples)}), flush=True)
+
+
+def _examples() -> list[bytes]:
+    """Return small models that bring in what models of their kind need.
+
+    A process that has used them has the code of the libraries in memory, and what these load late:
+    no model is charged for it.
+    """
+    import lightgbm
+    from sklearn import ensemble, neighbors, neural_network, svm
+    from skops import io
+
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    small = [
+        svm.SVC(),
+        neighbors.KNeighborsClassifier(),
+        neural_network.MLPClassifier((4,), max_iter=2),
+        ensemble.ExtraTreesClassifier(3),
+        ensemble.HistGradientBoostingClassifier(max_iter=2),
+        lightgbm.LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1),
+    ]
+    warnings.simplefilter("ignore")
+    examples = [io.dumps(model.fit(X, y)) for model in small]
+    gc.collect()
+    gc.freeze()
+    return examples
+
+
+def _in_a_fork(path: str, request: Mapping[str, Any], examples: Sequence[bytes]) -> dict[str, Any]:
+    """Measure in a child process, which begins as this one is and ends with the model."""
+    if not hasattr(os, "fork"):
+        return _attempt(path, request, examples)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        with os.fdopen(writing, "w") as answer:
+            answer.write(json.dumps(_attempt(path, request, examples)))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        text = answer.read()
+    _, status = os.waitpid(child, 0)
+    return json.loads(text) if text else {"error": f"its process ended with status {status}"}
+
+
+def _attempt(path: str, request: Mapping[str, Any], examples: Sequence[bytes]) -> dict[str, Any]:
+    try:
+        return _costs(path, request, examples)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _costs(path: str, request: Mapping[str, Any], examples: Sequence[bytes]) -> dict[str, float]:
+    from threadpoolctl import threadpool_limits
+
+    records = _read_records(request["records"])
+    with threadpool_limits(1):
+        for example in examples:
+            load_estimator(example, "example", TRUSTED).predict(np.zeros((BATCH, 3)))
+        _tidy()
+        before, _ = _resident()
+        model = load_estimator(Path(path).read_bytes(), path, request["trusted"])
+        _tidy()
+        loaded, peak_loaded = _resident()
+        records = as_taken(model, records)
+        predict = model.predict if request["values"] else model.predict_proba
+        predict(records)
+        after, peak = _resident()
+        seconds = _median_seconds(lambda: predict(records))
+    grown = (peak if peak > peak_loaded else max(loaded, after)) - before
+    return {"inference_time": seconds * 1000 / len(records), "memory": max(0.0, grown / _MB)}
+
+
+def _tidy() -> None:
+    """Hand freed memory back, as the model would grow into it unseen; forget the peak so far."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # where the C library is another
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):  # where the system keeps no peak, or does not let it be reset
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _median_seconds(call: Any) -> float:
+    took: list[float] = []
+    while len(took) < _REPEATS or sum(took) < _SECONDS:
+        start = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - start)
+    return float(np.median(took))
+
+
+def _read_records(path: str) -> Any:
+    if path.endswith(".npy"):
+        return np.load(path, allow_pickle=False)
+    import pandas as pd
+
+    return pd.read_parquet(path)
+
+
+def _resident() -> tuple[float, float]:
+    """Return the bytes that are resident now, and the peak so far (0 where nobody tells it)."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        peak = next(float(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
+    except (OSError, StopIteration):
+        peak = 0.0
+    return float(psutil.Process().memory_info().rss), peak * 1024
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,139 @@
+"""The fitted models of a library on disk, and what they predict.
+
+``models/ID/model.skops`` is the model, ``models/ID/model.json`` what is known of it, with the
+digest of the former. Models of a build take encoded records: ``encoder.json`` beside
+``library.json`` says how. Nothing is unpickled: a file may hold classes of scikit-learn and the
+types of :data:`TRUSTED`, no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from framework.arrays import Array
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.models.store import load_estimator
+
+MODELS = "models"
+MODEL_FILE = "model.skops"
+ABOUT_FILE = "model.json"
+ENCODER_FILE = "encoder.json"
+
+TRUSTED = (
+    "collections.OrderedDict",
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
+    "lightgbm.sklearn.LGBMRegressor",
+)
+"""Types beyond scikit-learn's own that a member may hold."""
+
+
+def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
+    """Return a fitted model of a library.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The library's.
+    name : str
+        Id of the model.
+    trusted : collection of str
+        Types to trust beyond scikit-learn's and :data:`TRUSTED`.
+
+    Raises
+    ------
+    InputError
+        It is not there, was changed, or holds types that are not trusted.
+    """
+    place = folder / MODELS / name
+    try:
+        content = (place / MODEL_FILE).read_bytes()
+        digest = json.loads((place / ABOUT_FILE).read_text(encoding="utf-8"))["sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{place}: expected a fitted model of the library, found none that can be read "
+            f"({error}); make the library again"
+        ) from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise InputError(
+            f"{place / MODEL_FILE} was changed since the library was written; restore it or make "
+            "the library again"
+        )
+    return load_estimator(content, f"{place / MODEL_FILE}", (*TRUSTED, *trusted))
+
+
+def load_encoder(folder: Path) -> Encoder | None:
+    """Return how records are encoded for a library's models; None where they take them as are.
+
+    Raises
+    ------
+    InputError
+        The description is damaged.
+    """
+    path = folder / ENCODER_FILE
+    if not path.is_file():
+        return None
+    try:
+        return Encoder.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected an encoder, found: {error}") from error
+
+
+def as_taken(model: Any, records: Any) -> Any:
+    """Return records as a model takes them: the columns that it names, or an array.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    records : ndarray or DataFrame (n, d)
+
+    Raises
+    ------
+    KeyError
+        A column that the model names is missing.
+    """
+    if not isinstance(records, pd.DataFrame):
+        return records
+    known = getattr(model, "feature_names_in_", None)
+    return records.to_numpy() if known is None else records[list(known)]
+
+
+def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Array:
+    """Return what a library keeps of a model: probabilities in the order of ``classes``, or values.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    records : ndarray or DataFrame (n, d)
+    classes : collection or None
+        None for regression.
+
+    Returns
+    -------
+    float64 (n,) for two classes (of the second) and regression, else (n, C)
+
+    Raises
+    ------
+    ValueError
+        The model knows other classes.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # models fitted on arrays and asked about arrays
+        if classes is None:
+            return np.asarray(model.predict(records), dtype=np.float64)
+        found = np.asarray(model.predict_proba(records), dtype=np.float64)
+    known = [label.item() if isinstance(label, np.generic) else label for label in model.classes_]
+    if sorted(map(str, known)) != sorted(map(str, classes)):
+        raise ValueError(f"expected a model of the classes {list(classes)}, found {known}")
+    names = [str(label) for label in known]
+    found = found[:, [names.index(str(label)) for label in classes]]
+    return found[:, 1] if len(known) == 2 else found
