@@ -17,7 +17,7 @@ from framework.config import ConstraintConfig, RunConfig, load_config
 from framework.decide import choose
 from framework.errors import InputError, ParetolabError
 from framework.experiment import Options, Watcher, execute, new_directory
-from framework.export import export
+from framework.export import EXAMPLE_FILE, export
 from framework.progress import ProgressBar, ProgressLines
 from framework.rundir import RunDir
 from framework.text import console, front_table, next_steps, program, show_steps
@@ -209,7 +209,7 @@ class Predict:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         from framework.data.files import read_frame
-        from framework.models.multistage import predict_table
+        from framework.models.predict import predict_table
         from framework.models.store import load_model
 
         model = load_model(args.model)
@@ -312,13 +312,14 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
     about = {"run": config.name, "seed": config.seed}
     if not export(problem, front, position, directory, about):
         raise InputError(
-            "--export: expected a solution that is a multi-stage model, found one of problem "
+            "--export: expected a solution that is a model to deploy, found one of problem "
             f"{config.problem['kind']} that has no format to be written in"
         )
     export(problem, front, position, run_dir.model, about)
     out = console()
     out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
-    data = shlex.quote(str(directory / "example.csv"))
+    example = directory / EXAMPLE_FILE
+    data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
     show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
     if track and config.tracking is not None and run_dir.tracking_file.is_file():
         sync = registry.load("commands", "sync")

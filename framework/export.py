@@ -17,7 +17,9 @@ EXAMPLE_FILE = "example.csv"
 def export(
     problem: Problem, front: Front, position: int, directory: Path, about: Mapping[str, Any]
 ) -> bool:
-    """Write the model of one solution, with some example records; replace a model that is there.
+    """Write the model of one solution, with some example records if the problem has them.
+
+    A model that is there is replaced.
 
     Parameters
     ----------
@@ -41,11 +43,10 @@ def export(
     """
     if type(problem).decode is Problem.decode:
         return False
-    from framework.models.multistage import MultiStageClassifier
-    from framework.models.store import save_model
+    from framework.models.store import Model, save_model
 
     model = problem.decode(front.X[position].astype(problem.space.dtype))
-    if not isinstance(model, MultiStageClassifier):
+    if not isinstance(model, Model):
         return False
     metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
@@ -53,5 +54,6 @@ def export(
     data = {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}
     save_model(model, directory, {**about, **solution, "data": data})
     records = pd.DataFrame(dict(problem.example()))
-    records.to_csv(directory / EXAMPLE_FILE, index=False)
+    if len(records):
+        records.to_csv(directory / EXAMPLE_FILE, index=False)
     return True

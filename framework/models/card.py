@@ -1,4 +1,4 @@
-"""The README of a saved model: what it is, what it acquires when, and how to use it."""
+"""The README of a saved model: what it is, what it costs, and how to use it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from framework.models.multistage import MultiStageClassifier
+from framework.models.voting import (
+    WeightedEnsemble,
+    WeightedEnsembleClassifier,
+    WeightedEnsembleRegressor,
+)
 
-_TEXT = """\
+_STAGES = """\
 # A multi-stage classifier
 
 It acquires the features of a record stage by stage and answers as soon as it is confident
@@ -47,19 +52,90 @@ Loading unpickles nothing: `model.json` is JSON, `stage_*.npy` are plain arrays,
 are read with scikit-learn's own classes only.
 """
 
+_ENSEMBLE = """\
+# A weighted ensemble of {count}
 
-def write_card(model: MultiStageClassifier, path: Path, about: Mapping[str, Any]) -> None:
+It {answer}, weighted by how often each was picked. {cost}
+
+| {header} |
+| {rule} |
+{members}
+
+## Use
+
+From the command line, on a table with the features' columns (order and further columns do not
+matter), written out with {columns}:
+
+```
+paretolab predict DIR data.csv
+```
+
+In Python:
+
+```python
+import pandas as pd
+from framework.models.store import load_model
+from framework.models.voting import predict_table
+
+model = load_model("DIR")
+print(predict_table(model, pd.read_csv("data.csv")))
+```
+
+`model` is a scikit-learn estimator: {methods}, `predict_cost`. Loading unpickles nothing:
+`model.json` is JSON, each member's `model.skops` is read with scikit-learn's and LightGBM's own
+classes only.
+"""
+
+
+def write_card(
+    model: MultiStageClassifier | WeightedEnsembleClassifier | WeightedEnsembleRegressor,
+    path: Path,
+    about: Mapping[str, Any],
+) -> None:
     """Write the README of a model; ``about`` becomes a table."""
+    text = _of_stages(model) if isinstance(model, MultiStageClassifier) else _of_ensemble(model)
+    if about:
+        rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(about))
+        text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def _of_stages(model: MultiStageClassifier) -> str:
     reject = (
         "A record that no stage is confident about gets the most likely class."
         if model.reject_label is None
         else f"A record that no stage is confident about is labelled `{model.reject_label}`."
     )
-    text = _TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model))
-    if about:
-        rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(about))
-        text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
-    path.write_text(text, encoding="utf-8")
+    return _STAGES.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model))
+
+
+def _of_ensemble(model: WeightedEnsemble) -> str:
+    classifies = isinstance(model, WeightedEnsembleClassifier)
+    sums = [
+        f"{_cell(name)} {value:.6g} {model.costs_[name].unit}".rstrip()
+        for name, value in model.predict_cost().items()
+    ]
+    units = [f"{_cell(name)}{f' ({c.unit})' if c.unit else ''}" for name, c in model.costs_.items()]
+    header = ["member", "weight", "kind", *units]
+    rows = []
+    for i, (name, part) in enumerate(zip(model.names_, model.models_, strict=True)):
+        costs = [f"{cost.values[i]:.6g}" for cost in model.costs_.values()]
+        weight = f"{model.weights_[i] / model.weights_.sum():.4g}"
+        rows.append(" | ".join([_cell(name), weight, type(part).__name__, *costs]))
+    return _ENSEMBLE.format(
+        count=f"{len(rows)} models" if len(rows) > 1 else "one model",
+        answer="answers with the likeliest class by the mean of its members' probabilities"
+        if classifies
+        else "answers with the mean of its members' values",
+        cost=f"A prediction runs every member and costs, all of them together: {', '.join(sums)}."
+        if sums
+        else "A prediction runs every member.",
+        header=" | ".join(header),
+        rule=" | ".join(["---"] * len(header)),
+        members="\n".join(f"| {row} |" for row in rows),
+        columns="the columns `label` and `confidence`" if classifies else "the column `value`",
+        methods="`predict`, `predict_proba`" if classifies else "`predict`",
+    )
 
 
 def _stages(model: MultiStageClassifier) -> str:

@@ -1,7 +1,8 @@
 """Models in a directory of open formats: JSON, .npy without pickles, .skops; and their README.
 
-Loading executes nothing that the directory brings: classifiers other than linear ones are .skops
-files in which no type but scikit-learn's own classes is accepted.
+Loading executes nothing that the directory brings: models other than linear ones are .skops files
+in which no type but scikit-learn's own classes is accepted (of members of an ensemble LightGBM's
+too).
 """
 
 from __future__ import annotations
@@ -21,18 +22,23 @@ import numpy as np
 
 from framework.data.encoding import Encoder
 from framework.errors import InputError
+from framework.models import voting_store
 from framework.models.card import write_card
 from framework.models.linear import LinearProbability
 from framework.models.multistage import MultiStageClassifier
+from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
 
 FORMAT = 1
 MODEL_FILE = "model.json"
+KINDS = {"multistage": "multistage model", voting_store.KIND: "weighted ensemble"}
+
+Model = MultiStageClassifier | WeightedEnsembleClassifier | WeightedEnsembleRegressor
 
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "skops")
 
 
 def save_model(
-    model: MultiStageClassifier,
+    model: Model,
     directory: str | os.PathLike[str],
     about: Mapping[str, Any] | None = None,
 ) -> None:
@@ -40,7 +46,7 @@ def save_model(
 
     Parameters
     ----------
-    model : MultiStageClassifier
+    model : MultiStageClassifier, WeightedEnsembleClassifier or WeightedEnsembleRegressor
     directory : path-like
         Made; a model that is there is replaced, anything else is left alone.
     about : mapping of JSON values, optional
@@ -69,8 +75,8 @@ def save_model(
         shutil.rmtree(room, ignore_errors=True)
 
 
-def load_model(directory: str | os.PathLike[str]) -> MultiStageClassifier:
-    """Read a model that ``save_model`` wrote, unpickling nothing.
+def load_model(directory: str | os.PathLike[str]) -> Any:
+    """Read a model that ``save_model`` wrote, of whatever kind, unpickling nothing.
 
     Raises
     ------
@@ -80,19 +86,9 @@ def load_model(directory: str | os.PathLike[str]) -> MultiStageClassifier:
     folder = Path(directory)
     plain = _read_json(folder / MODEL_FILE)
     try:
-        classes = np.array(plain["classes"])
-        parts = [
-            _read_classifier(folder / _file_name(name), classes) for name in plain["classifiers"]
-        ]
-        return MultiStageClassifier.from_fitted(
-            Encoder.from_json(plain["encoder"]),
-            plain["stages"],
-            parts,
-            classes,
-            plain["costs"],
-            dict(zip(plain["classes"], plain["thresholds"], strict=True)),
-            plain["reject_label"],
-        )
+        if plain["kind"] == voting_store.KIND:
+            return voting_store.read(plain, folder, _load_member)
+        return _read_stages(plain, folder)
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -100,6 +96,28 @@ def load_model(directory: str | os.PathLike[str]) -> MultiStageClassifier:
             f"{folder / MODEL_FILE}: expected what save_model wrote, found it damaged "
             f"({type(error).__name__}: {error})"
         ) from error
+
+
+def _read_stages(plain: Mapping[str, Any], folder: Path) -> MultiStageClassifier:
+    classes = np.array(plain["classes"])
+    parts = [_read_classifier(folder / _file_name(name), classes) for name in plain["classifiers"]]
+    return MultiStageClassifier.from_fitted(
+        Encoder.from_json(plain["encoder"]),
+        plain["stages"],
+        parts,
+        classes,
+        plain["costs"],
+        dict(zip(plain["classes"], plain["thresholds"], strict=True)),
+        plain["reject_label"],
+    )
+
+
+def _load_member(content: bytes, name: str) -> Any:
+    return load_estimator(content, name, voting_store.TRUSTED)
+
+
+def _check_member(content: bytes, name: str) -> None:
+    trusted_types(content, name, voting_store.TRUSTED)
 
 
 def _check_target(target: Path) -> None:
@@ -129,18 +147,15 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _write(model: MultiStageClassifier, folder: Path, about: dict[str, Any]) -> None:
-    names = [_write_classifier(c, j, folder) for j, c in enumerate(model.classifiers_)]
+def _write(model: Model, folder: Path, about: dict[str, Any]) -> None:
+    if isinstance(model, MultiStageClassifier):
+        kind, content = "multistage", _write_stages(model, folder)
+    else:
+        kind, content = voting_store.KIND, voting_store.write(model, folder, _check_member)
     plain = {
         "format": FORMAT,
-        "kind": "multistage",
-        "classes": model.classes_.tolist(),
-        "reject_label": model.reject_label,
-        "thresholds": model.thresholds_.tolist(),
-        "costs": model.costs_.tolist(),
-        "stages": [stage.tolist() for stage in model.stages_],
-        "classifiers": names,
-        "encoder": model.encoder_.to_json(),
+        "kind": kind,
+        **content,
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
     }
@@ -150,6 +165,19 @@ def _write(model: MultiStageClassifier, folder: Path, about: dict[str, Any]) -> 
         raise InputError(f"about: expected JSON values, found others ({error})") from error
     (folder / MODEL_FILE).write_text(text + "\n", encoding="utf-8")
     write_card(model, folder / "README.md", about)
+
+
+def _write_stages(model: MultiStageClassifier, folder: Path) -> dict[str, Any]:
+    names = [_write_classifier(c, j, folder) for j, c in enumerate(model.classifiers_)]
+    return {
+        "classes": model.classes_.tolist(),
+        "reject_label": model.reject_label,
+        "thresholds": model.thresholds_.tolist(),
+        "costs": model.costs_.tolist(),
+        "stages": [stage.tolist() for stage in model.stages_],
+        "classifiers": names,
+        "encoder": model.encoder_.to_json(),
+    }
 
 
 def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
@@ -173,9 +201,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path}: expected JSON, found: {error}") from error
     found = plain.get("format") if isinstance(plain, dict) else None
-    if found != FORMAT or plain.get("kind") != "multistage":
+    if found != FORMAT or plain.get("kind") not in KINDS:
+        kind = KINDS.get(str(plain.get("kind")), "model") if isinstance(plain, dict) else "model"
         raise InputError(
-            f"{path}: expected a multistage model of format {FORMAT}, found format {found!r}; "
+            f"{path}: expected a {kind} of format {FORMAT}, found format {found!r}; "
             "save it again with this version of paretolab"
         )
     return dict(plain)

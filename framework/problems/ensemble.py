@@ -145,7 +145,7 @@ class EnsembleProblem(Problem):
         InputError
             Whatever is wrong with the library or the other keys.
         """
-        library = import_module("framework.libraries").obtain_library(config.library)
+        library = import_module("framework.libraries.obtain").obtain_library(config.library)
         return cls(library, most=config.most, score=config.score, costs=config.costs)
 
     @property
@@ -181,6 +181,23 @@ class EnsembleProblem(Problem):
 
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"
+
+    def example(self) -> Mapping[str, list[Any]]:
+        from framework.problems.ensemble_models import example_records
+
+        return example_records(self.library)
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted ensemble (see :mod:`framework.models.voting`) of a genome.
+
+        Raises
+        ------
+        InputError
+            The library has no fitted models, or one cannot be read.
+        """
+        from framework.problems.ensemble_models import deploy
+
+        return deploy(self.library, self._genomes(x[None, :])[0], self.costs)
 
     def __getstate__(self) -> dict[str, Any]:
         # Ranks are made again from the library, which may be mapped from disk.
