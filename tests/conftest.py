@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from algorithms.ensembling.baselines import SingleBest, Singles
+from algorithms.ensembling.greedy import GES, MultiGES
+from algorithms.ensembling.hapens import QDOES, QOES, HAPEns
+from algorithms.ensembling.small import SmallEnsembles
 from algorithms.grid import GridSearch
+from algorithms.local_search import ParetoLocalSearch
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import METRICS as EXACT_METRICS
 from algorithms.multistage.exact import Exact
-from algorithms.multistage.local_search import ParetoLocalSearch
-from algorithms.multistage.peers import NSGAII, NSGAIII, SMSEMOA
 from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem
+from algorithms.peers import NSGAII, NSGAIII, SMSEMOA
 from algorithms.random_search import RandomSearch
 from framework.algorithm import Algorithm
 from framework.problem import Problem
@@ -24,7 +28,7 @@ from framework.problems.functions import FunctionProblem
 from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
-from tests.toys import StagesToy
+from tests.toys import EnsembleToy, StagesToy
 
 settings.register_profile("quick", max_examples=40, deadline=None)
 settings.load_profile("quick")
@@ -74,6 +78,11 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
 
 # What searches of ordered partitions are tried on.
 _PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
+# What searches of counts are tried on: some models, and models that are all alike.
+_COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True)]
+
+# What searches that know several spaces are tried on.
+_SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9)]
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
@@ -96,15 +105,25 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
         [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],
     ),
     "emsco": (partial(EMSCO, population=20), _PARTITIONS),
-    "local_search": (partial(ParetoLocalSearch, batch=20), _PARTITIONS),
-    "nsga2": (partial(NSGAII, population=20), _PARTITIONS),
-    "nsga3": (partial(NSGAIII, population=20), _PARTITIONS),
-    "sms_emoa": (partial(SMSEMOA, population=20), _PARTITIONS),
+    "ges": (partial(GES, iterations=4), _COUNTS),
+    "hapens": (partial(HAPEns, batch=10), _COUNTS),
+    "local_search": (partial(ParetoLocalSearch, batch=20), _SEVERAL),
+    "multi_ges": (partial(MultiGES, iterations=4), _COUNTS),
+    "nsga2": (partial(NSGAII, population=20), _SEVERAL),
+    "nsga3": (partial(NSGAIII, population=20), _SEVERAL),
+    "qdo_es": (partial(QDOES, batch=10), _COUNTS),
+    "qo_es": (partial(QOES, batch=10), _COUNTS),
+    "single_best": (SingleBest, _COUNTS),
+    "singles": (Singles, _COUNTS),
+    "small_ensembles": (partial(SmallEnsembles, members=3, picks=4, batch=20), _COUNTS),
+    "sms_emoa": (partial(SMSEMOA, population=20), _SEVERAL),
 }
 
 # Algorithms that know some metrics alone, and those that draw nothing.
 METRICS: dict[str, Collection[str]] = {"exact": EXACT_METRICS}
-DETERMINISTIC = {"exact", "grid"}
+DETERMINISTIC = {
+    "exact", "ges", "grid", "multi_ges", "single_best", "singles", "small_ensembles",
+}  # fmt: skip
 
 
 def algorithm_cases() -> list[pytest.param]:

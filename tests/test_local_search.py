@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.local_search import ParetoLocalSearch
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.local_search import ParetoLocalSearch
 from algorithms.multistage.neighbours import neighbourhood_size, neighbours, wander
-from algorithms.multistage.seen import Seen
+from algorithms.seen import Seen
 from framework.batch import Evaluated
 from framework.config import Budget
 from framework.driver import run
@@ -209,5 +209,5 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
 
 def test_other_spaces_are_refused():
     problem = FunctionProblem("zdt1", 3)
-    with pytest.raises(InputError, match="local_search searches ordered partitions"):
+    with pytest.raises(InputError, match="local_search searches ordered partitions, counts"):
         ParetoLocalSearch(problem, roles_of(problem), seed=0)

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from algorithms.multistage.peers import NSGAII, NSGAIII, SMSEMOA, _dominating, _less_infeasible
+from algorithms.peers import NSGAII, NSGAIII, SMSEMOA, _dominating, _less_infeasible
 from algorithms.random_search import RandomSearch
 from framework.config import Budget
 from framework.driver import run
@@ -131,7 +131,7 @@ def test_nsga3_takes_the_finest_lattice_that_the_population_covers():
 @pytest.mark.parametrize("cls", PEERS)
 def test_other_spaces_are_refused(cls):
     problem = FunctionProblem("zdt1", 3)
-    with pytest.raises(InputError, match=f"{cls.kind} searches ordered partitions"):
+    with pytest.raises(InputError, match=f"{cls.kind} searches ordered partitions, counts"):
         cls(problem, roles_of(problem), seed=0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from framework.arrays import Array
 from framework.problem import Problem
 from framework.roles import Measure
-from framework.space import Partition
+from framework.space import Counts, Partition
 from framework.streams import RowStreams
 
 
@@ -39,3 +39,62 @@ class StagesToy(Problem):
             "accuracy": (used * (1.0 - 0.5 * reached) * self.worth).sum(axis=1),
             "cost": (reached * self.costs).sum(axis=1),
         }
+
+
+class EnsembleToy(Problem):
+    """Counts of ``n`` models whose predictions are made up, scored as ensembles are.
+
+    Members' costs add up; better models cost more. ``alike`` gives all models one prediction.
+    """
+
+    def __init__(
+        self, n: int = 9, most: int = 20, seed: int = 0, alike: bool = False, records: int = 40
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        self.space = Counts(n, most, empty=False)
+        y = np.arange(records) % 2
+        noise = rng.normal(size=(n, records)) * rng.uniform(0.8, 2.5, size=(n, 1))
+        noise = np.tile(noise[:1], (n, 1)) if alike else noise
+        # whole multiples of powers of 2: sums are exact, whatever the batch
+        self.predictions = np.round(2**20 / (1.0 + np.exp(0.5 - y - noise))) / 2**20
+        self.y = y == 1
+        loss = np.where(self.y, 1.0 - self.predictions, self.predictions)
+        self.alike = np.abs(np.nan_to_num(np.corrcoef(loss).reshape(n, n)))
+        self.similar = 1.0 / (1.0 + np.abs(np.arange(n)[:, None] - np.arange(n)))
+        self.costs = {
+            "inference_time": rng.integers(1, 99, n) / 64,
+            "memory": rng.integers(1, 9, n).astype(float),
+        }
+        self.measures = (
+            Measure("roc_auc", "max"),
+            *(
+                Measure(name, "min", "amount", high=float(cost.sum()))
+                for name, cost in self.costs.items()
+            ),
+            Measure("members", "min", "amount", high=float(n)),
+            Measure("loss_correlation", "min"),
+            Measure("config_similarity", "min"),
+        )
+        self.fingerprint = f"ensemble-toy/{n}/{most}/{seed}/{alike}"
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        used = X > 0
+        with np.errstate(invalid="ignore"):  # no member at all: a failed row
+            mean = X @ self.predictions / X.sum(axis=1, keepdims=True)
+        above = (mean[:, self.y, None] - mean[:, None, ~self.y]).round(12)
+        costs = {name: used @ cost for name, cost in self.costs.items()}
+        return {
+            "roc_auc": np.where(np.isnan(above), np.nan, (np.sign(above) + 1) / 2).mean((1, 2)),
+            **costs,
+            "members": used.sum(axis=1).astype(float),
+            "loss_correlation": _pair_mean(used, self.alike),
+            "config_similarity": _pair_mean(used, self.similar),
+        }
+
+
+def _pair_mean(used: Array, table: Array) -> Array:
+    """Return the mean of ``table`` over each row's pairs of members; 1 where there is none."""
+    pairs = used[:, :, None] & used[:, None, :] & ~np.eye(len(table), dtype=bool)
+    number = pairs.sum(axis=(1, 2))
+    total = (pairs * table).sum(axis=(1, 2))
+    return np.minimum(np.where(number == 0, 1.0, total / np.maximum(number, 1)), 1.0)

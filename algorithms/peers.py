@@ -1,4 +1,4 @@
-"""NSGA-II, NSGA-III and SMS-EMOA (through pymoo) with EMSCO's operators on ordered partitions."""
+"""NSGA-II, NSGA-III and SMS-EMOA (through pymoo) with operators that fit the space."""
 
 from __future__ import annotations
 
@@ -20,36 +20,40 @@ from pymoo.core.termination import NoTermination
 from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.util.ref_dirs import get_reference_directions
 
-from algorithms.multistage import operators
 from algorithms.multistage.emsco import Rate
+from algorithms.variation import Variation, variation
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.jit import njit
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.space import Partition
 
 
 class Peer(Algorithm):
-    """A search of pymoo in ask/tell form: its selection and survival, EMSCO's variation.
+    """A search of pymoo in ask/tell form: its selection and survival, our variation.
 
     Parameters
     ----------
     problem : Problem
-        Over a :class:`~framework.space.Partition`.
+        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts` or
+        :class:`~framework.space.Bits`.
     roles : Roles
     seed : int
     population : int
         Survivors, and children a generation.
     mutation_rate, crossover_rate, beta : float
-        As in :class:`~algorithms.multistage.emsco.EMSCO`.
+        On ordered partitions as in :class:`~algorithms.multistage.emsco.EMSCO`. On counts and
+        subsets a child gets one move, and with chance ``mutation_rate`` one more each time;
+        ``beta`` has no meaning there.
 
     Notes
     -----
-    - The first generation, recombination with compression, and mutation are EMSCO's own
-      (Algorithms 1 and 2); no genome is twice in a population.
+    - On ordered partitions the first generation, recombination with compression, and mutation
+      are EMSCO's own (Algorithms 1 and 2). On counts and subsets the first rows are subsets whose
+      size is uniform on a logarithmic scale, a child has each count from either parent, and a
+      move is one pick more, one less, a member dropped, or one swapped for another model.
+    - No genome is twice in a population.
     - pymoo draws from this algorithm's stream and from nothing else.
     - Losses are scaled to [0, 1] by the measures' bounds where they have some, since pymoo
       compares some differences with absolute thresholds.
@@ -74,12 +78,6 @@ class Peer(Algorithm):
         beta: Annotated[float, Field(gt=0)] = 2.0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        if not isinstance(self.space, Partition):
-            raise InputError(
-                f"algorithm.kind: {self.kind} searches ordered partitions (problem kind "
-                f"multistage), found a space of kind {type(self.space).__name__}; take another "
-                "algorithm"
-            )
         self._limits = roles.limits()
         self._search = self._made(population, mutation_rate, crossover_rate, beta)
         self._search.setup(
@@ -97,14 +95,12 @@ class Peer(Algorithm):
         """Return pymoo's algorithm of a population size, made of these operators."""
 
     def _made(self, population: int, mutation: float, crossover: float, beta: float) -> Any:
-        space = self.space
-        assert isinstance(space, Partition)
-        mutate = _Mutate(space, mutation, beta)
+        moves = variation(self.kind, self.space, mutation, beta)
         return self._pymoo(
             population,
-            sampling=_Init(mutate),
-            crossover=_Recombine(crossover),
-            mutation=mutate,
+            sampling=_Init(moves),
+            crossover=_Recombine(moves, crossover),
+            mutation=_Mutate(moves),
             eliminate_duplicates=True,
         )
 
@@ -225,59 +221,36 @@ def _winners(P: IntArray, lead: FloatArray, rng: np.random.Generator) -> IntArra
 
 
 class _Init(Sampling):  # type: ignore[misc]
-    """EMSCO's first generation: mutants of the one-stage genome (paper, init())."""
+    """The space's first genomes."""
 
-    def __init__(self, mutate: _Mutate) -> None:
+    def __init__(self, moves: Variation) -> None:
         super().__init__()
-        self.mutate = mutate
+        self.moves = moves
 
     def _do(
         self, problem: Any, n_samples: int, *_: Any, random_state: Any = None, **__: Any
     ) -> Array:
-        return self.mutate.mutants(np.zeros((n_samples, problem.n_var), np.int64), random_state)
+        return self.moves.first(n_samples, random_state)
 
 
 class _Recombine(Crossover):  # type: ignore[misc]
-    """EMSCO's recombination of relative stages, gaps closed (Algorithm 2)."""
+    """A child of two genomes."""
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, moves: Variation, rate: float) -> None:
         super().__init__(n_parents=2, n_offsprings=1, prob=rate)
+        self.moves = moves
 
     def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
-        return _children(X[0].astype(np.int64), X[1].astype(np.int64), random_state)[np.newaxis]
+        A, B = X[0].astype(np.int64), X[1].astype(np.int64)
+        return self.moves.recombine(A, B, random_state)[np.newaxis]
 
 
 class _Mutate(Mutation):  # type: ignore[misc]
-    """EMSCO's mutation, biased to early stages (Algorithm 1)."""
+    """A genome changed a little."""
 
-    def __init__(self, space: Partition, rate: float, beta: float) -> None:
+    def __init__(self, moves: Variation) -> None:
         super().__init__(prob=1.0)
-        self.k, self.removal, self.rate = space.k, space.removal, rate
-        self.cdf = operators.beta_binomial_cdf(space.k, beta)
+        self.moves = moves
 
     def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
-        return self.mutants(X.astype(np.int64), random_state)
-
-    def mutants(self, X: Array, rng: np.random.Generator) -> Array:
-        """Mutate the rows of ``X`` in place and return it."""
-        _mutate_rows(X, self.k, self.rate, self.cdf, self.removal, rng)
-        return X
-
-
-@njit
-def _children(A: Array, B: Array, rng: np.random.Generator) -> Array:
-    """Return a child of each pair of rows, without gaps, at least one item kept."""
-    out = np.empty_like(A)
-    for r in range(len(A)):
-        operators.recombine(A[r], int(A[r].max()) + 1, B[r], int(B[r].max()) + 1, out[r], rng)
-        if operators.compress_in_place(out[r]) == 0:
-            out[r, int(rng.random() * out.shape[1])] = 0
-    return out
-
-
-@njit
-def _mutate_rows(
-    X: Array, k: int, rate: float, cdf: FloatArray, removal: bool, rng: np.random.Generator
-) -> None:
-    for r in range(len(X)):
-        operators.mutate(X[r], int(X[r].max()) + 1, k, rate, cdf, removal, rng)
+        return self.moves.mutate(X.astype(np.int64), random_state)

@@ -1,4 +1,4 @@
-"""Pareto local search on ordered partitions: whole neighbourhoods of the best rows known."""
+"""Pareto local search: whole neighbourhoods of the best rows known."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from algorithms.multistage import neighbours
-from algorithms.multistage.seen import Seen
+from algorithms.seen import Seen
+from algorithms.variation import variation
 from framework.algorithm import Algorithm
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import InputError
 from framework.kernels.dominance import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.space import Partition
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
 
@@ -26,14 +24,18 @@ class ParetoLocalSearch(Algorithm):
 
     An archive keeps rows of distinct objective vectors, best Pareto layer first. Each batch takes
     archive rows not explored yet, from the best layer that has some, and asks for their whole
-    neighbourhoods (an item to another stage or to a new one, two items swapped, two neighbouring
-    stages merged, an item left out or taken in), as far as they were never asked for. Where all
-    of the archive is explored, random walks from its rows start the search anew.
+    neighbourhoods, as far as they were never asked for. Where all of the archive is explored,
+    random walks from its rows start the search anew.
+
+    On ordered partitions the neighbours are: an item to another stage or to a new one, two items
+    swapped, two neighbouring stages merged, an item left out or taken in. On counts and subsets:
+    one pick more, one less, a member dropped, a member swapped for another model.
 
     Parameters
     ----------
     problem : Problem
-        Over a :class:`~framework.space.Partition`.
+        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts` or
+        :class:`~framework.space.Bits`.
     roles : Roles
     seed : int
     batch : int
@@ -67,13 +69,7 @@ class ParetoLocalSearch(Algorithm):
         kick: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        if not isinstance(self.space, Partition):
-            raise InputError(
-                "algorithm.kind: local_search searches ordered partitions (problem kind "
-                f"multistage), found a space of kind {type(self.space).__name__}; take another "
-                "algorithm"
-            )
-        self._shape = (self.space.d, self.space.k, self.space.removal)
+        self._moves = variation("local_search", self.space)
         self.batch, self.archive, self.kick = batch, archive, kick
         self._asked_before, self._vectors = Seen(), Seen()
         self._X: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
@@ -108,34 +104,32 @@ class ParetoLocalSearch(Algorithm):
 
     def _explore(self) -> list[Array]:
         """Return new neighbours of unexplored rows, the best layer first, until a batch is full."""
-        d, k, removal = self._shape
         waiting = self.rng.permutation(np.flatnonzero(~self._explored))
         waiting = waiting[np.argsort(self._layer[waiting], kind="stable")]
-        room = np.empty((neighbours.neighbourhood_size(d, k), d), dtype=self.space.dtype)
         pieces: list[Array] = []
         count = 0
         for i in waiting.tolist():
             if count >= self.batch:
                 break
             self._explored[i] = True
-            found = room[: neighbours.neighbours(self._X[i], k, removal, room)]
+            x = self._X[i]
+            room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
+            found = room[: self._moves.neighbours(x, room)]
             pieces.append(found[self._asked_before.add(found)])
             count += len(pieces[-1])
         return pieces
 
     def _restart(self, count: int) -> list[Array]:
         """Return up to ``count`` new ends of random walks from archive rows (or random genomes)."""
-        _, k, removal = self._shape
         pieces: list[Array] = []
         for longer in range(_ATTEMPTS):
             if count <= 0:
                 break
             if len(self._X):
                 rows = self._X[self.rng.integers(len(self._X), size=count)]
-                steps = self.kick + longer
-                neighbours.wander(rows, k, removal, _FEWEST_STEPS, steps, self.rng)
+                self._moves.wander(rows, _FEWEST_STEPS, self.kick + longer, self.rng)
             else:
-                rows = self.space.sample(self.rng, count)
+                rows = self._moves.scatter(count, self.rng)
             pieces.append(rows[self._asked_before.add(rows)])
             count -= len(pieces[-1])
         return pieces

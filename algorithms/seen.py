@@ -9,6 +9,9 @@ from framework.jit import njit
 
 _SMALLEST = 1 << 12
 
+FIRST_CODE = np.uint64(14695981039346656037)
+"""Code of no words at all."""
+
 
 class Seen:
     """Remembers rows of whole numbers; it pickles, and the order of adding is all it depends on.
@@ -25,27 +28,46 @@ class Seen:
 
     def add(self, rows: Array) -> BoolArray:
         """Add rows, shape (n, d); tell which are new, shape (n,). Of equal rows the first is."""
-        while 2 * (self._used + len(rows)) > len(self._table):
-            self._table = _doubled(self._table)
-        new: BoolArray = _add_rows(self._table, rows)
+        new: BoolArray = _add_rows(self.reserve(len(rows)), rows)
         self._used += int(new.sum())
         return new
 
+    def reserve(self, n: int) -> WordArray:
+        """Return the table with room for ``n`` more codes; whoever adds some calls added()."""
+        while 2 * (self._used + n) > len(self._table):
+            self._table = _doubled(self._table)
+        return self._table
+
+    def added(self, n: int) -> None:
+        """Count ``n`` codes that were put into the table."""
+        self._used += n
+
 
 @njit
-def _code(row: Array) -> np.uint64:
-    """Return a code that is never 0: FNV-1a over the words, then mixed as splitmix64 does."""
-    h = np.uint64(14695981039346656037)
-    for j in range(len(row)):
-        h = (h ^ np.uint64(row[j])) * np.uint64(1099511628211)
-        h ^= h >> np.uint64(32)
+def next_word(h: np.uint64, word: np.uint64) -> np.uint64:
+    """Take one more word into a code (FNV-1a)."""
+    h = (h ^ word) * np.uint64(1099511628211)
+    return h ^ (h >> np.uint64(32))
+
+
+@njit
+def finished(h: np.uint64) -> np.uint64:
+    """Mix a code as splitmix64 does; never 0."""
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return (h ^ (h >> np.uint64(31))) | np.uint64(1)
 
 
 @njit
-def _insert(table: WordArray, code: np.uint64) -> bool:
+def _code(row: Array) -> np.uint64:
+    h = FIRST_CODE
+    for j in range(len(row)):
+        h = next_word(h, np.uint64(row[j]))
+    return finished(h)
+
+
+@njit
+def insert_code(table: WordArray, code: np.uint64) -> bool:
     """Put a code into a table with room (open addressing, 0 is free); tell whether it is new."""
     mask = np.uint64(len(table) - 1)
     at = (code >> np.uint64(1)) & mask
@@ -61,7 +83,7 @@ def _insert(table: WordArray, code: np.uint64) -> bool:
 def _add_rows(table: WordArray, rows: Array) -> BoolArray:
     new = np.empty(len(rows), dtype=np.bool_)
     for r in range(len(rows)):
-        new[r] = _insert(table, _code(rows[r]))
+        new[r] = insert_code(table, _code(rows[r]))
     return new
 
 
@@ -70,5 +92,5 @@ def _doubled(table: WordArray) -> WordArray:
     larger = np.zeros(2 * len(table), dtype=np.uint64)
     for code in table:
         if code != 0:
-            _insert(larger, code)
+            insert_code(larger, code)
     return larger

@@ -1,0 +1,1 @@
+"""Moves on count vectors and on subsets, for searches that know several spaces."""

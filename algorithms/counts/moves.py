@@ -1,0 +1,130 @@
+"""Neighbours, random walks, recombination and first rows of count vectors and of subsets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from framework.arrays import Array
+from framework.jit import njit
+
+
+def neighbourhood_size(x: Array) -> int:
+    """Return how many neighbours the counts ``x``, shape (d,), have at most."""
+    members = int(np.count_nonzero(x))
+    return len(x) + members * (2 + len(x) - members)
+
+
+@njit
+def neighbours(x: Array, most: int, empty: bool, out: Array) -> int:
+    """Fill ``out`` with all vectors one move away from ``x``; return their number.
+
+    The moves: one pick more; one less; a member dropped; a member swapped for a model that is
+    none, with all its picks. No vector occurs twice.
+
+    Parameters
+    ----------
+    x : numpy.ndarray of int, shape (d,)
+    most : int
+        Greatest count; subsets are counts of at most 1.
+    empty : bool
+        Whether the vector of no members belongs to the space.
+    out : numpy.ndarray, shape (at least neighbourhood_size(x), d)
+
+    Notes
+    -----
+    O(d + members (d - members)) neighbours, O(d) time each.
+    """
+    d, count = len(x), 0
+    members = int((x > 0).sum())
+    for i in range(d):
+        if x[i] < most:
+            out[count] = x
+            out[count, i] += 1
+            count += 1
+        if x[i] == 0:
+            continue
+        last = members == 1 and not empty
+        if x[i] > 1 or not last:
+            out[count] = x
+            out[count, i] -= 1
+            count += 1
+        if x[i] > 1 and not last:
+            out[count] = x
+            out[count, i] = 0
+            count += 1
+        for j in range(d):
+            if x[j] == 0:
+                out[count] = x
+                out[count, i], out[count, j] = 0, x[i]
+                count += 1
+    return count
+
+
+@njit
+def wander(
+    X: Array, most: int, empty: bool, fewest: int, longest: int, rng: np.random.Generator
+) -> None:
+    """Take each row of ``X`` on a random walk of ``fewest`` to ``longest`` moves, in place."""
+    for r in range(len(X)):
+        for _ in range(fewest + int(rng.random() * (longest - fewest + 1))):
+            move(X[r], most, empty, rng)
+
+
+@njit
+def move(x: Array, most: int, empty: bool, rng: np.random.Generator) -> None:
+    """Make one random move: more, less, drop or swap, each with one chance in four.
+
+    A move that cannot be made is one pick more of some model instead, unless all are full.
+    """
+    kind = int(rng.random() * 4.0)
+    members = np.flatnonzero(x)
+    if kind > 0 and len(members):
+        i = members[int(rng.random() * len(members))]
+        last = len(members) == 1 and not empty
+        if kind == 1 and not (last and x[i] == 1):
+            x[i] -= 1
+            return
+        if kind == 2 and not last:
+            x[i] = 0
+            return
+        if kind == 3 and len(members) < len(x):
+            others = np.flatnonzero(x == 0)
+            j = others[int(rng.random() * len(others))]
+            x[i], x[j] = 0, x[i]
+            return
+    open_ = np.flatnonzero(x < most)
+    if len(open_):
+        x[open_[int(rng.random() * len(open_))]] += 1
+
+
+@njit
+def mutate_rows(X: Array, most: int, empty: bool, again: float, rng: np.random.Generator) -> None:
+    """Make a random move on each row of ``X``, and one more each time with chance ``again``."""
+    for r in range(len(X)):
+        move(X[r], most, empty, rng)
+        while rng.random() < again:
+            move(X[r], most, empty, rng)
+
+
+@njit
+def recombine_rows(A: Array, B: Array, empty: bool, rng: np.random.Generator) -> Array:
+    """Return a child of each pair of rows: each count from one parent or the other.
+
+    Without ``empty`` a child of no members is its first parent.
+    """
+    out = np.empty_like(A)
+    for r in range(len(A)):
+        for i in range(A.shape[1]):
+            out[r, i] = A[r, i] if rng.random() < 0.5 else B[r, i]
+        if not empty and not out[r].any():
+            out[r] = A[r]
+    return out
+
+
+def first_rows(n: int, d: int, rng: np.random.Generator) -> Array:
+    """Return ``n`` subsets of ``d``, as int64; the logarithm of their size is uniform."""
+    sizes = np.minimum(np.exp(rng.random(n) * math.log(d + 1)).astype(np.int64), d)
+    ranks = rng.random((n, d)).argsort(axis=1).argsort(axis=1)
+    return np.asarray(ranks < sizes[:, np.newaxis], dtype=np.int64)

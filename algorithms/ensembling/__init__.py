@@ -1,0 +1,1 @@
+"""Searches over ensembles: how often each model of a library is picked."""

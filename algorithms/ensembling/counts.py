@@ -1,0 +1,80 @@
+"""What every search over ensembles needs: counts, a fitness, measures by name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.algorithm import Algorithm
+from framework.arrays import Array, FloatArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.registry import nearest
+from framework.roles import Roles
+from framework.space import Counts
+
+
+class CountsSearch(Algorithm):
+    """Base of searches over how often each model of a library is picked.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over :class:`~framework.space.Counts`.
+    roles : Roles
+    seed : int
+    fitness : str, optional
+        The objective to go by; the first one if None.
+
+    Raises
+    ------
+    InputError
+        Another space, or a fitness that is no objective.
+    """
+
+    kind: str
+
+    def __init__(
+        self, problem: Problem, roles: Roles, *, seed: int, fitness: str | None = None
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        if not isinstance(self.space, Counts):
+            raise InputError(
+                f"algorithm.kind: {self.kind} searches counts of models (problem kind ensemble), "
+                f"found {self.space!r}; take another algorithm"
+            )
+        self.most = self.space.most
+        if fitness is not None and fitness not in roles.names:
+            raise InputError(
+                f"algorithm.fitness: expected an objective ({', '.join(roles.names)}), found "
+                f"{fitness!r}{nearest(fitness, roles.names)}"
+            )
+        self._fitness = 0 if fitness is None else roles.names.index(fitness)
+        low = float(roles.limits()[self._fitness, 0])
+        self._ideal = low if np.isfinite(low) else 0.0
+
+    def singles(self) -> Array:
+        """Return every model alone, shape (d, d)."""
+        return np.eye(self.space.d, dtype=self.space.dtype)
+
+    def loss(self, batch: Evaluated) -> FloatArray:
+        """Return the fitness as a distance from its best possible value, shape (n,)."""
+        losses = self.roles.losses(batch.values)
+        return np.asarray(losses[:, self._fitness] - self._ideal)
+
+    def measure(self, name: str, key: str) -> float:
+        """Return 1 for a measure to minimise and -1 for one to maximise; complain of others.
+
+        Parameters
+        ----------
+        name : str
+        key : str
+            Of the configuration, for the message.
+        """
+        measures = self.roles.measures
+        if name not in measures:
+            raise InputError(
+                f"algorithm.{key}: expected a metric of the problem ({', '.join(measures)}), "
+                f"found {name!r}{nearest(name, measures)}"
+            )
+        return -1.0 if measures[name].sense == "max" else 1.0
