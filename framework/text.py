@@ -53,7 +53,7 @@ def front_table(front: Front, *, mark: int | None = None) -> Table:
     table.add_column("id", justify="right")
     for name in names:
         table.add_column(_heading(front, name), justify="right")
-    tested = [name for name in names if front.test and name != "stages"]
+    tested = [name for name in names if _differs_on_test(front, name)]
     for name in tested:
         table.add_column(f"{name}\n(test)", justify="right", style="dim")
     for i in picked:
@@ -101,10 +101,17 @@ def _example(front: Front) -> str:
 
 
 def _shown(front: Front) -> list[str]:
-    """Objectives first, then constrained metrics, then the number of stages where there is one."""
+    """Objectives first, then constrained metrics, then how large a solution is."""
     names = [*front.roles.names, *(c.metric for c in front.roles.constraints)]
-    names += [name for name in ("stages",) if name in front.roles.measures]
+    names += [name for name in ("stages", "members") if name in front.roles.measures]
     return list(dict.fromkeys(names))
+
+
+def _differs_on_test(front: Front, name: str) -> bool:
+    """Tell whether test records say something that validation does not (a cost may not)."""
+    if front.test is None:
+        return False
+    return not np.array_equal(front.test[name], front.rows.values[name], equal_nan=True)
 
 
 def _ordering(front: Front) -> str:
@@ -123,13 +130,16 @@ def _spread(order: Array, mark: int | None) -> list[int]:
 def _heading(front: Front, name: str) -> str:
     senses = {o.metric: o.sense for o in front.roles.objectives}
     arrow = {"max": " ↑", "min": " ↓"}.get(senses.get(name, ""), "")
-    return f"{name}{arrow}"
+    unit = front.roles.measures[name].unit
+    return f"{name}{arrow}" + (f"\n({unit})" if unit else "")
 
 
 def _cell(value: Any) -> str:
     number = float(value)
     if number == int(number) and abs(number) < 1e6:
         return f"{int(number)}" if number > 1 else f"{number:.3f}".rstrip("0").rstrip(".")
+    if abs(number) < 0.01:
+        return f"{number:.2g}"
     return f"{number:.4f}" if abs(number) < 1 else f"{number:,.2f}"
 
 

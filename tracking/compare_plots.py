@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.arrays import FloatArray
-from framework.compare import INDICATORS, Comparison, Indicator
-from framework.rank_tests import RankTests
+from framework.compare import INDICATORS, Comparison
 from framework.roles import Objective
+from tracking.critical_difference import critical_difference
 from tracking.figures_png import BLUE, GREY, ORANGE
 from tracking.story import spoken
 
@@ -83,62 +83,9 @@ def critical_differences(comparison: Comparison) -> Figure:
     figure = Figure(figsize=(8.4, height * len(INDICATORS)), layout="constrained")
     panels = figure.subplots(len(INDICATORS), 1)
     for axes, indicator in zip(panels, INDICATORS, strict=True):
-        _critical_difference(
-            axes, comparison.algorithms, comparison.tests[indicator.name], indicator
-        )
+        tests = comparison.tests[indicator.name]
+        critical_difference(axes, comparison.algorithms, tests, indicator.label, "seeds")
     return figure
-
-
-def _critical_difference(
-    axes: Axes, names: list[str], tests: RankTests, indicator: Indicator
-) -> None:
-    """Draw ranks on a line, best left, names below at both sides, bars over groups."""
-    k = len(names)
-    order = np.argsort(tests.ranks, kind="stable")
-    ranks = tests.ranks[order]
-    groups = tests.cliques()
-    deepest = (k + 1) // 2 + 0.35 * len(groups)
-    axes.set(xlim=(0.3, k + 0.7), ylim=(-deepest - 0.8, 1.9))
-    axes.axis("off")
-    axes.plot([1, k], [0, 0], color="#333333", linewidth=1)
-    for tick in range(1, k + 1):
-        axes.plot([tick, tick], [0, 0.15], color="#333333", linewidth=1)
-        axes.text(tick, 0.25, str(tick), ha="center", va="bottom", fontsize=8)
-    for g, (first, last) in enumerate(groups):
-        y = -0.35 - 0.35 * g
-        axes.plot(
-            [ranks[first] - 0.04, ranks[last] + 0.04], [y, y], color=ORANGE, linewidth=3,
-            solid_capstyle="butt",
-        )  # fmt: skip
-    below = 0.35 * len(groups) + 0.5
-    for place, (i, rank) in enumerate(zip(order.tolist(), ranks.tolist(), strict=True)):
-        left = place < (k + 1) // 2
-        y = -below - 0.9 * (place if left else k - 1 - place)
-        end = 0.95 if left else k + 0.05
-        axes.plot([rank, rank, end], [0, y, y], color=BLUE, linewidth=1)
-        text = f"{names[i]}  {rank:.2f}" if left else f"{rank:.2f}  {names[i]}"
-        axes.text(
-            end - 0.05 if left else end + 0.05, y, text, fontsize=8.5, va="center",
-            ha="right" if left else "left",
-        )  # fmt: skip
-    _scale_bar(axes, tests)
-    friedman = f", Friedman p = {tests.friedman:.2g}" if tests.friedman >= 0 else ""
-    axes.set_title(
-        f"{indicator.label}: mean rank over {tests.blocks} seeds, 1 the best{friedman}",
-        loc="left", fontsize=9,
-    )  # fmt: skip
-
-
-def _scale_bar(axes: Axes, tests: RankTests) -> None:
-    """Show how long the critical difference is."""
-    end = 1 + tests.critical_difference
-    axes.plot([1, end], [1.15, 1.15], color=ORANGE, linewidth=1.5)
-    for x in (1, end):
-        axes.plot([x, x], [1.05, 1.25], color=ORANGE, linewidth=1.5)
-    axes.text(
-        end + 0.08, 1.15, f"critical difference {tests.critical_difference:.2f}", fontsize=8,
-        va="center", color=ORANGE,
-    )  # fmt: skip
 
 
 def every_run(comparison: Comparison) -> Figure:

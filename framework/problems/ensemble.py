@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from framework.arrays import Array, FloatArray
 from framework.config import Section
 from framework.errors import InputError
 from framework.kernels import ensembles as kernels
+from framework.libraries.config import LibrarySection
 from framework.problem import Problem
 from framework.problems.ensemble_scores import Scores, Truth, check_names, default_score
 from framework.problems.library import Library
@@ -44,7 +44,7 @@ _SIMILARITY = Measure(
 class EnsembleConfig(Section):
     """The ``problem`` section of kind ``ensemble``.
 
-    library : ``{path: DIR}``, or how to build one.
+    library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
     most : greatest number of times that one model is picked.
     score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``,
         ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
@@ -52,7 +52,7 @@ class EnsembleConfig(Section):
     costs : which costs of the library to report; all unless given.
     """
 
-    library: dict[str, Any]
+    library: LibrarySection
     most: int = Field(50, ge=1, le=100_000)
     score: tuple[str, ...] | None = None
     costs: tuple[str, ...] | None = None
@@ -145,7 +145,9 @@ class EnsembleProblem(Problem):
         InputError
             Whatever is wrong with the library or the other keys.
         """
-        library = import_module("framework.libraries.obtain").obtain_library(config.library)
+        from framework.libraries.build import obtain_library  # workers do without it
+
+        library = obtain_library(config.library)
         return cls(library, most=config.most, score=config.score, costs=config.costs)
 
     @property

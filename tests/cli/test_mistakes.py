@@ -115,6 +115,7 @@ def test_several_mistakes_are_named_at_once(place):
         (b"- a\n- b\n", "bad.yaml: expected keys and values, found ['a', 'b']"),
         (b"", "bad.yaml: expected keys and values, found nothing"),
         (b"\xff\xfe\x00", "bad.yaml"),
+        (b"sweep: {}", "bad.yaml: expected a run, found a sweep; use `paretolab sweep bad.yaml`"),
         (b"name: !!python/object/apply:os.system ['echo']", "bad.yaml (line 1, column 7): expect"),
     ],
     ids=str,
