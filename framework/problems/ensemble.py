@@ -216,7 +216,7 @@ class EnsembleProblem(Problem):
         alike = [loss_correlation(losses)]
         if library.configs is not None:
             alike.append(config_similarity(library.configs))
-        return np.stack(alike)
+        return np.stack([kernels.fixed_similarities(table) for table in alike])
 
     def _measures(self) -> tuple[Measure, ...]:
         k = len(self.library)
