@@ -100,12 +100,17 @@ class Check:
         data = problem.describe()
         lines = [("name", config.name)]
         if data:
+            parts = [
+                f"{data[key]:,} {key}" for key in ("train", "validation", "test") if key in data
+            ]
             lines += [
                 ("data", f"{data['name']}: {data['source']}"),
-                ("records", f"{data['records']:,} ({data['train']:,} train, "
-                            f"{data['validation']:,} validation, {data['test']:,} test)"),
-                ("features", f"{data['features']}; classes {', '.join(data['classes'])}"),
-            ]  # fmt: skip
+                ("records", f"{data['records']:,} ({', '.join(parts)})"),
+            ]
+            classes = f"; classes {', '.join(data['classes'])}" if data.get("classes") else ""
+            lines += [
+                (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
+            ]
         size = problem.space.size
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {size:,} in all" if size else "")),
