@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -113,7 +114,7 @@ class Check:
             ]
         size = problem.space.size
         lines += [
-            ("candidates", f"{problem.space!r}" + (f", {size:,} in all" if size else "")),
+            ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
             ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
@@ -331,6 +332,11 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
         parser = argparse.ArgumentParser()
         sync.add_arguments(parser)
         sync.run(parser.parse_args([str(run_dir.path)]))
+
+
+def _number(size: int) -> str:
+    """Return a number, of a long one its order alone."""
+    return f"{size:,}" if size < 10**15 else f"about 10^{math.log10(size):.0f}"
 
 
 def _bounds(constraint: ConstraintConfig) -> str:
