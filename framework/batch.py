@@ -100,10 +100,11 @@ class Evaluated:
             )
         if not np.array_equal(self.X, X):
             raise ContractError(f"{place}: expected the genomes that were asked for, found others")
+        ok = self.ok if self.errors else slice(None)
         for name in metrics:
             if name not in self.values or self.values[name].shape != (len(X),):
                 raise ContractError(f"{place}: expected metric {name!r} with shape ({len(X)},)")
-            if np.isnan(self.values[name][self.ok]).any():
+            if np.isnan(self.values[name][ok]).any():
                 raise ContractError(f"{place}: expected no NaN in {name!r} outside failed rows")
 
     @staticmethod

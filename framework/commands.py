@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -100,15 +101,20 @@ class Check:
         data = problem.describe()
         lines = [("name", config.name)]
         if data:
+            parts = [
+                f"{data[key]:,} {key}" for key in ("train", "validation", "test") if key in data
+            ]
             lines += [
                 ("data", f"{data['name']}: {data['source']}"),
-                ("records", f"{data['records']:,} ({data['train']:,} train, "
-                            f"{data['validation']:,} validation, {data['test']:,} test)"),
-                ("features", f"{data['features']}; classes {', '.join(data['classes'])}"),
-            ]  # fmt: skip
+                ("records", f"{data['records']:,} ({', '.join(parts)})"),
+            ]
+            classes = f"; classes {', '.join(data['classes'])}" if data.get("classes") else ""
+            lines += [
+                (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
+            ]
         size = problem.space.size
         lines += [
-            ("candidates", f"{problem.space!r}" + (f", {size:,} in all" if size else "")),
+            ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
             ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
@@ -326,6 +332,11 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
         parser = argparse.ArgumentParser()
         sync.add_arguments(parser)
         sync.run(parser.parse_args([str(run_dir.path)]))
+
+
+def _number(size: int) -> str:
+    """Return a number, of a long one its order alone."""
+    return f"{size:,}" if size < 10**15 else f"about 10^{math.log10(size):.0f}"
 
 
 def _bounds(constraint: ConstraintConfig) -> str:

@@ -83,7 +83,11 @@ class Problem(ABC):
         return None
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what reports say of the data: name, source, fingerprint, records, features."""
+        """Return what reports say of the data.
+
+        ``name``, ``source``, ``fingerprint``, ``records``; of ``train``, ``validation``, ``test``,
+        ``features``, ``models`` and ``classes`` what there is.
+        """
         return {}
 
     def example(self) -> Mapping[str, list[Any]]:

@@ -99,7 +99,9 @@ def _data(run_dir: RunDir) -> str:
     data = about(run_dir).get("data") or {}
     if not data.get("name"):
         return ""
-    sizes = ", ".join(f"{data[key]:,} {key}" for key in ("records", "features") if data.get(key))
+    sizes = ", ".join(
+        f"{data[key]:,} {key}" for key in ("records", "features", "models") if data.get(key)
+    )
     return f"{data['name']} ({sizes}) · " if sizes else f"{data['name']} · "
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
 
+_ONE = 2.0**31  # similarities in fixed point
 _LEAST = 2.0**-52  # scikit-learn's: a probability of 0 or 1 has a finite logarithm
 
 
@@ -110,6 +111,11 @@ def mean_absolute(D: FloatArray) -> FloatArray:
     return found
 
 
+def fixed_similarities(alike: Array) -> Array:
+    """Return similarities from 0 to 1 in fixed point, uint32, so that sums do not hang on order."""
+    return np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.uint32)
+
+
 @njit
 def traits(X: Array, costs: FloatArray, alike: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Measure the ensembles of a batch by their members: the models picked at least once.
@@ -118,8 +124,8 @@ def traits(X: Array, costs: FloatArray, alike: Array) -> tuple[FloatArray, Float
     ----------
     X : int32 (n, K)
     costs : float64 (K, m)
-    alike : float (s, K, K)
-        Similarities of pairs of models.
+    alike : uint32 (s, K, K)
+        :func:`fixed_similarities` of pairs of models, symmetric.
 
     Returns
     -------
@@ -130,30 +136,58 @@ def traits(X: Array, costs: FloatArray, alike: Array) -> tuple[FloatArray, Float
     means : float64 (n, s)
         Mean similarity over unordered pairs of members, 1 where there is but one member: with
         loss correlations the paper's b1.
+
+    Notes
+    -----
+    O(members) a row for what it adds to the members that all rows share, and O(members^2) for
+    those, once a batch.
     """
     n, k = X.shape
+    kinds = len(alike)
     sizes = np.zeros((n, 2))
     sums = np.zeros((n, costs.shape[1]))
-    means = np.ones((n, len(alike)))
-    members = np.empty(k, dtype=np.int64)
+    means = np.ones((n, kinds))
+    shared = _shared(X)
+    within = np.zeros((kinds, k), dtype=np.int64)  # of each model to the shared ones
+    common = np.zeros(kinds, dtype=np.int64)
+    for s in range(kinds):
+        for j in shared:
+            common[s] += within[s, j]
+            for other in range(k):
+                within[s, other] += alike[s, j, other]
+    added = np.empty(k, dtype=np.int64)
+    taken = np.zeros(k, dtype=np.bool_)
+    taken[shared] = True
     for r in range(n):
         m, picks = 0, 0
         for j in range(k):
             if X[r, j] != 0:
-                members[m] = j
-                m += 1
                 picks += X[r, j]
-        sizes[r, 0], sizes[r, 1] = m, picks
-        for a in range(m):
-            for c in range(costs.shape[1]):
-                sums[r, c] += costs[members[a], c]
-        if m < 2:
+                for c in range(costs.shape[1]):
+                    sums[r, c] += costs[j, c]
+                if not taken[j]:
+                    added[m] = j
+                    m += 1
+        members = len(shared) + m
+        sizes[r, 0], sizes[r, 1] = members, picks
+        if members < 2:
             continue
-        for s in range(len(alike)):
-            total = 0.0
-            for a in range(1, m):
-                row = alike[s, members[a]]
+        for s in range(kinds):
+            total = common[s]
+            for a in range(m):
+                row = alike[s, added[a]]
+                total += within[s, added[a]]
                 for b in range(a):
-                    total += row[members[b]]
-            means[r, s] = min(total / (m * (m - 1) // 2), 1.0)
+                    total += row[added[b]]
+            means[r, s] = total / (_ONE * (members * (members - 1) // 2))
     return sizes, sums, means
+
+
+@njit
+def _shared(X: Array) -> IntArray:
+    """Return the models that every row picks, ascending."""
+    everywhere = np.ones(X.shape[1], dtype=np.bool_)
+    for r in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            everywhere[j] &= X[r, j] != 0
+    return np.flatnonzero(everywhere)

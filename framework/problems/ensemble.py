@@ -156,15 +156,15 @@ class EnsembleProblem(Problem):
 
     def describe(self) -> Mapping[str, Any]:
         library = self.library
+        tested = 0 if library.y_test is None else len(library.y_test)
         return {
             "name": library.name,
             "source": str(library.folder or "a library in memory"),
             "fingerprint": fingerprint_of(library),
-            "records": len(library.y_validation) + len(_test_records(library)),
-            "train": 0,
+            "records": len(library.y_validation) + tested,
             "validation": len(library.y_validation),
-            "test": len(_test_records(library)),
-            "features": len(library),
+            "test": tested,
+            "models": len(library),
             "classes": [str(label) for label in library.classes or ()],
         }
 
@@ -218,7 +218,7 @@ class EnsembleProblem(Problem):
         alike = [loss_correlation(losses)]
         if library.configs is not None:
             alike.append(config_similarity(library.configs))
-        return np.stack(alike)
+        return np.stack([kernels.fixed_similarities(table) for table in alike])
 
     def _measures(self) -> tuple[Measure, ...]:
         k = len(self.library)
@@ -285,7 +285,3 @@ def _chosen(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
                 f"{nearest(name, library.costs)}"
             )
     return tuple(costs)
-
-
-def _test_records(library: Library) -> Array:
-    return np.zeros(0) if library.y_test is None else library.y_test

@@ -31,7 +31,12 @@ def test_traits_are_sums_and_pair_means(rows, seed):
     costs, alike = rng.random((6, 3)), rng.random((2, 6, 6)).astype(np.float32)
     alike = np.maximum(alike, alike.transpose(0, 2, 1))
     X = np.array(rows, dtype=np.int32)
-    sizes, sums, means = kernels.traits(X, costs, alike)
+    sizes, sums, means = kernels.traits(X, costs, kernels.fixed_similarities(alike))
+    for i in range(len(X)):  # what the batch shares is summed once, and changes no bit
+        alone = kernels.traits(X[i : i + 1], costs, kernels.fixed_similarities(alike))
+        assert all(
+            np.array_equal(a[0], b[i]) for a, b in zip(alone, (sizes, sums, means), strict=True)
+        )
     for i, row in enumerate(rows):
         members = [j for j in range(6) if row[j]]
         assert sizes[i].tolist() == [len(members), sum(row)]
