@@ -43,8 +43,8 @@ print(predict_table(model, pd.read_csv("data.csv")))
 ```
 
 `model` is a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, `acquisition_cost`.
-Loading unpickles nothing: `model.json` is JSON, `stage_*.npy` are plain arrays, `stage_*.skops`
-are read with scikit-learn's own classes only.
+Loading unpickles nothing: `*.json` are JSON, `stage_*.npy` are plain arrays, `stage_*.skops` are
+read with scikit-learn's own classes only.
 """
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from framework.data.encoding import Encoder
 from framework.errors import InputError
+from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.card import write_card
 from framework.models.linear import LinearProbability
 from framework.models.multistage import MultiStageClassifier
@@ -153,6 +154,12 @@ def _write(model: MultiStageClassifier, folder: Path, about: dict[str, Any]) -> 
 
 
 def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
+    if isinstance(classifier, CalibratedProbability):
+        base = _write_classifier(classifier.base, stage, folder)
+        plain = {"base": base, "calibration": classifier.calibration.to_json()}
+        name = f"stage_{stage}.calibrated.json"
+        (folder / name).write_text(json.dumps(plain) + "\n", encoding="utf-8")
+        return name
     if isinstance(classifier, LinearProbability):
         np.save(folder / f"stage_{stage}.npy", classifier.to_array(), allow_pickle=False)
         return f"stage_{stage}.npy"
@@ -193,7 +200,23 @@ def _read_classifier(path: Path, classes: Any) -> Any:
         raise InputError(f"{path.name}: expected a classifier's file, found none")
     if path.suffix == ".npy":
         return _read_linear(path, classes)
+    if path.suffix == ".json":
+        return _read_calibrated(path, classes)
     return load_classifier(path.read_bytes(), path.name)
+
+
+def _read_calibrated(path: Path, classes: Any) -> CalibratedProbability:
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        base = path.with_name(_file_name(plain["base"]))
+        calibration = Calibration.from_json(plain["calibration"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path.name}: expected a calibrated classifier, found it damaged ({error})"
+        ) from error
+    if base.suffix == path.suffix:
+        raise InputError(f"{path.name}: expected another file with its classifier, found {base}")
+    return CalibratedProbability(_read_classifier(base, classes), calibration, classes)
 
 
 def _read_linear(path: Path, classes: Any) -> LinearProbability:
