@@ -94,6 +94,10 @@ class Problem(ABC):
         """Return the fitted, deployable scikit-learn estimator that genome ``x`` stands for."""
         raise NotImplementedError(f"{type(self).__name__} has no deployable model")
 
+    def walk(self, model: Any) -> Any:
+        """Return how validation records go through :meth:`decode`'s model, a ``Walk``, or None."""
+        return None
+
 
 @dataclass(frozen=True)
 class Parts:

@@ -18,7 +18,7 @@ from tracking.story import Story, spoken
 _LONGEST_LINE, _MOST_LINES = 70, 6
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"
 # plotly's pages have a button that uploads the figure: nobody's data leave by a click
-_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
+CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; }} h1 {{ font-size: 1.3rem;
@@ -161,7 +161,7 @@ def write_page(title: str, subtitle: str, sections: list[tuple[str, str, Any]], 
     """Write a page that needs no network; a section is a title, a text and a figure."""
     parts = []
     for i, (heading, text, figure) in enumerate(sections):
-        drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0, config=_CONFIG)
+        drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0, config=CONFIG)
         parts.append(f"<h2>{html.escape(heading)}</h2><p>{html.escape(text)}</p>{drawn}")
     page = _PAGE.format(
         title=html.escape(title), subtitle=html.escape(subtitle), body="\n".join(parts)

@@ -25,6 +25,7 @@ from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.card import write_card
 from framework.models.linear import LinearProbability
 from framework.models.multistage import MultiStageClassifier
+from framework.models.walk import Walk
 
 FORMAT = 1
 MODEL_FILE = "model.json"
@@ -36,6 +37,7 @@ def save_model(
     model: MultiStageClassifier,
     directory: str | os.PathLike[str],
     about: Mapping[str, Any] | None = None,
+    walk: Walk | None = None,
 ) -> None:
     """Write a fitted model to a directory, whole or not at all.
 
@@ -46,6 +48,8 @@ def save_model(
         Made; a model that is there is replaced, anything else is left alone.
     about : mapping of JSON values, optional
         Where the model comes from and how good it is; shown in the README.
+    walk : Walk, optional
+        How records go through it; shown in the README.
 
     Raises
     ------
@@ -64,7 +68,7 @@ def save_model(
         ) from error
     try:
         (room / "new").mkdir()
-        _write(model, room / "new", dict(about or {}))
+        _write(model, room / "new", dict(about or {}), walk)
         _swap(room / "new", target, room / "old")
     finally:
         shutil.rmtree(room, ignore_errors=True)
@@ -130,7 +134,9 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _write(model: MultiStageClassifier, folder: Path, about: dict[str, Any]) -> None:
+def _write(
+    model: MultiStageClassifier, folder: Path, about: dict[str, Any], walk: Walk | None
+) -> None:
     names = [_write_classifier(c, j, folder) for j, c in enumerate(model.classifiers_)]
     plain = {
         "format": FORMAT,
@@ -144,13 +150,14 @@ def _write(model: MultiStageClassifier, folder: Path, about: dict[str, Any]) -> 
         "encoder": model.encoder_.to_json(),
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
+        "walk": walk.to_json() if walk is not None else None,
     }
     try:
         text = json.dumps(plain, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"about: expected JSON values, found others ({error})") from error
     (folder / MODEL_FILE).write_text(text + "\n", encoding="utf-8")
-    write_card(model, folder / "README.md", about)
+    write_card(model, folder / "README.md", about, walk)
 
 
 def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:

@@ -297,6 +297,14 @@ class MultiStageProblem(SharedParts):
 
         return deploy(self, x, self._models(np.array(self._keys(x))))
 
+    def walk(self, model: Any) -> Any:
+        from framework.models.walk import walk_records
+
+        data, n = self.data, self.data.n_validation
+        return walk_records(
+            model, data.held[:, :n].T, data.y_held[:n], self.calibration, len(data.y)
+        )
+
     def _models(self, keys: WordArray) -> list[bytes]:
         """Return the models of sub-classifiers: from the disk, else trained (again)."""
         known: dict[bytes, bytes] = {}
