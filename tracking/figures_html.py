@@ -113,7 +113,7 @@ def _points(story: Story) -> Any:
         name="front",
         hovertext=hover_texts(story.front),
         hoverinfo="text",
-        marker={"size": 5 if solid else 9, **_colours(story, axes[-1])},
+        marker={"size": 5 if solid else 9, **colours(story, axes[-1])},
     )
     titles = {f"{c}axis": {"title": story.label(o)} for c, o in zip("xyz", axes, strict=False)}
     figure = go.Figure([faint, best])
@@ -128,13 +128,13 @@ def _points(story: Story) -> Any:
 
 def _parallel(story: Story) -> Any:
     dimensions = [_dimension(story, name) for name in story.roles.measures]
-    lines = go.Parcoords(line=_colours(story, story.axes()[0]), dimensions=dimensions)
+    lines = go.Parcoords(line=colours(story, story.axes()[0]), dimensions=dimensions)
     figure = go.Figure(lines)
     figure.update_layout(template="plotly_white", height=480, margin={"t": 90, "b": 40})
     return figure
 
 
-def _colours(story: Story, objective: Objective) -> dict[str, Any]:
+def colours(story: Story, objective: Objective) -> dict[str, Any]:
     """Return the colouring by an objective, light being better."""
     return {
         "color": story.front.rows.values[objective.metric],

@@ -9,7 +9,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from framework.models.walk import StageWalk, Walk, shares
-from tracking.figures_html import BLUE, CONFIG, GREY, ORANGE, hover_texts
+from tracking import figures_html
+from tracking.figures_html import CONFIG, GREY, ORANGE, hover_texts
 from tracking.story import Story
 from tracking.system_png import ANSWERS, values_of
 
@@ -72,7 +73,8 @@ def _stages(walk: Walk) -> str:
     boxes[-1] = '<div class="down">↓</div>'
     boxes.append(
         f'<div class="stage end"><b>End</b> {walk.rejected:,} records ({share:.1%}) are rejected: '
-        f'no stage is sure enough of them<div class="bar"><span style="width:{1 - share:.3%}">'
+        f'no stage is sure enough of them<div class="bar"><span style="width:{1 - share:.3%};'
+        f'background:white">'
         f'</span><span style="width:{share:.3%};background:{GREY}"></span></div></div>'
     )
     boxes += [f'<p class="beware">Beware, {html.escape(line)}.</p>' for line in walk.warnings()]
@@ -88,7 +90,7 @@ def _key(names: list[str]) -> str:
 
 
 def _bar(gone: float, row: list[float]) -> str:
-    parts = [f'<span style="width:{gone:.3%}"></span>']
+    parts = [f'<span style="width:{gone:.3%};background:white"></span>']
     parts += [
         f'<span style="width:{share:.3%};background:{colour}"></span>'
         for share, colour in zip(row, ANSWERS, strict=False)
@@ -121,10 +123,12 @@ def _front(story: Story) -> Any:
     x, y = story.axes()[:2]
     values, i = story.front.rows.values, story.position
     texts = hover_texts(story.front)
+    others = story.axes()[2:]
+    colours = figures_html.colours(story, others[0]) if others else {"color": figures_html.BLUE}
     columns = values[x.metric], values[y.metric]
     best = go.Scatter(
         x=columns[0], y=columns[1], mode="markers", name="the front", hovertext=texts,
-        hoverinfo="text", marker={"size": 8, "color": BLUE, "opacity": 0.55},
+        hoverinfo="text", marker={"size": 8, **colours},
     )  # fmt: skip
     chosen = go.Scatter(
         x=columns[0][i : i + 1], y=columns[1][i : i + 1], mode="markers", name="this system",

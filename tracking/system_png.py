@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from framework.models.walk import StageWalk, shares
-from tracking.figures_png import BLUE, DPI, GREY, ORANGE, finish, titled
+from tracking.figures_png import BLUE, DPI, GREY, ORANGE, coloured, finish, titled
 from tracking.story import Story
 
 # apart for every kind of colour vision (Okabe and Ito)
@@ -26,7 +27,7 @@ def system(story: Story, path: Path) -> None:
     figure = titled(f"{story.title}: the chosen system", _subtitle(story), 13.0, height)
     left, right = figure.subplots(1, 2, width_ratios=[1.9, 1])
     _stages(left, story)
-    _front(right, story)
+    _front(figure, right, story)
     figure.savefig(path, dpi=DPI)
 
 
@@ -62,12 +63,12 @@ def _stages(axes: Axes, story: Story) -> None:
         for share, colour in zip(row, ANSWERS, strict=False):
             axes.barh(j, share, left=left, height=0.42, color=colour)
             left += share
-        axes.text(0, j - 0.3, facts(stage, walk.records), fontsize=8, color="#444444")
+        axes.text(0.005, j - 0.3, facts(stage, walk.records), fontsize=8, color="#444444")
     end = len(walk.stages)
     axes.barh(end, walk.rejected / walk.records, left=left, height=0.42, color=GREY, hatch="///",
               edgecolor="white", linewidth=0)  # fmt: skip
     text = f"{walk.rejected / walk.records:.1%} are rejected, no answer"
-    axes.text(0, end - 0.3, text, fontsize=8, color="#444444")
+    axes.text(0.005, end - 0.3, text, fontsize=8, color="#444444")
     labels = [_label(j, stage) for j, stage in enumerate(walk.stages, start=1)]
     axes.set_yticks(np.arange(end + 1), [*labels, "end"], fontsize=8)
     axes.set(xlim=(0, 1), ylim=(end + 0.55, -0.65))
@@ -88,11 +89,13 @@ def _label(number: int, stage: StageWalk) -> str:
     return "\n".join([cost, *lines])
 
 
-def _front(axes: Axes, story: Story) -> None:
+def _front(figure: Figure, axes: Axes, story: Story) -> None:
     x, y = story.axes()[:2]
     values, i = story.front.rows.values, story.position
-    axes.scatter(values[x.metric], values[y.metric], s=14, color=BLUE, alpha=0.5, linewidths=0,
-                 label="the front")  # fmt: skip
+    if others := story.axes()[2:]:
+        coloured(story, figure, axes, [x, y, others[0]])
+    else:
+        axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
     axes.scatter(values[x.metric][i], values[y.metric][i], s=190, marker="*", color=ORANGE,
                  edgecolors="#333333", linewidths=0.6, zorder=3, label="this system")  # fmt: skip
     finish(axes, story.label(x), story.label(y))
