@@ -22,7 +22,7 @@ from framework.models.walk import Chosen
 from framework.progress import ProgressBar, ProgressLines
 from framework.rundir import RunDir
 from framework.text import console, front_table, next_steps, program, show_steps, show_walk
-from framework.trial import FAILED, make_algorithm, make_problem, make_roles
+from framework.trial import FAILED, candidates_of, make_algorithm, make_problem, make_roles
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -115,6 +115,7 @@ class Check:
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
+            ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
             ("seed, trials", f"{config.seed}, {config.trials}"),
             ("workers", str(config.workers)),
             ("tracking", config.tracking.uri if config.tracking else "none"),

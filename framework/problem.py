@@ -86,6 +86,13 @@ class Problem(ABC):
         """Return what reports say of the data: name, source, fingerprint, records, features."""
         return {}
 
+    def memory(self, candidates: int | None) -> tuple[int, str]:
+        """Return the bytes that evaluating so many candidates may hold, and that in words.
+
+        ``candidates`` is None where nobody knows. (0, "") where it is not worth a line.
+        """
+        return 0, ""
+
     def example(self) -> Mapping[str, list[Any]]:
         """Return some raw input records for :meth:`decode`'s model, column by column."""
         return {}

@@ -31,6 +31,7 @@ margin: .12rem .2rem .12rem 0; }}
 .bar {{ display: flex; height: 1rem; background: #ECEEF1; margin: .35rem 0 .2rem; }}
 .bar span {{ display: block; }}
 .end {{ border-style: dashed; }} .beware {{ color: #8A3800; }}
+.key b {{ font-weight: normal; white-space: nowrap; }}
 .key span {{ display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }}
 </style></head><body><h1>{title}</h1><p>{subtitle}</p>
 <div class="both"><div class="system"><h2>Where records leave</h2>
@@ -83,10 +84,10 @@ def _stages(walk: Walk) -> str:
 
 def _key(names: list[str]) -> str:
     marks = [
-        f'<span style="background:{colour}"></span>answer {html.escape(name)}'
+        f'<b><span style="background:{colour}"></span>answer {html.escape(name)}</b>'
         for name, colour in zip(names, ANSWERS, strict=False)
     ]
-    return f'<p class="key">{"".join(marks)}</p>'
+    return f'<p class="key">{" ".join(marks)}</p>'
 
 
 def _bar(gone: float, row: list[float]) -> str:

@@ -192,6 +192,19 @@ class MultiStageProblem(SharedParts):
     def example(self) -> Mapping[str, list[Any]]:
         return self._example
 
+    def memory(self, candidates: int | None) -> tuple[int, str]:
+        data = self.data
+        fixed = sum(a.nbytes for a in (data.design, data.held, data.y, data.y_held))
+        part = 8 * (words_for(data.n_features) + data.planes * data.words)
+        most = 2**data.n_features - 1
+        if candidates is not None:
+            most = min(most, candidates * self.space.k)
+        total = fixed + most * part
+        text = f"data {fixed / 1e6:,.1f} MB, sub-classifiers {part / 1e3:,.1f} MB per 1,000"
+        if candidates is None and most * part > 1e12:
+            return total, text
+        return total, f"{text}; at most {most:,} of them, {total / 1e6:,.0f} MB in all"
+
     def __getstate__(self) -> dict[str, Any]:
         # Parts and the disk stay with the driver; workers are sent the parts they lack.
         return {**self.__dict__, "_store": None, "_table": None}
