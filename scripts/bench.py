@@ -2,6 +2,7 @@
 
     python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
     python scripts/bench.py multistage [--repeats N]
+    python scripts/bench.py scaling [--generations N] [--repeats N]
 
 The data are the Australian credit data of the EMSCO paper (14 features, 690 records, k = 4), taken
 from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the table says
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bench_scaling import bench_scaling
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
@@ -59,6 +61,10 @@ def main() -> int:
     multistage = families.add_parser("multistage", help="exact fronts: candidates a second")
     multistage.add_argument("--repeats", type=int, default=3, help="the fastest counts")
     multistage.set_defaults(bench=bench_multistage)
+    scaling = families.add_parser("scaling", help="cost against features, records, population")
+    scaling.add_argument("--generations", type=int, default=20)
+    scaling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
+    scaling.set_defaults(bench=bench_scaling)
     args = parser.parse_args()
     with threadpool_limits(1):  # scikit-learn's best here: its matrices are small
         args.bench(args)
