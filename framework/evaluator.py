@@ -14,6 +14,8 @@ from framework.batch import Evaluated
 from framework.problem import Problem, SharedParts
 from framework.streams import RowStreams
 
+_HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
+
 
 class Evaluator(Protocol):
     """Scores rows somewhere.
@@ -49,7 +51,8 @@ class SerialEvaluator:
     """Scores batches in this process, one after the other, when they are collected.
 
     Where a batch needs more shared parts than are built within the timeout of ``collect``, that
-    returns without rows and goes on with the parts when it is called again.
+    returns without rows and goes on with the parts when it is called again. So it is as long as
+    batches take their time; light ones are scored at once.
 
     Parameters
     ----------
@@ -62,7 +65,8 @@ class SerialEvaluator:
         self.problem, self.seed = problem, seed
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._lacking: WordArray | None = None  # parts to build for the oldest batch
-        self._built, self._size = 0, 1
+        self._built, self._size, self._heavy = 0, 1, True
+        self._begun = 0.0  # when the oldest batch was first asked about
 
     def submit(self, ids: IntArray, X: Array) -> None:
         self._queue.append((ids, X))
@@ -71,11 +75,14 @@ class SerialEvaluator:
         if not self._queue:
             return []
         ids, X = self._queue[0]
-        if timeout is not None and not self._build(X, timeout):
+        self._begun = self._begun or perf_counter()
+        if self._heavy and timeout is not None and not self._build(X, timeout):
             return []
         self._queue.popleft()
-        self._lacking, self._built = None, 0
-        return [evaluate_rows(self.problem, self.seed, ids, X)]
+        rows = evaluate_rows(self.problem, self.seed, ids, X)
+        self._heavy = perf_counter() - self._begun > _HEAVY_SECONDS
+        self._lacking, self._built, self._begun = None, 0, 0.0
+        return [rows]
 
     def parts(self) -> tuple[int, int]:
         return self._built, 0 if self._lacking is None else len(self._lacking)
