@@ -33,7 +33,7 @@ def describe_work(work: Work) -> str:
         return text
     rate = work.done / work.seconds
     left = timedelta(seconds=round((work.total - work.done) / rate))
-    return f"{text} · {rate:,.0f}/s · {left} left"
+    return f"{text} · {rate:,.{1 if rate < 10 else 0}f}/s · {left} left"
 
 
 class _Rate:

@@ -97,6 +97,6 @@ def _front(figure: Figure, axes: Axes, story: Story) -> None:
     else:
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
     axes.scatter(values[x.metric][i], values[y.metric][i], s=190, marker="*", color=ORANGE,
-                 edgecolors="#333333", linewidths=0.6, zorder=3, label="this system")  # fmt: skip
+                 edgecolors="#333333", linewidths=0.6, zorder=5, label="this system")  # fmt: skip
     finish(axes, story.label(x), story.label(y))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)

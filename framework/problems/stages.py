@@ -229,7 +229,9 @@ class MultiStageProblem(SharedParts):
         if self._store is not None and len(lacking):
             self._table.add(self._store.get(lacking))
             lacking = kernels.missing(X, self._table.slots, self._table.keys)
-        return lacking
+        # the largest first: they take longest, and no worker should wait for one begun last
+        sizes = np.bitwise_count(lacking).sum(axis=1, dtype=np.int64)
+        return lacking[np.argsort(-sizes, kind="stable")]
 
     def build_parts(self, keys: WordArray) -> Parts:
         return train(self.data, self.kind, self.parameters, keys, self.calibration)
