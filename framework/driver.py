@@ -219,11 +219,8 @@ class _Loop:
             pieces = self.evaluator.collect(_WORK_EVERY)
             for piece in pieces:
                 self._deliver(piece)
-            if not pieces and isinstance(self.evaluator, Builder):
-                done, total = self.evaluator.parts()
-                work = Work("sub-classifiers", done, total, time.perf_counter() - since)
-                for observer in observers if total else ():
-                    observer.on_work(work)
+            if not pieces:
+                self._report_parts(observers, time.perf_counter() - since)
         self.flights.popleft()
         batch = Evaluated.concat(flight.old + flight.new)
         # before it is written down: a wrong answer must not become the truth
@@ -242,6 +239,15 @@ class _Loop:
         else:
             self.unchanged += 1
         return self.progress(replayed=not flight.new)
+
+    def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
+        """Tell observers of the parts that the oldest batch waits for."""
+        if not isinstance(self.evaluator, Builder):
+            return
+        done, total = self.evaluator.parts()
+        what = f"gen {self.generation + 1} · sub-classifiers"
+        for observer in observers if total else ():
+            observer.on_work(Work(what, done, total, seconds))
 
     def _deliver(self, piece: Evaluated) -> None:
         """Hand the rows of a piece to the batches they belong to."""

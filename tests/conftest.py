@@ -68,12 +68,13 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     "multistage": [
         multistage,
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
+        partial(multistage, calibration="isotonic"),
     ],
     "rivals": [rivals],
 }
 
 # What searches of ordered partitions are tried on.
-_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
+_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"][:2]]
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
