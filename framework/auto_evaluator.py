@@ -9,7 +9,7 @@ from time import perf_counter
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.evaluator import Evaluator, evaluate_rows
+from framework.evaluator import Builder, Evaluator, evaluate_rows
 from framework.problem import Problem
 from framework.ray_evaluator import Cost
 
@@ -81,6 +81,10 @@ class AutoEvaluator:
                 f"scored in this process: {self._busy:.1f} s of work, and Ray's start pays from "
                 f"{RAY_PAYS_SECONDS:g} s"
             )
+
+    def parts(self) -> tuple[int, int]:
+        """Return how many parts that batches wait for are built, of how many, on Ray."""
+        return self._ray.parts() if isinstance(self._ray, Builder) else (0, 0)
 
     def predicted(self) -> float:
         """Return the seconds of serial work left, as far as can be told."""

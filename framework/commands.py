@@ -19,10 +19,11 @@ from framework.decide import choose
 from framework.errors import InputError, ParetolabError
 from framework.experiment import Options, Watcher, execute, new_directory
 from framework.export import EXAMPLE_FILE, export
+from framework.models.walk import Chosen
 from framework.progress import ProgressBar, ProgressLines
 from framework.rundir import RunDir
-from framework.text import console, front_table, next_steps, program, show_steps
-from framework.trial import FAILED, make_algorithm, make_problem, make_roles
+from framework.text import console, front_table, next_steps, program, show_steps, show_walk
+from framework.trial import FAILED, candidates_of, make_algorithm, make_problem, make_roles
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -120,6 +121,7 @@ class Check:
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
+            ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
             ("seed, trials", f"{config.seed}, {config.trials}"),
             ("workers", str(config.workers)),
             ("tracking", config.tracking.uri if config.tracking else "none"),
@@ -198,6 +200,11 @@ class Choose:
         out.print(f"chosen (*): solution {front.ids[position]}")
         if args.export:
             _export(run_dir, position, Path(args.export), track=not args.no_mlflow)
+            return 0
+        try:
+            _keep(run_dir, position)
+        except InputError as error:  # the choice stands, data or not
+            print(f"its model and picture are not written: {error}", file=sys.stderr)
         return 0
 
 
@@ -298,6 +305,7 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
     if len(front):
         tracked = config.tracking is not None and not args.no_mlflow
         out.print(front_table(front, mark=choose(front)))
+        show_walk(out, Chosen.read(run_dir.model))
         show_steps(out, next_steps(run_dir, front, tracked))
     else:
         out.print("the front is empty: no row was successful and feasible")
@@ -306,8 +314,15 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
     return 3 if summary["status"] == FAILED else 0
 
 
-def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> None:
-    """Write the model, keep a copy as the run's chosen one, and log that."""
+def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None:
+    """Make a solution the run's chosen one: its model and picture; a copy to ``directory``.
+
+    Raises
+    ------
+    InputError
+        The data are others than the run's, or cannot be read; a copy is wanted of what is no
+        model.
+    """
     config = run_dir.config()
     problem, front = make_problem(config), run_dir.front()
     if problem.fingerprint != run_dir.about()["fingerprint"]:
@@ -316,18 +331,28 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
             "with, found others; the front may not belong to them, run it again"
         )
     about = {"run": config.name, "seed": config.seed}
-    if not export(problem, front, position, directory, about):
-        raise InputError(
-            "--export: expected a solution that is a model to deploy, found one of problem "
-            f"{config.problem['kind']} that has no format to be written in"
-        )
-    export(problem, front, position, run_dir.model, about)
+    for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
+        if not export(problem, front, position, target, about):
+            if directory is None:
+                return
+            raise InputError(
+                "--export: expected a solution that is a model to deploy, found one of problem "
+                f"{config.problem['kind']} that has no format to be written in"
+            )
+    if "system" in registry.names("reports"):
+        registry.load("reports", "system")(run_dir)
+    show_walk(console(), Chosen.read(run_dir.model))
+
+
+def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> None:
+    """Write the model, keep a copy as the run's chosen one, and log that."""
+    _keep(run_dir, position, directory)
     out = console()
     out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
     example = directory / EXAMPLE_FILE
     data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
     show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
-    if track and config.tracking is not None and run_dir.tracking_file.is_file():
+    if track and run_dir.config().tracking is not None and run_dir.tracking_file.is_file():
         sync = registry.load("commands", "sync")
         parser = argparse.ArgumentParser()
         sync.add_arguments(parser)

@@ -14,11 +14,12 @@ from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.config import Budget
 from framework.errors import ContractError, JournalError
-from framework.evaluator import Evaluator
+from framework.evaluator import Builder, Evaluator
 from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.problem import Problem
 
+_WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
 _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run
 
 
@@ -56,11 +57,24 @@ class Progress:
     stopped: str = ""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What goes on before there are answers: ``done`` of ``total``, under way ``seconds``."""
+
+    what: str
+    done: int
+    total: int
+    seconds: float
+
+
 class Observer:
     """Looks on; every hook does nothing until overridden. It must not raise."""
 
     def on_start(self) -> None:
         """Before the first batch."""
+
+    def on_work(self, work: Work) -> None:
+        """Now and then while the algorithm prepares its first batch, or parts are built."""
 
     def on_batch(self, progress: Progress) -> None:
         """After each batch told."""
@@ -112,7 +126,7 @@ def run(
         loop.ask_ahead()
         if not loop.flights:
             break
-        progress = loop.tell_next()
+        progress = loop.tell_next(observers)
         for observer in observers:
             observer.on_batch(progress)
     progress = loop.progress(stopped=loop.stop_reason() or "nothing more to ask")
@@ -198,12 +212,15 @@ class _Loop:
             self.batches_asked += 1
             self.flights.append(flight)
 
-    def tell_next(self) -> Progress:
+    def tell_next(self, observers: Sequence[Observer]) -> Progress:
         """Wait for the oldest batch, write it down, tell it."""
-        flight = self.flights[0]
+        flight, since = self.flights[0], time.perf_counter()
         while not flight.complete:
-            for piece in self.evaluator.collect():
+            pieces = self.evaluator.collect(_WORK_EVERY)
+            for piece in pieces:
                 self._deliver(piece)
+            if not pieces:
+                self._report_parts(observers, time.perf_counter() - since)
         self.flights.popleft()
         batch = Evaluated.concat(flight.old + flight.new)
         # before it is written down: a wrong answer must not become the truth
@@ -222,6 +239,15 @@ class _Loop:
         else:
             self.unchanged += 1
         return self.progress(replayed=not flight.new)
+
+    def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
+        """Tell observers of the parts that the oldest batch waits for."""
+        if not isinstance(self.evaluator, Builder):
+            return
+        done, total = self.evaluator.parts()
+        what = f"gen {self.generation + 1} · sub-classifiers"
+        for observer in observers if total else ():
+            observer.on_work(Work(what, done, total, seconds))
 
     def _deliver(self, piece: Evaluated) -> None:
         """Hand the rows of a piece to the batches they belong to."""

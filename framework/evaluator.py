@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Protocol
+from time import perf_counter
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
-from framework.problem import Problem
+from framework.problem import Problem, SharedParts
 from framework.streams import RowStreams
+
+_HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
 
 
 class Evaluator(Protocol):
@@ -35,8 +38,21 @@ class Evaluator(Protocol):
         ...
 
 
+@runtime_checkable
+class Builder(Protocol):
+    """An evaluator that says how far the shared parts are which its batches wait for."""
+
+    def parts(self) -> tuple[int, int]:
+        """Return how many are built, of how many; (0, 0) where none are waited for."""
+        ...
+
+
 class SerialEvaluator:
     """Scores batches in this process, one after the other, when they are collected.
+
+    Where a batch needs more shared parts than are built within the timeout of ``collect``, that
+    returns without rows and goes on with the parts when it is called again. So it is as long as
+    batches take their time; light ones are scored at once.
 
     Parameters
     ----------
@@ -48,6 +64,9 @@ class SerialEvaluator:
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem, self.seed = problem, seed
         self._queue: deque[tuple[IntArray, Array]] = deque()
+        self._lacking: WordArray | None = None  # parts to build for the oldest batch
+        self._built, self._size, self._heavy = 0, 1, True
+        self._begun = 0.0  # when the oldest batch was first asked about
 
     def submit(self, ids: IntArray, X: Array) -> None:
         self._queue.append((ids, X))
@@ -55,8 +74,39 @@ class SerialEvaluator:
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
         if not self._queue:
             return []
-        ids, X = self._queue.popleft()
-        return [evaluate_rows(self.problem, self.seed, ids, X)]
+        ids, X = self._queue[0]
+        self._begun = self._begun or perf_counter()
+        if self._heavy and timeout is not None and not self._build(X, timeout):
+            return []
+        self._queue.popleft()
+        rows = evaluate_rows(self.problem, self.seed, ids, X)
+        self._heavy = perf_counter() - self._begun > _HEAVY_SECONDS
+        self._lacking, self._built, self._begun = None, 0, 0.0
+        return [rows]
+
+    def parts(self) -> tuple[int, int]:
+        return self._built, 0 if self._lacking is None else len(self._lacking)
+
+    def _build(self, X: Array, timeout: float) -> bool:
+        """Build what the oldest batch lacks for ``timeout`` seconds; tell whether all is there."""
+        if not isinstance(self.problem, SharedParts):
+            return True
+        if self._lacking is None:
+            self._lacking = self.problem.missing_parts(X)
+        end = perf_counter() + timeout
+        while self._built < len(self._lacking):
+            begun = perf_counter()
+            if begun >= end:
+                return False
+            some = self._lacking[self._built : self._built + self._size]
+            try:
+                self.problem.add_parts(self.problem.build_parts(some))
+            except Exception:  # scoring meets it again, row by row
+                return True
+            self._built += len(some)
+            affordable = int(timeout * len(some) / max(perf_counter() - begun, 1e-9))
+            self._size = max(1, min(affordable, 8 * self._size))
+        return True
 
     def close(self) -> None:
         self._queue.clear()

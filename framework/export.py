@@ -52,7 +52,7 @@ def export(
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
     data = {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}
-    save_model(model, directory, {**about, **solution, "data": data})
+    save_model(model, directory, {**about, **solution, "data": data}, problem.walk(model))
     records = pd.DataFrame(dict(problem.example()))
     if len(records):
         records.to_csv(directory / EXAMPLE_FILE, index=False)

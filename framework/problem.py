@@ -90,6 +90,13 @@ class Problem(ABC):
         """
         return {}
 
+    def memory(self, candidates: int | None) -> tuple[int, str]:
+        """Return the bytes that evaluating so many candidates may hold, and that in words.
+
+        ``candidates`` is None where nobody knows. (0, "") where it is not worth a line.
+        """
+        return 0, ""
+
     def example(self) -> Mapping[str, list[Any]]:
         """Return some raw input records for :meth:`decode`'s model, column by column."""
         return {}
@@ -97,6 +104,10 @@ class Problem(ABC):
     def decode(self, x: Array) -> Any:
         """Return the fitted, deployable scikit-learn estimator that genome ``x`` stands for."""
         raise NotImplementedError(f"{type(self).__name__} has no deployable model")
+
+    def walk(self, model: Any) -> Any:
+        """Return how validation records go through :meth:`decode`'s model, a ``Walk``, or None."""
+        return None
 
 
 @dataclass(frozen=True)

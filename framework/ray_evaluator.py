@@ -161,6 +161,7 @@ class RayEvaluator:
         self._costs = {"score": Cost(), "build": Cost()}
         self._blocked: list[tuple[_Work, set[bytes]]] = []  # batches and the parts they await
         self._building: set[bytes] = set()
+        self._ordered = 0  # parts since none was under way
         self._deltas: dict[tuple[int, int], Any] = {}
         self._done: list[Evaluated] = []
         self._outstanding = 0
@@ -212,6 +213,11 @@ class RayEvaluator:
             queue.clear()
         self._outstanding = 0
 
+    def parts(self) -> tuple[int, int]:
+        """Return how many parts that batches wait for are built, of how many."""
+        waited = len(self._building)
+        return (self._ordered - waited, self._ordered) if waited else (0, 0)
+
     def pids(self) -> list[int]:
         """Return the process ids of the actors that are ready, for tests of their death."""
         return [slot.pid for slot in self._slots if slot.pid is not None]
@@ -226,6 +232,7 @@ class RayEvaluator:
         names = [key.tobytes() for key in keys]
         new = [i for i, name in enumerate(names) if name not in self._building]
         if new:
+            self._ordered = len(new) + (self._ordered if self._building else 0)
             self._building.update(names)
             self._queues["build"].append(_Work("build", (keys[new],)))
         return set(names)

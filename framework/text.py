@@ -14,9 +14,11 @@ from rich.table import Table
 
 from framework.arrays import Array
 from framework.front import Front
+from framework.models.walk import Chosen
 from framework.rundir import RunDir
 
 _MOST_ROWS = 14
+_MOST_FEATURES = 12
 
 
 def console(stderr: bool = False) -> Console:
@@ -62,6 +64,43 @@ def front_table(front: Front, *, mark: int | None = None) -> Table:
         cells += [_cell((front.test or {})[name][i]) for name in tested]
         table.add_row(f"{front.ids[i]}{star}", *cells)
     return table
+
+
+def walk_table(chosen: Chosen) -> Table:
+    """Return where validation records leave a system, and whether its confidences hold."""
+    walk = chosen.walk
+    table = Table(
+        title=f"Solution {chosen.solution}, on {walk.records:,} validation records",
+        title_justify="left", pad_edge=False,
+    )  # fmt: skip
+    table.add_column("stage", justify="right")
+    table.add_column("acquires", max_width=48)
+    for name in ("cost\nso far", "records\nreach it", "leave\nhere", "claimed\nconfidence",
+                 "share\nright"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for number, stage in enumerate(walk.stages, start=1):
+        claims = [f"{stage.confidence:.3f}", f"{stage.accuracy:.3f}"] if stage.leaving else []
+        table.add_row(
+            str(number), _listed(stage.features), f"{stage.cost_so_far:g}", f"{stage.entering:,}",
+            f"{stage.leaving:,}", *claims,
+        )  # fmt: skip
+    table.add_row("", "no answer", "", "", f"{walk.rejected:,}")
+    return table
+
+
+def show_walk(out: Console, chosen: Chosen | None) -> None:
+    """Print the table of a chosen system, and a line for each stage not to be believed."""
+    if chosen is None:
+        return
+    out.print(walk_table(chosen))
+    for sentence in chosen.walk.warnings():
+        out.print(f"beware: {sentence}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_MOST_FEATURES])
+    more = len(names) - _MOST_FEATURES
+    return f"{shown}, and {more} more" if more > 0 else shown
 
 
 def next_steps(run_dir: RunDir, front: Front, tracked: bool) -> list[tuple[str, str]]:

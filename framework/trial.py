@@ -23,6 +23,7 @@ from framework.rundir import RunDir
 from framework.streams import RowStreams
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
+_WORTH_SAYING = 100e6  # bytes that a run may hold
 _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore", "ray", "mlflow")
 
 
@@ -45,6 +46,16 @@ def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorit
     cls = registry.load("algorithms", raw.pop("kind"))
     algorithm: Algorithm = cls(problem, roles, seed=config.seed, **raw)
     return algorithm
+
+
+def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
+    """Return how many candidates a budget allows, at most; None where that is not known."""
+    if config.budget.evaluations is not None:
+        return config.budget.evaluations
+    generation = getattr(algorithm, "population", None)
+    if config.budget.generations is None or generation is None:
+        return None
+    return int(generation) * (config.budget.generations + 1)
 
 
 class _Last(Observer):
@@ -97,6 +108,9 @@ def run_trial(
         last = _Last()
         if algorithm.plan:
             report(algorithm.plan)
+        held, memory = problem.memory(candidates_of(config, algorithm))
+        if held > _WORTH_SAYING:
+            report(f"memory: {memory}")
         if journal.salvaged is not None:
             report(
                 f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "

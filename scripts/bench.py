@@ -3,6 +3,7 @@
     python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
     python scripts/bench.py multistage [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
+    python scripts/bench.py scaling [--generations N] [--repeats N]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
 k = 4), taken from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from bench_ensembling import bench_ensembling
+from bench_scaling import bench_scaling
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
@@ -64,6 +66,10 @@ def main() -> int:
     ensembling = families.add_parser("ensembling", help="evaluations a second of ensembles")
     ensembling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
     ensembling.set_defaults(bench=bench_ensembling)
+    scaling = families.add_parser("scaling", help="cost against features, records, population")
+    scaling.add_argument("--generations", type=int, default=20)
+    scaling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
+    scaling.set_defaults(bench=bench_scaling)
     args = parser.parse_args()
     with threadpool_limits(1):  # scikit-learn's best here: its matrices are small
         args.bench(args)

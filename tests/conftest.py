@@ -79,6 +79,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     "multistage": [
         multistage,
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
+        partial(multistage, calibration="isotonic"),
     ],
     "rivals": [rivals],
     "ensemble": [
@@ -89,7 +90,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
 }
 
 # What searches of ordered partitions are tried on.
-_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"]]
+_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"][:2]]
 # What searches of counts are tried on: some models, models that are all alike, a library.
 _COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True), ensemble]
 

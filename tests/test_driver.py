@@ -276,3 +276,37 @@ def test_observers_see_every_batch():
     assert watcher.end.hypervolume == pytest.approx(front.hypervolume())
     volumes = [p.hypervolume for p in watcher.seen]
     assert volumes == sorted(volumes)
+
+
+# --- shared parts -----------------------------------------------------------------------------
+
+
+def test_observers_are_told_of_the_parts_that_a_batch_waits_for():
+    class Slow(SerialEvaluator):
+        """Says that it builds, three times, before it answers."""
+
+        def __init__(self, problem):
+            super().__init__(problem)
+            self.calls = 0
+
+        def collect(self, timeout=None):
+            self.calls += 1
+            return super().collect(timeout) if self.calls > 3 else []
+
+        def parts(self):
+            return self.calls, 4
+
+    class Listener(Watcher):
+        def __init__(self):
+            super().__init__()
+            self.work = []
+
+        def on_work(self, work):
+            self.work.append((work.what, work.done, work.total))
+
+    listener = Listener()
+    algorithm = RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
+    budget = Budget(generations=2)
+    run(PROBLEM, algorithm, Slow(PROBLEM), budget=budget, observers=[listener])
+    assert listener.work == [("gen 0 · sub-classifiers", done, 4) for done in (1, 2, 3)]
+    assert len(listener.seen) == 3

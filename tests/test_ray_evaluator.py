@@ -188,6 +188,36 @@ def test_close_ends_the_workers(make: Make) -> None:
 # Shared parts ---------------------------------------------------------------------------------
 
 
+def test_the_serial_evaluator_says_how_far_the_parts_are(tmp_path: Path) -> None:
+    X = np.arange(60).reshape(20, 3).astype(float)
+    evaluator = SerialEvaluator(PartsToy(tmp_path / "log", seconds=0.005), 7)
+    evaluator.submit(np.arange(20), X)
+    seen, pieces = [], []
+    while not pieces:
+        pieces = evaluator.collect(timeout=0.02)
+        seen.append(evaluator.parts())
+    built = [done for done, total in seen[:-1] if total == 60]
+    assert len(built) == len(seen) - 1 > 2
+    assert built == sorted(built)
+    assert seen[-1] == (0, 0)
+    at_once = SerialEvaluator(PartsToy(tmp_path / "other"), 7)
+    assert_same(pieces[0], score(at_once, X))
+    assert Counter((tmp_path / "log").read_text().split()).most_common(1)[0][1] == 1
+
+
+def test_the_ray_evaluator_says_how_far_the_parts_are(make: Make, tmp_path: Path) -> None:
+    X = np.arange(90).reshape(30, 3).astype(float)
+    evaluator = make(PartsToy(tmp_path / "log", seconds=0.02))
+    evaluator.submit(np.arange(30), X)
+    seen = [evaluator.parts()]
+    while not evaluator.collect(timeout=0.05):
+        seen.append(evaluator.parts())
+    assert seen[0] == (0, 90)
+    assert {total for _, total in seen} <= {90, 0}
+    assert any(0 < done < 90 for done, _ in seen)
+    assert evaluator.parts() == (0, 0)
+
+
 def test_each_part_is_built_once_and_never_by_the_driver(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log", seconds=0.001)
     ray = make(problem)

@@ -436,3 +436,44 @@ def test_parts_that_are_held_are_skipped(table_file):
     problem.add_parts(wrong)
     assert problem.n_parts == len(parts)
     assert np.array_equal(problem.evaluate(X)["cost"], want["cost"])
+
+
+# --- memory ---------------------------------------------------------------------------------
+
+
+def test_memory_is_that_of_the_arrays_held(table_file):
+    problem = problem_of(table_file)
+    held, text = problem.memory(2)
+    problem.evaluate(genomes(problem))
+    table, data = problem._table, problem.data
+    arrays = [data.design, data.held, data.y, data.y_held]
+    part = (table.keys[:1].nbytes + table.bits[:1].nbytes) * 8  # two candidates of four stages
+    assert held == sum(array.nbytes for array in arrays) + part
+    assert "at most 8 of them" in text
+    assert "at most 31 of them" in problem.memory(None)[1]
+
+
+def test_scorers_hold_the_validation_records_alone(table_file):
+    problem = problem_of(table_file)
+    X = genomes(problem)
+    values = problem.evaluate(X)
+    scorer = pickle.loads(pickle.dumps(problem))
+    scorer.add_parts(problem.parts_since(0))
+    assert scorer._table.bits.shape[2] == problem.data.validation_words
+    assert problem._table.bits.shape[2] == problem.data.words
+    for name, column in scorer.evaluate(X).items():
+        assert np.array_equal(column, values[name])
+
+
+def test_large_models_are_not_kept_but_trained_again(table_file, monkeypatch):
+    """The same model comes out, to the bit."""
+    classifier = {"kind": "random_forest", "n_estimators": 5}
+    kept = problem_of(table_file, classifier=classifier)
+    monkeypatch.setattr("framework.problems.subclassifiers.LARGEST_MODEL", 100)
+    monkeypatch.setenv("PARETOLAB_CACHE", "off")
+    other = problem_of(table_file, classifier=classifier)
+    x = genomes(kept)[0]
+    assert other.build_parts(np.array([[3]], dtype=np.uint64)).models == [b""]
+    records = load_table(config_of(table_file).dataset).features
+    a, b = (problem.decode(x).outcome(records) for problem in (kept, other))
+    assert np.array_equal(a.probabilities, b.probabilities)

@@ -18,7 +18,7 @@ from tracking.story import Story, spoken
 _LONGEST_LINE, _MOST_LINES = 70, 6
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"
 # plotly's pages have a button that uploads the figure: nobody's data leave by a click
-_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
+CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; }} h1 {{ font-size: 1.3rem;
@@ -113,7 +113,7 @@ def _points(story: Story) -> Any:
         name="front",
         hovertext=hover_texts(story.front),
         hoverinfo="text",
-        marker={"size": 5 if solid else 9, **_colours(story, axes[-1])},
+        marker={"size": 5 if solid else 9, **colours(story, axes[-1])},
     )
     titles = {f"{c}axis": {"title": story.label(o)} for c, o in zip("xyz", axes, strict=False)}
     figure = go.Figure([faint, best])
@@ -128,13 +128,13 @@ def _points(story: Story) -> Any:
 
 def _parallel(story: Story) -> Any:
     dimensions = [_dimension(story, name) for name in story.roles.measures]
-    lines = go.Parcoords(line=_colours(story, story.axes()[0]), dimensions=dimensions)
+    lines = go.Parcoords(line=colours(story, story.axes()[0]), dimensions=dimensions)
     figure = go.Figure(lines)
     figure.update_layout(template="plotly_white", height=480, margin={"t": 90, "b": 40})
     return figure
 
 
-def _colours(story: Story, objective: Objective) -> dict[str, Any]:
+def colours(story: Story, objective: Objective) -> dict[str, Any]:
     """Return the colouring by an objective, light being better."""
     return {
         "color": story.front.rows.values[objective.metric],
@@ -161,7 +161,7 @@ def write_page(title: str, subtitle: str, sections: list[tuple[str, str, Any]], 
     """Write a page that needs no network; a section is a title, a text and a figure."""
     parts = []
     for i, (heading, text, figure) in enumerate(sections):
-        drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0, config=_CONFIG)
+        drawn = figure.to_html(full_html=False, include_plotlyjs=i == 0, config=CONFIG)
         parts.append(f"<h2>{html.escape(heading)}</h2><p>{html.escape(text)}</p>{drawn}")
     page = _PAGE.format(
         title=html.escape(title), subtitle=html.escape(subtitle), body="\n".join(parts)

@@ -35,7 +35,7 @@ def front(story: Story, path: Path) -> None:
         s=7, color=GREY, alpha=0.35, linewidths=0, label="evaluated, dominated",
     )  # fmt: skip
     if others:
-        _coloured(story, figure, axes, [x, y, others[0]])
+        coloured(story, figure, axes, [x, y, others[0]])
     else:
         order = np.argsort(values[x.metric])
         axes.step(
@@ -84,7 +84,8 @@ def validation_and_test(story: Story, path: Path) -> None:
     figure.savefig(path, dpi=DPI)
 
 
-def _coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
+def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
+    """Draw the front over two objectives, coloured by a third, light being better."""
     x, y, colour = (story.front.rows.values[objective.metric] for objective in shown)
     points = axes.scatter(
         x, y, c=colour, cmap="viridis" if shown[2].sense == "max" else "viridis_r",

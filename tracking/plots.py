@@ -26,3 +26,20 @@ def write_plots(run_dir: RunDir) -> list[Path]:
     for name, draw in drawings.items():
         draw(story, run_dir.plots / name)
     return [run_dir.plots / name for name in sorted(drawings)]
+
+
+def write_system(run_dir: RunDir) -> list[Path]:
+    """Write ``system.png`` and ``system.html``, the chosen system; return their paths.
+
+    Nothing where the run has no chosen system, or its front a single objective.
+    """
+    from tracking import system_html, system_png
+
+    story = read_story(run_dir)
+    if story.chosen is None or len(story.roles.objectives) < 2:
+        return []
+    run_dir.plots.mkdir(exist_ok=True)
+    paths = [run_dir.plots / "system.html", run_dir.plots / "system.png"]
+    for draw, path in zip((system_html.system, system_png.system), paths, strict=True):
+        draw(story, path)
+    return paths

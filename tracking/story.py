@@ -10,6 +10,7 @@ import numpy as np
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.front import Front
+from framework.models.walk import Chosen
 from framework.roles import Objective, Roles
 from framework.rundir import RunDir
 from tracking.describe import about
@@ -32,6 +33,8 @@ class Story:
         Some of the candidates that are not on the front, by metric.
     progress : sequence of mappings of str to numpy.ndarray, shape (generations,)
         For each trial ``front_size`` and, where the objectives are bounded, ``hypervolume``.
+    chosen : Chosen, optional
+        The solution of the front that is the run's model, and how records go through it.
     """
 
     title: str
@@ -39,6 +42,13 @@ class Story:
     front: Front
     background: Mapping[str, Array]
     progress: Sequence[Mapping[str, FloatArray]]
+    chosen: Chosen | None = None
+
+    @property
+    def position(self) -> int:
+        """Return where in the front the chosen solution is; there must be one."""
+        assert self.chosen is not None
+        return int(np.flatnonzero(self.front.ids == self.chosen.solution)[0])
 
     @property
     def series(self) -> list[str]:
@@ -87,7 +97,10 @@ def read_story(run_dir: RunDir) -> Story:
         f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{trials}: {len(front)} "
         f"solutions on the front of {rows:,} evaluated"
     )
-    return Story(config.name, subtitle, front, _dominated(pieces, front), progress)
+    chosen = Chosen.read(run_dir.model)
+    if chosen is not None and chosen.solution not in front.ids:
+        chosen = None  # of an earlier front
+    return Story(config.name, subtitle, front, _dominated(pieces, front), progress, chosen)
 
 
 def spoken(metric: str) -> str:

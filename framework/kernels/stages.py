@@ -165,6 +165,9 @@ def score(
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
     waiting = np.empty(words, dtype=np.uint64)
+    all_records = np.int64(0)
+    for w in range(words):
+        all_records += popcount(everyone[w])
     for r in range(n):
         stages = int(X[r].max()) + 1
         _prefix_keys(X[r], stages, prefix[:stages])
@@ -173,9 +176,7 @@ def score(
             if X[r, i] >= 0:
                 price[X[r, i]] += costs[i]
         waiting[:] = everyone
-        left = np.int64(0)
-        for w in range(words):
-            left += popcount(everyone[w])
+        left = all_records
         row = counts[r]
         row[STAGES] = stages
         for s in range(stages):
@@ -184,18 +185,41 @@ def score(
                 row[FAILED] = 1
                 break
             row[COST] += left * price[s]
-            for w in range(words):
-                leaving = waiting[w] & bits[part, 0, first_word + w]
-                if leaving == np.uint64(0):
-                    continue
-                gone = popcount(leaving)
-                left -= gone
-                row[CONCLUSIVE] += gone
-                row[RIGHT] += popcount(leaving & bits[part, 1, first_word + w])
-                if with_positive:
-                    called = leaving & bits[part, 2, first_word + w]
-                    row[POSITIVE] += popcount(called)
-                    row[FALSE_POSITIVE] += popcount(called & negatives[w])
-                    row[NEGATIVE] += popcount(leaving & negatives[w])
-                waiting[w] ^= leaving
+            planes = bits[part, :, first_word : first_word + words]
+            if with_positive:
+                _count_positive(waiting, planes[0], planes[2], negatives, row)
+            gone = _leave(waiting, planes[0], planes[1], row)
+            left -= gone
     return counts
+
+
+@njit
+def _leave(waiting: WordArray, conclusive: WordArray, right: WordArray, row: IntArray) -> int:
+    """Take out of ``waiting`` who leaves, count them and those answered rightly."""
+    gone = correct = np.int64(0)
+    for w in range(len(waiting)):  # no branches: the loop becomes vector code
+        leaving = waiting[w] & conclusive[w]
+        gone += popcount(leaving)
+        correct += popcount(leaving & right[w])
+        waiting[w] ^= leaving
+    row[CONCLUSIVE] += gone
+    row[RIGHT] += correct
+    return gone  # type: ignore[return-value]
+
+
+@njit
+def _count_positive(
+    waiting: WordArray, conclusive: WordArray, positive: WordArray, negatives: WordArray,
+    row: IntArray,
+) -> None:  # fmt: skip
+    """Count who leaves called positive, falsely so, and who leaves as a negative."""
+    called = false = answered = np.int64(0)
+    for w in range(len(waiting)):
+        leaving = waiting[w] & conclusive[w]
+        yes = leaving & positive[w]
+        called += popcount(yes)
+        false += popcount(yes & negatives[w])
+        answered += popcount(leaving & negatives[w])
+    row[POSITIVE] += called
+    row[FALSE_POSITIVE] += false
+    row[NEGATIVE] += answered

@@ -12,6 +12,7 @@ from framework.models.voting import (
     WeightedEnsembleClassifier,
     WeightedEnsembleRegressor,
 )
+from framework.models.walk import Walk
 
 _STAGES = """\
 # A multi-stage classifier
@@ -48,8 +49,8 @@ print(predict_table(model, pd.read_csv("data.csv")))
 ```
 
 `model` is a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, `acquisition_cost`.
-Loading unpickles nothing: `model.json` is JSON, `stage_*.npy` are plain arrays, `stage_*.skops`
-are read with scikit-learn's own classes only.
+Loading unpickles nothing: `*.json` are JSON, `stage_*.npy` are plain arrays, `stage_*.skops` are
+read with scikit-learn's own classes only.
 """
 
 _ENSEMBLE = """\
@@ -85,15 +86,29 @@ print(predict_table(model, pd.read_csv("data.csv")))
 `model.json` is JSON, each member's `model.skops` is read with scikit-learn's and LightGBM's own
 classes only.
 """
+_WALK = """
+## Where records leave
+
+Of {records} validation records, which the search has seen, {rejected} leave without an answer.
+Where the mean confidence of a stage's answers is far from the share that is right, its confidences
+do not mean what they say; p is of the binomial test that they do. Calibration: {calibration}.
+
+| stage | records that reach it | answered | mean confidence | share right | calibration error | p |
+| --- | --- | --- | --- | --- | --- | --- |
+{rows}
+{warnings}"""
 
 
 def write_card(
     model: MultiStageClassifier | WeightedEnsembleClassifier | WeightedEnsembleRegressor,
     path: Path,
     about: Mapping[str, Any],
+    walk: Walk | None = None,
 ) -> None:
-    """Write the README of a model; ``about`` becomes a table."""
+    """Write the README of a model; ``about`` becomes a table, and so does ``walk``."""
     text = _of_stages(model) if isinstance(model, MultiStageClassifier) else _of_ensemble(model)
+    if walk is not None:
+        text += _walk(walk)
     if about:
         rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(about))
         text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
@@ -145,6 +160,19 @@ def _stages(model: MultiStageClassifier) -> str:
         features = ", ".join(f"{_cell(names[i])} ({model.costs_[i]:g})" for i in stage)
         rows.append(f"| {j + 1} | {features} | {model.costs_[stage].sum():g} | {total[j]:g} |")
     return "\n".join(rows)
+
+
+def _walk(walk: Walk) -> str:
+    rows = [
+        f"| {number} | {stage.entering:,} | {stage.leaving:,} | {stage.confidence:.3f} | "
+        f"{stage.accuracy:.3f} | {stage.calibration_error:.3f} | {stage.p_value:.2g} |"
+        for number, stage in enumerate(walk.stages, start=1)
+    ]
+    warnings = [f"\nBeware, {sentence}.\n" for sentence in walk.warnings()]
+    return _WALK.format(
+        records=f"{walk.records:,}", rows="\n".join(rows), rejected=f"{walk.rejected:,}",
+        calibration=walk.calibration, warnings="".join(warnings),
+    )  # fmt: skip
 
 
 def _thresholds(model: MultiStageClassifier) -> str:

@@ -23,10 +23,12 @@ import numpy as np
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models import voting_store
+from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.card import write_card
 from framework.models.linear import LinearProbability
 from framework.models.multistage import MultiStageClassifier
 from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
+from framework.models.walk import Walk
 
 FORMAT = 1
 MODEL_FILE = "model.json"
@@ -41,6 +43,7 @@ def save_model(
     model: Model,
     directory: str | os.PathLike[str],
     about: Mapping[str, Any] | None = None,
+    walk: Walk | None = None,
 ) -> None:
     """Write a fitted model to a directory, whole or not at all.
 
@@ -51,6 +54,8 @@ def save_model(
         Made; a model that is there is replaced, anything else is left alone.
     about : mapping of JSON values, optional
         Where the model comes from and how good it is; shown in the README.
+    walk : Walk, optional
+        How records go through it; shown in the README.
 
     Raises
     ------
@@ -69,7 +74,7 @@ def save_model(
         ) from error
     try:
         (room / "new").mkdir()
-        _write(model, room / "new", dict(about or {}))
+        _write(model, room / "new", dict(about or {}), walk)
         _swap(room / "new", target, room / "old")
     finally:
         shutil.rmtree(room, ignore_errors=True)
@@ -147,7 +152,7 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _write(model: Model, folder: Path, about: dict[str, Any]) -> None:
+def _write(model: Model, folder: Path, about: dict[str, Any], walk: Walk | None) -> None:
     if isinstance(model, MultiStageClassifier):
         kind, content = "multistage", _write_stages(model, folder)
     else:
@@ -158,13 +163,14 @@ def _write(model: Model, folder: Path, about: dict[str, Any]) -> None:
         **content,
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
+        "walk": walk.to_json() if walk is not None else None,
     }
     try:
         text = json.dumps(plain, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"about: expected JSON values, found others ({error})") from error
     (folder / MODEL_FILE).write_text(text + "\n", encoding="utf-8")
-    write_card(model, folder / "README.md", about)
+    write_card(model, folder / "README.md", about, walk)
 
 
 def _write_stages(model: MultiStageClassifier, folder: Path) -> dict[str, Any]:
@@ -181,6 +187,12 @@ def _write_stages(model: MultiStageClassifier, folder: Path) -> dict[str, Any]:
 
 
 def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
+    if isinstance(classifier, CalibratedProbability):
+        base = _write_classifier(classifier.base, stage, folder)
+        plain = {"base": base, "calibration": classifier.calibration.to_json()}
+        name = f"stage_{stage}.calibrated.json"
+        (folder / name).write_text(json.dumps(plain) + "\n", encoding="utf-8")
+        return name
     if isinstance(classifier, LinearProbability):
         np.save(folder / f"stage_{stage}.npy", classifier.to_array(), allow_pickle=False)
         return f"stage_{stage}.npy"
@@ -222,7 +234,23 @@ def _read_classifier(path: Path, classes: Any) -> Any:
         raise InputError(f"{path.name}: expected a classifier's file, found none")
     if path.suffix == ".npy":
         return _read_linear(path, classes)
+    if path.suffix == ".json":
+        return _read_calibrated(path, classes)
     return load_classifier(path.read_bytes(), path.name)
+
+
+def _read_calibrated(path: Path, classes: Any) -> CalibratedProbability:
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        base = path.with_name(_file_name(plain["base"]))
+        calibration = Calibration.from_json(plain["calibration"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path.name}: expected a calibrated classifier, found it damaged ({error})"
+        ) from error
+    if base.suffix == path.suffix:
+        raise InputError(f"{path.name}: expected another file with its classifier, found {base}")
+    return CalibratedProbability(_read_classifier(base, classes), calibration, classes)
 
 
 def _read_linear(path: Path, classes: Any) -> LinearProbability:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
@@ -12,6 +12,7 @@ from framework import registry
 from framework.errors import InputError
 
 LOGISTIC_REGRESSION = "logistic_regression"
+CalibrationMethod = Literal["none", "isotonic", "sigmoid"]
 
 KNOWN = {
     "adaboost": "sklearn.ensemble.AdaBoostClassifier",

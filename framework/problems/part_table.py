@@ -18,15 +18,20 @@ class PartTable:
     ----------
     key_words, planes, words : int
         Shape of a key and of a part's bits.
+
+    Notes
+    -----
+    Models are not held, and of bits as many words as the parts that came have: the memory is
+    ``8 * (key words + planes * words)`` bytes a part, up to twice that for room to grow.
     """
 
     def __init__(self, key_words: int, planes: int, words: int) -> None:
         self.n = 0
         self.stripped = False  # whether some parts came without their last words
         self.errors: dict[int, str] = {}
-        self.models: list[bytes] = []
         self._keys = np.zeros((64, key_words), dtype=np.uint64)
-        self._bits = np.zeros((64, planes, words), dtype=np.uint64)
+        self._words = words
+        self._bits = np.zeros((64, planes, 0), dtype=np.uint64)
         self._failed = np.zeros(64, dtype=bool)
         self.slots = np.full(256, -1, dtype=np.int64)
 
@@ -66,9 +71,9 @@ class PartTable:
         good = ~self._failed[start:stop]
         if good.any():
             width = parts.bits.shape[2]
-            self.stripped |= width < self._bits.shape[2]
+            self.stripped |= width < self._words
+            self._widen(width)
             self._bits[start:stop, :, :width][good] = parts.bits[rows[good]]
-        self.models += [parts.models[i] for i in fresh] if parts.models else [b""] * len(fresh)
         kernels.insert(self.slots, self._keys, start, stop)
         self.n = stop
 
@@ -77,6 +82,13 @@ class PartTable:
         errors = {i - start: error for i, error in self.errors.items() if i >= start}
         bits = np.ascontiguousarray(self._bits[start : self.n, :, :words])
         return Parts(self._keys[start : self.n], bits, errors=errors)
+
+    def _widen(self, width: int) -> None:
+        room, planes, words = self._bits.shape
+        if width > words:
+            wider = np.zeros((room, planes, width), dtype=np.uint64)
+            wider[:, :, :words] = self._bits
+            self._bits = wider
 
     def _reserve(self, n: int) -> None:
         if n > len(self._keys):

@@ -15,6 +15,7 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
 from framework.errors import InputError
 from framework.kernels.logistic import class_basis
+from framework.models.calibration import CalibratedProbability, folds_of, split
 from framework.problems.classifiers import LOGISTIC_REGRESSION
 from framework.problems.part_table import pack
 from framework.problems.subclassifiers import StageData, columns_of
@@ -43,6 +44,8 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
     names = [str(name) for name in table.features.columns]
     costs = feature_costs(config.costs, names, training, y)
     units, scale = exact_costs(costs, max(len(split.validation), len(split.test)))
+    if config.calibration != "none":
+        folds_of(y)  # refuses what has too few records
     held = np.concatenate([split.validation, split.test])
     data = StageData(
         design=np.ascontiguousarray(encoder.transform(training).T),
@@ -61,6 +64,7 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
         "max_stages": _max_stages(config, len(names)),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
+        "calibration": config.calibration,
         "fingerprint": f"{table.fingerprint} {config.split.model_dump_json()}",
         "feature_names": names,
         "classes": table.classes,
@@ -118,6 +122,15 @@ def deploy(problem: MultiStageProblem, x: Array, models: list[bytes]) -> Any:
 
 
 def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
+    """Return the classifier of a stage from its stored model."""
+    classes = np.asarray(problem.classes)
+    if problem.calibration == "none":
+        return _uncalibrated(problem, acquired, model)
+    base, calibration = split(model)
+    return CalibratedProbability(_uncalibrated(problem, acquired, base), calibration, classes)
+
+
+def _uncalibrated(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
     if problem.kind != LOGISTIC_REGRESSION:
         from framework.models.store import load_classifier
 

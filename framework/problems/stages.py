@@ -25,7 +25,7 @@ from framework.data import CostsConfig, DatasetConfig, SplitConfig
 from framework.errors import InputError
 from framework.kernels import stages as kernels
 from framework.problem import Parts, SharedParts
-from framework.problems.classifiers import ClassifierConfig
+from framework.problems.classifiers import CalibrationMethod, ClassifierConfig
 from framework.problems.part_store import PartStore, cache_dir
 from framework.problems.part_table import PartTable, features_of, pack, words_for
 from framework.problems.stage_tables import StageTables
@@ -45,6 +45,7 @@ class MultiStageConfig(Section):
         future work); labels left out need 0.5.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    calibration : how confidences are calibrated, by cross-validation within the training records.
     """
 
     dataset: DatasetConfig
@@ -54,6 +55,7 @@ class MultiStageConfig(Section):
     max_stages: int | None = Field(None, ge=1)
     remove_features: bool = False
     classifier: ClassifierConfig = ClassifierConfig()
+    calibration: CalibrationMethod = "none"
 
 
 class MultiStageProblem(SharedParts):
@@ -87,6 +89,7 @@ class MultiStageProblem(SharedParts):
     max_stages : int
     remove_features : bool
     classifier : ClassifierConfig
+    calibration : {'none', 'isotonic', 'sigmoid'}
     fingerprint : str
         Of the data, split and encoding in ``data``.
     feature_names, classes : sequences
@@ -119,6 +122,7 @@ class MultiStageProblem(SharedParts):
         max_stages: int,
         remove_features: bool = False,
         classifier: ClassifierConfig | None = None,
+        calibration: CalibrationMethod = "none",
         fingerprint: str,
         feature_names: Sequence[str],
         classes: Sequence[Any],
@@ -132,6 +136,7 @@ class MultiStageProblem(SharedParts):
         self.costs = frozen(np.asarray(costs, dtype=np.int64))
         self.cost_scale = cost_scale
         self.kind, self.parameters = classifier.kind, classifier.parameters
+        self.calibration = calibration
         self.space: Partition = Partition(n, max_stages, removal=remove_features)
         self.feature_names, self.classes = tuple(feature_names), tuple(classes)
         self.encoder = dict(encoder)
@@ -144,6 +149,8 @@ class MultiStageProblem(SharedParts):
         )
         content = [PARTS_FORMAT, fingerprint, self.kind, self.parameters,
                    data.thresholds.tolist(), data.positive]  # fmt: skip
+        if calibration != "none":  # without it, as before there was any: caches stay good
+            content.append(calibration)
         self.parts_fingerprint = _digest(content)
         self.fingerprint = _digest(
             [self.parts_fingerprint, self.costs.tolist(), cost_scale, max_stages, remove_features]
@@ -185,6 +192,19 @@ class MultiStageProblem(SharedParts):
     def example(self) -> Mapping[str, list[Any]]:
         return self._example
 
+    def memory(self, candidates: int | None) -> tuple[int, str]:
+        data = self.data
+        fixed = sum(a.nbytes for a in (data.design, data.held, data.y, data.y_held))
+        part = 8 * (words_for(data.n_features) + data.planes * data.words)
+        most = 2**data.n_features - 1
+        if candidates is not None:
+            most = min(most, candidates * self.space.k)
+        total = fixed + most * part
+        text = f"data {fixed / 1e6:,.1f} MB, sub-classifiers {part / 1e3:,.1f} MB per 1,000"
+        if candidates is None and most * part > 1e12:
+            return total, text
+        return total, f"{text}; at most {most:,} of them, {total / 1e6:,.0f} MB in all"
+
     def __getstate__(self) -> dict[str, Any]:
         # Parts and the disk stay with the driver; workers are sent the parts they lack.
         return {**self.__dict__, "_store": None, "_table": None}
@@ -209,10 +229,12 @@ class MultiStageProblem(SharedParts):
         if self._store is not None and len(lacking):
             self._table.add(self._store.get(lacking))
             lacking = kernels.missing(X, self._table.slots, self._table.keys)
-        return lacking
+        # the largest first: they take longest, and no worker should wait for one begun last
+        sizes = np.bitwise_count(lacking).sum(axis=1, dtype=np.int64)
+        return lacking[np.argsort(-sizes, kind="stable")]
 
     def build_parts(self, keys: WordArray) -> Parts:
-        return train(self.data, self.kind, self.parameters, keys)
+        return train(self.data, self.kind, self.parameters, keys, self.calibration)
 
     def add_parts(self, parts: Parts) -> None:
         self._table.add(parts)
@@ -288,9 +310,36 @@ class MultiStageProblem(SharedParts):
         """Return the fitted :class:`~framework.models.multistage.MultiStageClassifier`."""
         from framework.problems.stage_setup import deploy
 
-        self._complete(x[None, :])
-        numbers = [self._table.find(key) for key in self._keys(x)]
-        return deploy(self, x, [self._table.models[number] for number in numbers])
+        return deploy(self, x, self._models(np.array(self._keys(x))))
+
+    def walk(self, model: Any) -> Any:
+        from framework.models.walk import walk_records
+
+        data, n = self.data, self.data.n_validation
+        return walk_records(
+            model, data.held[:, :n].T, data.y_held[:n], self.calibration, len(data.y)
+        )
+
+    def _models(self, keys: WordArray) -> list[bytes]:
+        """Return the models of sub-classifiers: from the disk, else trained (again)."""
+        known: dict[bytes, bytes] = {}
+        if self._store is not None:
+            stored = self._store.get(keys)
+            known = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
+        models = []
+        for key in keys:
+            model = known.get(key.tobytes())
+            if not model:
+                parts = train(
+                    self.data, self.kind, self.parameters, key[None], self.calibration,
+                    keep_all=True,
+                )  # fmt: skip
+                if parts.errors:
+                    raise InputError(f"problem.classifier: {parts.errors[0]}")
+                model = parts.models[0]
+                self.add_parts(parts)
+            models.append(model)
+        return models
 
     def _genomes(self, X: Array) -> Array:
         """Return a writeable copy in the space's type (one machine-code version for all)."""

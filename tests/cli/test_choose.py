@@ -13,6 +13,7 @@ from framework.models.multistage import predict_table
 from framework.models.store import load_model
 from framework.rundir import RunDir
 from framework.trial import make_problem
+from tests.command import small, write
 
 
 def best_of(frame, metric):
@@ -80,6 +81,44 @@ def exported(finished, command, place):
     assert re.search(r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$",
                      done.out, re.MULTILINE)  # fmt: skip
     return place / "model dir", id
+
+
+def test_choose_shows_the_system_and_draws_it_again(finished, command):
+    """Each choice is the run's chosen one: its model, table and picture follow."""
+    plots = finished.dir / "plots"
+    assert (plots / "system.png").is_file()  # that of the run
+    ids = pd.read_csv(finished.dir / "front.csv").sort_values("cost")["id"].tolist()
+    for id in (ids[0], ids[-1]):
+        done = command("choose", "first", "--id", str(id))
+        assert done.code == 0, done.err
+        assert f"Solution {id}, on 60 validation records" in done.out
+        assert f"Solution {id} " in (plots / "system.html").read_text(encoding="utf-8")
+        model = json.loads((finished.dir / "model" / "model.json").read_text())
+        assert model["about"]["solution"] == id
+        leaving = [sum(s["answers"].values()) for s in model["walk"]["stages"]]
+        front = pd.read_csv(finished.dir / "front.csv").set_index("id")
+        assert front["coverage"][id] == sum(leaving) / 60
+        card = (finished.dir / "model" / "README.md").read_text()
+        assert (
+            f"Of 60 validation records, which the search has seen, {60 - sum(leaving)} leave"
+            in card
+        )
+
+
+def test_choose_without_the_data_still_chooses(place, command):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
+    table["target"] = (table["a"] + rng.normal(size=120) > 0).astype(int)
+    table.to_csv(place / "gone.csv", index=False)
+    problem = {"kind": "multistage", "dataset": {"path": "gone.csv"}, "threshold": 0.6}
+    write(place / "gone.yaml", small(name="gone", problem=problem))
+    assert command("run", "gone.yaml", "--out", "without").code == 0
+    (place / "gone.csv").unlink()
+    done = command("choose", "without", "--best", "cost")
+    assert done.code == 0
+    assert "chosen (*): solution" in done.out
+    assert "its model and picture are not written: " in done.err
+    assert command("choose", "without", "--best", "cost", "--export", "m").code == 2
 
 
 def test_predict(exported, command, place):
@@ -159,6 +198,8 @@ def test_check(command, place):
     assert re.search(r"^budget +generations=4, failures=0.5$", done.out, re.M)
     assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
     assert re.search(r"^candidates .*at most 4 stages, 2,163 in all$", done.out, re.M)
+    assert re.search(r"^memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB",
+                     done.out, re.M)  # fmt: skip
     assert re.search(r"^objectives +coverage \(max\), accuracy \(max\), cost \(min\)$",
                      done.out, re.M)  # fmt: skip
     assert done.out.splitlines()[-1] == "nothing is wrong with it"

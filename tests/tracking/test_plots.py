@@ -8,9 +8,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from framework.models.walk import StageWalk, Walk
 from framework.rundir import RunDir
 from tracking.figures_html import genome_lines, hover_texts
-from tracking.plots import write_plots
+from tracking.plots import write_plots, write_system
 from tracking.story import read_story
 
 ALL = {"front.html", "front.png", "progress.html", "progress.png", "test.png"}
@@ -113,3 +114,43 @@ def test_genome_summaries():
     lines = genome_lines(np.arange(50) % 9, many)
     assert len(lines) == 6
     assert max(map(len, lines)) <= 70
+
+
+def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -> RunDir:
+    """Put a chosen system into a directory, as its model would."""
+    run_dir.model.mkdir(exist_ok=True)
+    answers = {f"class {c} & <more>": 20 // classes for c in range(classes)}
+    found = [
+        StageWalk(tuple(f"feature_{j}_{i}" for i in range(features)), 5.0, 5.0 * (j + 1),
+                  299 - 20 * j, answers, 9, 0.91, 0.1, 1e-6)
+        for j in range(stages)
+    ]  # fmt: skip
+    walk = Walk(299, 500, "none", tuple(found))
+    solution = int(run_dir.front().ids[0])
+    plain = {"about": {"solution": solution}, "walk": walk.to_json()}
+    (run_dir.model / "model.json").write_text(json.dumps(plain))
+    return run_dir
+
+
+@pytest.mark.parametrize(("stages", "features", "classes"), [(1, 1, 2), (10, 30, 9)])
+def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
+    run_dir = with_system(finished(tmp_path / "out"), stages, features, classes)
+    assert {path.name for path in write_system(run_dir)} == {"system.html", "system.png"}
+    assert is_a_picture(run_dir.plots / "system.png")
+    page = (run_dir.plots / "system.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
+    assert page.count('class="stage"') == stages
+    assert page.count('class="chip"') == stages * features
+    assert "class 0 &amp; &lt;more&gt; " in page
+    assert "<more>" not in page
+    assert "Beware, stage 1: answers claim 0.91 and are right in" in page
+    assert ("answer others" in page) == (classes > 6)
+
+
+def test_a_run_without_a_chosen_system_has_no_picture_of_it(tmp_path):
+    run_dir = finished(tmp_path / "out")
+    assert write_system(run_dir) == []
+    with_system(run_dir, 2, 2)
+    file = run_dir.model / "model.json"
+    file.write_text(file.read_text().replace('"solution": ', '"solution": 999'))
+    assert write_system(run_dir) == []
