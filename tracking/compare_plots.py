@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.arrays import FloatArray
-from framework.compare import INDICATORS, Comparison, Indicator
+from framework.compare import INDICATORS, Comparison
 from framework.rank_tests import RankTests
 from framework.roles import Objective
 from tracking.figures_png import BLUE, GREY, ORANGE
@@ -77,20 +78,36 @@ def write_comparison(comparison: Comparison, out: Path) -> list[Path]:
 
 
 def critical_differences(comparison: Comparison) -> Figure:
-    """Draw a critical-difference diagram (Demsar 2006, Figure 1) for each indicator."""
-    k = len(comparison.algorithms)
-    height = 1.15 + 0.24 * ((k + 1) // 2)
-    figure = Figure(figsize=(8.4, height * len(INDICATORS)), layout="constrained")
-    panels = figure.subplots(len(INDICATORS), 1)
-    for axes, indicator in zip(panels, INDICATORS, strict=True):
-        _critical_difference(
-            axes, comparison.algorithms, comparison.tests[indicator.name], indicator
-        )
+    """Draw a critical-difference diagram for each indicator, a seed as a block."""
+    titles = {indicator.name: indicator.label for indicator in INDICATORS}
+    return rank_diagrams(comparison.algorithms, comparison.tests, titles, blocks="seeds")
+
+
+def rank_diagrams(
+    names: list[str], tests: Mapping[str, RankTests], titles: Mapping[str, str], *, blocks: str
+) -> Figure:
+    """Draw critical-difference diagrams (Demsar 2006, Figure 1) one below the other.
+
+    Parameters
+    ----------
+    names : list of str
+        The searches, in the order of each test's ranks.
+    tests : mapping of str to RankTests
+    titles : mapping of str to str
+        What each test is about.
+    blocks : str
+        What a block is, in the plural.
+    """
+    height = 1.15 + 0.24 * ((len(names) + 1) // 2)
+    figure = Figure(figsize=(8.4, height * len(tests)), layout="constrained")
+    panels = figure.subplots(len(tests), 1, squeeze=False)[:, 0]
+    for axes, (name, test) in zip(panels, tests.items(), strict=True):
+        _critical_difference(axes, names, test, titles[name], blocks)
     return figure
 
 
 def _critical_difference(
-    axes: Axes, names: list[str], tests: RankTests, indicator: Indicator
+    axes: Axes, names: list[str], tests: RankTests, title: str, blocks: str
 ) -> None:
     """Draw ranks on a line, best left, names below at both sides, bars over groups."""
     k = len(names)
@@ -124,7 +141,7 @@ def _critical_difference(
     _scale_bar(axes, tests)
     friedman = f", Friedman p = {tests.friedman:.2g}" if tests.friedman >= 0 else ""
     axes.set_title(
-        f"{indicator.label}: mean rank over {tests.blocks} seeds, 1 the best{friedman}",
+        f"{title}: mean rank over {tests.blocks} {blocks}, 1 the best{friedman}",
         loc="left", fontsize=9,
     )  # fmt: skip
 
