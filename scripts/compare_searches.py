@@ -5,7 +5,8 @@
 
 For each CONFIG (default: heart, pima and credit of configs/emsco, at most 4 stages) and each split
 the exact front is found, and every search runs with the same seeds and evaluations, each with its
-own defaults, EMSCO with the paper's parameters (those of CONFIG), NSGA-II, NSGA-III and SMS-EMOA
+own defaults, EMSCO with the paper's parameters (those of CONFIG), emsco_memetic with half of the
+children made by local search besides (algorithm.memetic: 0.5), NSGA-II, NSGA-III and SMS-EMOA
 with EMSCO's operators and their rates. A problem's directory in OUT gets the table, tests and
 figures of `paretolab compare`; over all problems there are a table, mean ranks and a
 critical-difference diagram with a problem as a block. Finished searches are not run again.
@@ -35,8 +36,9 @@ from framework.trials import run_trials
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("heart", "pima", "credit")]
 SPLITS = (10, 11, 12)  # nothing was tuned on them
-SEARCHES = ("emsco", "local_search", "nsga2", "nsga3", "sms_emoa", "random")
+SEARCHES = ("emsco", "emsco_memetic", "local_search", "nsga2", "nsga3", "sms_emoa", "random")
 OPERATORS = ("population", "mutation_rate", "crossover_rate", "beta")  # EMSCO's and the peers'
+MEMETIC = 0.5  # of 0.25, 0.5 and 0.75 on splits 0 and 1
 SHOWN = ("share", "hypervolume", "igd_plus")
 
 
@@ -97,9 +99,10 @@ def configured(path: str, split: int, kind: str, options: argparse.Namespace) ->
     All spend the whole budget, so that no search may end by convergence.
     """
     given = read_yaml(Path(path)).get("algorithm", {})
-    takes = {"emsco": given, "random": {}, "local_search": {}, "exact": {}}
+    takes: dict[str, dict[str, Any]] = {"random": {}, "local_search": {}, "exact": {}}
+    takes |= {"emsco": given, "emsco_memetic": {**given, "memetic": MEMETIC}}
     own = takes.get(kind, {key: value for key, value in given.items() if key in OPERATORS})
-    algorithm: dict[str, Any] = {**own, "kind": kind}
+    algorithm: dict[str, Any] = {**own, "kind": kind.removesuffix("_memetic")}
     algorithm.pop("convergence", None)
     exact = kind == "exact"
     return load_config(
