@@ -122,6 +122,11 @@ class EMSCO(Algorithm):
         """The fittest genome (d,) of the last generation, which Section 4.3 takes as the answer."""
         return self._fittest
 
+    @property
+    def elite(self) -> Evaluated | None:
+        """What the last generation hands on, by id; None before the first (Section 3.2.2)."""
+        return self._elite
+
     def propose(self) -> Array | None:
         space = self.space
         assert isinstance(space, Partition)
