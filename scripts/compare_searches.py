@@ -29,6 +29,7 @@ import study
 from framework.compare import INDICATORS, compare
 from framework.compare_command import write
 from framework.config import RunConfig, load_config, read_yaml
+from framework.errors import InputError
 from framework.rank_tests import RankTests, rank_tests
 from framework.rundir import RunDir
 from framework.trial import make_problem, make_roles
@@ -74,7 +75,7 @@ def searched(path: str, split: int, kind: str, options: argparse.Namespace) -> s
     """
     config = configured(path, split, kind, options)
     run_dir = RunDir(place(path, split, options) / kind)
-    if run_dir.summary().get("status") != "done":
+    if not finished(run_dir, config):
         run_dir.path.mkdir(parents=True, exist_ok=True)
         problem = make_problem(config)
         run_dir.write_config(config)
@@ -86,6 +87,25 @@ def searched(path: str, split: int, kind: str, options: argparse.Namespace) -> s
     summary = run_dir.summary()
     volume = summary["indicators"]["hypervolume"]
     return f"{run_dir.path}: {summary['evaluations']:,} evaluations, hypervolume {volume:.4f}"
+
+
+def finished(run_dir: RunDir, config: RunConfig) -> bool:
+    """Tell whether all trials of a search are done; more may be asked for than were.
+
+    Raises
+    ------
+    InputError
+        They were run with other settings.
+    """
+    if not run_dir.config_file.is_file():
+        return False
+    if run_dir.config().model_copy(update={"trials": config.trials}) != config:
+        raise InputError(
+            f"--out: expected runs with the same settings, found others in {run_dir.path}; "
+            "take another --out"
+        )
+    summary = run_dir.summary()
+    return summary.get("status") == "done" and summary["trials"] >= config.trials
 
 
 def place(path: str, split: int, options: argparse.Namespace) -> Path:

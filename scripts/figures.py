@@ -1,6 +1,7 @@
 """Figures 2, 3, 6 and 13 of the EMSCO paper, each a table and a picture.
 
-    python scripts/figures.py threshold|landscape|neighbours|stages [--set KEY=VALUE] [--out DIR]
+    python scripts/figures.py threshold|landscape|neighbours|stages [--config CONFIG]
+                              [--set KEY=VALUE] [--out DIR]
 
 threshold (Figure 2)
     Coverage, conclusive accuracy and cost of a cost-ordered two-stage classifier against p_hat. The
@@ -58,7 +59,7 @@ NAMES = {"coverage": "coverage g1", "accuracy": "conclusive accuracy g2",
 
 def threshold(options: argparse.Namespace) -> study.Report:
     """Sweep p_hat (Figure 2), on test records, the mean over splits."""
-    config = load_config("configs/emsco/threshold.yaml", options.set)
+    config = _config(options, "threshold")
     rows = []
     for split in range(SPLITS):
         problem = RivalProblem.from_config(rivals.sections(config, split)[1])
@@ -94,7 +95,7 @@ def threshold(options: argparse.Namespace) -> study.Report:
 
 def landscape(options: argparse.Namespace) -> study.Report:
     """Draw random designs by their objectives (Figure 3)."""
-    config = load_config("configs/emsco/heart.yaml", ["problem.max_stages=3", *options.set])
+    config = _config(options, "heart", "problem.max_stages=3")
     problem = make_problem(config)
     X = problem.space.sample(np.random.default_rng(config.seed), SAMPLE)
     values = _values(problem, X)
@@ -131,7 +132,7 @@ def landscape(options: argparse.Namespace) -> study.Report:
 
 def neighbours(options: argparse.Namespace) -> study.Report:
     """Draw what is one step from the exact front's member nearest to the ideal (Figure 6)."""
-    config = load_config("configs/emsco/credit.yaml", ["problem.max_stages=4", *options.set])
+    config = _config(options, "credit", "problem.max_stages=4")
     problem = make_problem(config)
     front = _exact_front(config, problem)
     least = float(front.rows.values["cost"].min())  # of all designs: the cheapest is on the front
@@ -233,6 +234,11 @@ def _stages_of(name: str, rows: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
+    path = options.config or f"configs/emsco/{name}.yaml"
+    return load_config(path, [*changes, *options.set])
+
+
 def _exact_front(config: RunConfig, problem: Any) -> Front:
     exact = config.model_copy(update={"algorithm": {"kind": "exact"}})
     algorithm = make_algorithm(exact, problem, make_roles(exact, problem))
@@ -278,6 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make one figure, with its table and claims."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("figure", choices=list(FIGURES))
+    parser.add_argument("--config", help="(default: the paper's of that figure)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--trials", type=Path, default=Path("runs/rivals/trials.csv"))
     study.add_options(parser, "runs/figures")
@@ -286,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = FIGURES[options.figure](options)
     study.write(report, options.out)
     print((options.out / study.PAGE).read_text(encoding="utf-8"))
-    study.log(options.out, load_config("configs/emsco/heart.yaml"), options.figure, options)
+    study.log(options.out, _config(options, "heart"), options.figure, options)
     return 0
 
 

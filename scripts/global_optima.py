@@ -90,7 +90,7 @@ def count(path: str, stages: int, split: int, options: argparse.Namespace) -> st
     """Count on one split, unless that was done; return the file."""
     config = configured(path, stages, split)
     file = file_of(config, stages, split, options.out)
-    if not file.is_file():
+    if not counted(file, options):
         problem = make_problem(config)
         roles = make_roles(config, problem)
         exact = exact_front(config, problem)
@@ -101,6 +101,14 @@ def count(path: str, stages: int, split: int, options: argparse.Namespace) -> st
         np.savez(part, size=len(exact), counts=np.array(counts))
         part.replace(file)
     return str(file)
+
+
+def counted(file: Path, options: argparse.Namespace) -> bool:
+    """Tell whether a file has the counts of as many runs and generations as are asked for."""
+    if not file.is_file():
+        return False
+    with np.load(file) as kept:
+        return bool(kept["counts"].shape == (options.runs, options.generations + 1))
 
 
 def row_of(

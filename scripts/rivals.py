@@ -71,10 +71,13 @@ BUDGETED = tuple(name for name in PAPER if name not in ("emsco", "single_stage")
 def sections(config: RunConfig, trial: int) -> tuple[MultiStageConfig, RivalConfig]:
     """Return the problems of a trial: the same data, the split of its own seed."""
     section = {key: value for key, value in config.problem.items() if key != "kind"}
-    seed = section["split"]["seed"] + trial
-    section["split"] = section["split"] | {"seed": seed}
-    shared = {key: section[key] for key in ("dataset", "split", "costs", "threshold")}
-    return MultiStageConfig.model_validate(section), RivalConfig.model_validate(shared)
+    stages = MultiStageConfig.model_validate(section)
+    split = stages.split.model_copy(update={"seed": stages.split.seed + trial})
+    rivals = RivalConfig.model_validate(
+        {"dataset": stages.dataset, "split": split, "costs": stages.costs,
+         "threshold": stages.threshold}
+    )  # fmt: skip
+    return stages.model_copy(update={"split": split}), rivals
 
 
 def most_stages(n: int) -> int:
