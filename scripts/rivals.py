@@ -301,7 +301,9 @@ def run_missing(options: argparse.Namespace, file: Path, out: Console) -> pd.Dat
         quiet = not sys.stdout.isatty()
         for trial in track(fresh, name, total=len(missing), console=out, disable=quiet):
             rows = pd.concat([rows, trial]) if len(rows) else trial
-            rows.to_csv(file, index=False)
+            part = file.with_suffix(".part")  # whole, whenever it is interrupted
+            rows.to_csv(part, index=False)
+            part.replace(file)
     return rows
 
 

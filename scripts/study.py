@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -79,11 +80,17 @@ def side_by_side(
     if workers == 1 or len(tasks) < 2:
         yield from (work(*task) for task in tasks)
         return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context)
+    pool = ProcessPoolExecutor(
+        min(workers, len(tasks)), multiprocessing.get_context("spawn"),
+        initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
     try:
         for done in as_completed([pool.submit(work, *task) for task in tasks]):
             yield done.result()
+    except BaseException:  # what is under way is begun anew another time
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
