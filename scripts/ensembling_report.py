@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from framework.rank_tests import RankTests, rank_tests
-from tracking.critical_difference import critical_difference
+from tracking.critical_difference import rank_diagrams
 from tracking.figures_png import BLUE, GREY, ORANGE
 
 PAPER = ("single best", "GES*", "Multi-GES (double charge)", "QDO-ES", "HAPEns")
@@ -83,12 +83,9 @@ def _ranked(
     means["rank (hypervolume)"], means["rank (IGD+)"] = by_volume.ranks, by_igd.ranks
     means = means.sort_values("rank (hypervolume)")
     means.to_csv(out / f"{stem}.csv")
-    k = len(methods)
-    figure = Figure(figsize=(9.5, 2 * (1.3 + 0.24 * ((k + 1) // 2))), layout="constrained")
-    for axes, tests, label in zip(
-        figure.subplots(2, 1), (by_volume, by_igd), ("Hypervolume", "IGD+"), strict=True
-    ):
-        critical_difference(axes, methods, tests, label, "data sets")
+    both = {"hypervolume": by_volume, "igd_plus": by_igd}
+    titles = {"hypervolume": "Hypervolume", "igd_plus": "IGD+"}
+    figure = rank_diagrams(methods, both, titles, blocks="data sets")
     figure.savefig(out / f"{stem}.png", dpi=_DPI)
     if console is not None:
         console.print(_shown(means, title))

@@ -1,31 +1,33 @@
 """Table 6 and Figure 7 of the EMSCO paper: how much of the exact front EMSCO finds and keeps.
 
     python scripts/global_optima.py [CONFIG ...] [--stages 2 3 4] [--splits N] [--runs N]
+                                    [--workers N] [--out DIR]
 
 For each configuration (default: heart, pima and credit of configs/emsco), greatest number of stages
 and split, the exact front is enumerated and EMSCO is run with many seeds; after each generation the
-vectors of the exact front seen so far are counted, which are those in its elite (Property 1). It
-ends in a table and a figure of the mean with its 95% interval. What is finished is kept in OUT, so
-that an interrupted experiment goes on where it was.
+vectors of the exact front in its elite are counted. It ends in a table and a figure of the mean
+with its 95% interval. What is finished is kept in OUT, so that an interrupted experiment goes on
+where it was.
+
+The paper reads Figure 7: all curves are monotonic (what is found is kept), and 500 generations find
+80% of the exact front of the heart data with at most 4 stages, over 20% of that of credit.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
+import study
 
 from algorithms.multistage.emsco import EMSCO
 from framework.arrays import Array
 from framework.config import Budget, RunConfig, load_config
 from framework.driver import run
-from framework.errors import ParetolabError
 from framework.evaluator import SerialEvaluator, evaluate_rows
 from framework.problem import Problem
 from framework.roles import Roles
@@ -41,54 +43,89 @@ PAPER = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Count what is missing, then write table, claims and figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("configs", nargs="*", default=CONFIGS, metavar="CONFIG")
     parser.add_argument("--stages", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--runs", type=int, default=100, help="of EMSCO, on each split")
     parser.add_argument("--generations", type=int, default=500)
-    parser.add_argument("--out", default="runs/global-optima")
-    args = parser.parse_args(arguments)
-    out = Path(args.out)
-    out.mkdir(parents=True, exist_ok=True)
-    rows = []
-    try:
-        for path in args.configs:
-            for stages in args.stages:
-                for split in range(args.splits):
-                    rows.append(experiment(path, stages, split, args, out))
-                    print(*rows[-1].values(), flush=True)
-    except ParetolabError as error:
-        print(f"global_optima: {error}", file=sys.stderr)
-        return error.exit_code
-    frame = pd.DataFrame(rows)
-    frame.to_csv(out / "table.csv", index=False)
-    show(frame)
-    draw(frame, out)
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    study.add_options(parser, "runs/global-optima")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    tasks = [
+        (path, stages, split, options)
+        for path in options.configs
+        for stages in options.stages
+        for split in range(options.splits)
+    ]
+    for file in study.side_by_side(count, tasks, options.workers):
+        print(file, flush=True)
+    frame = pd.DataFrame([row_of(*task) for task in tasks])
+    draw(frame, options.out)
+    shown = readable(frame)
+    report = study.Report(
+        "Exact fronts and what EMSCO finds of them (Table 6, Figure 7)",
+        f"Means of {options.runs} runs of {options.generations} generations, with 95% margins.",
+        {"table": frame, "readable": shown}, claims(frame), ["figure7.png"],
+    )  # fmt: skip
+    study.write(report, options.out)
+    print(study.markdown(shown), study.markdown(claims(frame)), sep="\n\n")
+    study.log(options.out, load_config(options.configs[0]), "global_optima", options)
     return 0
 
 
-def experiment(
-    path: str, stages: int, split: int, args: argparse.Namespace, out: Path
-) -> dict[str, str | int | float]:
-    """Count on one split, or read what was counted; return a row of the table."""
-    changes = [f"problem.max_stages={stages}", f"problem.split.seed={split}"]
-    config = load_config(path, changes)
-    file = out / f"{config.name}-k{stages}-split{split}.npz"
-    if not file.is_file():
+def configured(path: str, stages: int, split: int) -> RunConfig:
+    """Return the configuration of one experiment."""
+    return load_config(path, [f"problem.max_stages={stages}", f"problem.split.seed={split}"])
+
+
+def file_of(config: RunConfig, stages: int, split: int, out: Path) -> Path:
+    """Return where the counts of one experiment are kept."""
+    return out / f"{config.name}-k{stages}-split{split}.npz"
+
+
+def count(path: str, stages: int, split: int, options: argparse.Namespace) -> str:
+    """Count on one split, unless that was done; return the file."""
+    config = configured(path, stages, split)
+    file = file_of(config, stages, split, options.out)
+    if not counted(file, options):
         problem = make_problem(config)
         roles = make_roles(config, problem)
         exact = exact_front(config, problem)
-        seeds = [trial_seed(config.seed, number) for number in range(args.runs)]
-        counts = [found(problem, roles, config, seed, exact, args.generations) for seed in seeds]
-        np.savez(file, size=len(exact), counts=np.array(counts))
+        seeds = [trial_seed(config.seed, number) for number in range(options.runs)]
+        n = options.generations
+        counts = [found(problem, roles, config, seed, exact, n) for seed in seeds]
+        part = file.with_suffix(".part.npz")  # whole or not there, whenever it is interrupted
+        np.savez(part, size=len(exact), counts=np.array(counts))
+        part.replace(file)
+    return str(file)
+
+
+def counted(file: Path, options: argparse.Namespace) -> bool:
+    """Tell whether a file has the counts of as many runs and generations as are asked for."""
+    if not file.is_file():
+        return False
+    with np.load(file) as kept:
+        return bool(kept["counts"].shape == (options.runs, options.generations + 1))
+
+
+def row_of(
+    path: str, stages: int, split: int, options: argparse.Namespace
+) -> dict[str, str | int | float]:
+    """Return a row of the table from what was counted."""
+    config = configured(path, stages, split)
+    file = file_of(config, stages, split, options.out)
     with np.load(file) as kept:
         size, counts = int(kept["size"]), kept["counts"]
     name = config.name.removeprefix("emsco-")
     return {
         "data": name, "k": stages, "split": split, "exact": size,
         "paper": PAPER.get(name, {}).get(stages, 0), "mean found": float(counts[:, -1].mean()),
-        "margin": float(margin(counts)[-1]), "file": file.name,
+        "margin": float(margin(counts)[-1]),
+        "runs that lost some": int((np.diff(counts, axis=1) < 0).any(axis=1).sum()),
+        "file": file.name,
     }  # fmt: skip
 
 
@@ -103,20 +140,20 @@ def exact_front(config: RunConfig, problem: Problem) -> set[bytes]:
 def found(
     problem: Problem, roles: Roles, config: RunConfig, seed: int, exact: set[bytes], n: int
 ) -> Array:
-    """Return how many vectors of the exact front EMSCO has after each generation, (n + 1,)."""
+    """Return how many vectors of the exact front are in EMSCO's elite, by generation, (n + 1,)."""
     given = {key: value for key, value in config.algorithm.items() if key != "kind"}
     algorithm = EMSCO(problem, roles, seed=seed, **{**given, "convergence": None})
-    seen: set[bytes] = set()
     counts = np.zeros(n + 1, dtype=np.int64)
     first = 0
     for generation in range(n + 1):
         X = algorithm.ask()
         if X is not None:  # else the elite fills the population: it stays as it is
-            batch = evaluate_rows(problem, seed, np.arange(first, first + len(X)), X)
+            algorithm.tell(evaluate_rows(problem, seed, np.arange(first, first + len(X)), X))
             first += len(X)
-            seen |= exact.intersection(row.tobytes() for row in roles.losses(batch.values))
-            algorithm.tell(batch)
-        counts[generation] = len(seen)
+        elite = algorithm.elite
+        if elite is not None:
+            vectors = {row.tobytes() for row in roles.losses(elite.values)}
+            counts[generation] = len(exact & vectors)
     return counts
 
 
@@ -125,21 +162,43 @@ def margin(counts: Array) -> Array:
     return np.asarray(1.96 * counts.std(axis=0, ddof=min(1, len(counts) - 1)) / len(counts) ** 0.5)
 
 
-def show(frame: pd.DataFrame) -> None:
-    """Print a row for each data set and number of stages, over its splits."""
-    table = Table(title="Exact fronts and what EMSCO finds of them", title_justify="left")
-    for name in ("data", "k", "paper's front", "exact fronts", "found", "share found"):
-        table.add_column(name, justify="left" if name == "data" else "right")
+def readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each data set and number of stages, over its splits."""
+    rows = []
     for (data, k), part in frame.groupby(["data", "k"], sort=False):
         share = part["mean found"] / part["exact"]
-        sizes = " ".join(map(str, part["exact"]))
-        means = " ".join(
-            f"{m:.1f}±{e:.1f}" for m, e in zip(part["mean found"], part["margin"], strict=True)
-        )
-        table.add_row(
-            str(data), str(k), str(part["paper"].iloc[0]), sizes, means, f"{share.mean():.0%}"
-        )
-    Console(width=120).print(table)
+        means = zip(part["mean found"], part["margin"], strict=True)
+        rows.append(
+            {"data": data, "k": k, "paper's front": part["paper"].iloc[0],
+             "exact fronts": " ".join(map(str, part["exact"])),
+             "found": " ".join(f"{m:.1f}±{e:.1f}" for m, e in means),
+             "share found": f"{share.mean():.0%}"}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def claims(frame: pd.DataFrame) -> pd.DataFrame:
+    """Say of each statement of Section 4.2 if it holds here; none where its data are not there."""
+    rows = []
+    for data, sizes in PAPER.items():
+        for k, size in sizes.items():
+            part = frame[(frame["data"] == data) & (frame["k"] == k)]
+            if len(part):
+                least, most = int(part["exact"].min()), int(part["exact"].max())
+                rows.append((f"{data}, k = {k}: size of the exact front", str(size),
+                             f"{least} to {most} on {len(part)} splits",
+                             "yes" if least <= size <= most else "no"))  # fmt: skip
+    lost = int(frame["runs that lost some"].sum())
+    rows.append(("what is found is kept (Property 1)", "all curves monotonic",
+                 f"{lost} runs ever lost a vector", "no" if lost else "yes"))  # fmt: skip
+    for data, k, least_share in (("heart", 4, 0.8), ("credit", 4, 0.2)):
+        part = frame[(frame["data"] == data) & (frame["k"] == k)]
+        if len(part):
+            share = part["mean found"] / part["exact"]
+            rows.append((f"{data}, k = {k}: share found by 500 generations", f"{least_share:.0%}",
+                         " ".join(f"{s:.0%}" for s in share),
+                         "yes" if share.mean() >= least_share else "no"))  # fmt: skip
+    return pd.DataFrame(rows, columns=["claim", "paper", "here", "holds"])
 
 
 def draw(frame: pd.DataFrame, out: Path) -> None:
@@ -172,8 +231,7 @@ def draw(frame: pd.DataFrame, out: Path) -> None:
     figure.supylabel("vectors of the exact front in the elite, mean and 95% interval", fontsize=10)
     figure.tight_layout()
     figure.savefig(out / "figure7.png", dpi=130)
-    print(out / "figure7.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(study.run(main))

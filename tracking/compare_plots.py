@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from framework.arrays import FloatArray
 from framework.compare import INDICATORS, Comparison
 from framework.roles import Objective
-from tracking.critical_difference import critical_difference
+from tracking.critical_difference import rank_diagrams
 from tracking.figures_png import BLUE, GREY, ORANGE
 from tracking.story import spoken
 
@@ -77,15 +77,9 @@ def write_comparison(comparison: Comparison, out: Path) -> list[Path]:
 
 
 def critical_differences(comparison: Comparison) -> Figure:
-    """Draw a critical-difference diagram (Demsar 2006, Figure 1) for each indicator."""
-    k = len(comparison.algorithms)
-    height = 1.15 + 0.24 * ((k + 1) // 2)
-    figure = Figure(figsize=(8.4, height * len(INDICATORS)), layout="constrained")
-    panels = figure.subplots(len(INDICATORS), 1)
-    for axes, indicator in zip(panels, INDICATORS, strict=True):
-        tests = comparison.tests[indicator.name]
-        critical_difference(axes, comparison.algorithms, tests, indicator.label, "seeds")
-    return figure
+    """Draw a critical-difference diagram for each indicator, a seed as a block."""
+    titles = {indicator.name: indicator.label for indicator in INDICATORS}
+    return rank_diagrams(comparison.algorithms, comparison.tests, titles, blocks="seeds")
 
 
 def every_run(comparison: Comparison) -> Figure:

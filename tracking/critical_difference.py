@@ -1,14 +1,38 @@
-"""The critical-difference diagram (Demsar 2006, Figure 1)."""
+"""Critical-difference diagrams (Demsar 2006, Figure 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from framework.rank_tests import RankTests
 from tracking.figures_png import BLUE, ORANGE
+
+
+def rank_diagrams(
+    names: Sequence[str], tests: Mapping[str, RankTests], titles: Mapping[str, str], *, blocks: str
+) -> Figure:
+    """Draw critical-difference diagrams (Demsar 2006, Figure 1) one below the other.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The searches, in the order of each test's ranks.
+    tests : mapping of str to RankTests
+    titles : mapping of str to str
+        What each test is about.
+    blocks : str
+        What a block is, in the plural.
+    """
+    height = 1.15 + 0.24 * ((len(names) + 1) // 2)
+    figure = Figure(figsize=(8.4, height * len(tests)), layout="constrained")
+    panels = figure.subplots(len(tests), 1, squeeze=False)[:, 0]
+    for axes, (name, test) in zip(panels, tests.items(), strict=True):
+        critical_difference(axes, names, test, titles[name], blocks)
+    return figure
 
 
 def critical_difference(

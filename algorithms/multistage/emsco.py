@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from algorithms.multistage import operators
+from algorithms.multistage import neighbours, operators
+from algorithms.seen import Seen
 from framework.algorithm import Algorithm
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -17,6 +18,8 @@ from framework.kernels.dominance import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Partition
+
+_ATTEMPTS = 4  # at finding moves that are new
 
 Rate = Annotated[float, Field(ge=0, le=1)]
 
@@ -52,6 +55,10 @@ class EMSCO(Algorithm):
         paper has 20 in Section 4.3 and none in 4.2, where runs go to 500.
     unique : {'objectives', 'chromosome'}
         What makes two rows the same for the elite.
+    memetic : float
+        Share of the children that are made by local search instead: rows of the elite after one
+        random move (:func:`~algorithms.multistage.neighbours.wander`), none that was asked for
+        before. 0 is the paper's algorithm.
 
     Notes
     -----
@@ -86,6 +93,7 @@ class EMSCO(Algorithm):
         epsilon: Annotated[float, Field(gt=0)] = 0.01,
         convergence: Annotated[int, Field(ge=1)] | None = None,
         unique: Literal["objectives", "chromosome"] = "objectives",
+        memetic: Rate = 0.0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         if not isinstance(self.space, Partition):
@@ -101,6 +109,7 @@ class EMSCO(Algorithm):
         self.population, self.elitism = population, elitism
         self.mutation_rate, self.crossover_rate = mutation_rate, crossover_rate
         self.epsilon, self.convergence, self.unique = epsilon, convergence, unique
+        self.memetic, self._asked_before = memetic, Seen()
         self._cdf = operators.beta_binomial_cdf(self.space.k, beta)
         self._elite: Evaluated | None = None
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
@@ -113,6 +122,11 @@ class EMSCO(Algorithm):
         """The fittest genome (d,) of the last generation, which Section 4.3 takes as the answer."""
         return self._fittest
 
+    @property
+    def elite(self) -> Evaluated | None:
+        """What the last generation hands on, by id; None before the first (Section 3.2.2)."""
+        return self._elite
+
     def propose(self) -> Array | None:
         space = self.space
         assert isinstance(space, Partition)
@@ -122,12 +136,34 @@ class EMSCO(Algorithm):
                 self.population, space.d, space.k, self.mutation_rate, self._cdf, space.removal,
                 self.rng, X,
             )  # fmt: skip
-            return X
+            return self._noted(X)
         children = self.population - (0 if self._elite is None else len(self._elite))
-        return operators.breed(
-            self._generation, self._weights.cumsum(), children, space.k, self.crossover_rate,
-            self.mutation_rate, self._cdf, space.removal, self.rng,
+        moved = self._moved(round(self.memetic * children))
+        bred = operators.breed(
+            self._generation, self._weights.cumsum(), children - len(moved), space.k,
+            self.crossover_rate, self.mutation_rate, self._cdf, space.removal, self.rng,
         )  # fmt: skip
+        return self._noted(np.concatenate([bred, moved]) if len(moved) else bred)
+
+    def _noted(self, X: Array) -> Array:
+        if self.memetic:
+            self._asked_before.add(X)
+        return X
+
+    def _moved(self, count: int) -> Array:
+        """Return up to ``count`` new rows, each a random move away from a row of the elite."""
+        space = self.space
+        assert isinstance(space, Partition)
+        pieces: list[Array] = [np.empty((0, space.d), dtype=space.dtype)]
+        elite = self._elite
+        for _ in range(_ATTEMPTS):
+            if count == 0 or elite is None:
+                break
+            rows = np.array(elite.X[self.rng.integers(len(elite), size=count)])
+            neighbours.wander(rows, space.k, space.removal, 1, 1, self.rng)
+            pieces.append(rows[self._asked_before.add(rows)])
+            count -= len(pieces[-1])
+        return np.concatenate(pieces)
 
     def learn(self, batch: Evaluated) -> None:
         fresh = batch.take(batch.ok)

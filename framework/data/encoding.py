@@ -190,9 +190,12 @@ class Encoder:
         InputError
             A column is missing, or a numeric feature holds text or infinite values.
         """
+        positions = [self.position(feature) for feature in features]
+        whole = self._transform_numbers(data, positions, records)
+        if whole is not None:
+            return whole
         blocks = []
-        for feature in features:
-            i = self.position(feature)
+        for i in positions:
             column = self._find(data, i)
             if records is not None:
                 column = column.iloc[records]
@@ -200,6 +203,29 @@ class Encoder:
         if blocks:
             return np.hstack(blocks)
         return np.empty((len(data) if records is None else len(records), 0))
+
+    def _transform_numbers(
+        self, data: pd.DataFrame | Array, positions: Sequence[int], records: IntArray | None
+    ) -> FloatArray | None:
+        """Encode finite numbers of numeric features all at once; None where anything else is met.
+
+        The same to the bit as one by one, and many times faster.
+        """
+        features = [f for i in positions if isinstance(f := self.features[i], Numeric)]
+        if not features or len(features) < len(positions) or not isinstance(data, pd.DataFrame):
+            return None
+        names = [self.feature_names[i] for i in positions]
+        if not self.named or not set(names) <= set(data.columns):
+            return None
+        chosen = data[names] if records is None else data[names].iloc[records]
+        plain = all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in chosen.dtypes)
+        if not plain or chosen.shape[1] != len(names):
+            return None
+        numbers = np.ascontiguousarray(chosen.to_numpy(dtype=np.float64))
+        if np.isinf(numbers).any():
+            return None
+        medians, means, scales = np.array([(f.median, f.mean, f.scale) for f in features]).T
+        return np.asarray((np.where(np.isnan(numbers), medians, numbers) - means) / scales)
 
     def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
         name = self.feature_names[i]

@@ -129,3 +129,17 @@ def test_mistakes_in_fitting(frame):
         Encoder.fit(frame).columns_of([4])
     with pytest.raises(InputError, match="expected what to_json wrote"):
         Encoder.from_json({"features": [{"name": "a"}], "named": True})
+
+
+@given(npst.arrays(np.float64, (7, 3), elements=NUMBERS), st.permutations([0, 1, 2]))
+def test_numbers_all_at_once_are_those_one_by_one(values, order):
+    frame = pd.DataFrame(values, columns=list("abc"))
+    frame.iloc[0] = [0.0, 1.0, 2.0]  # a feature without any value cannot be encoded
+    encoder = Encoder.fit(frame)
+    records = np.array([6, 0, 3])
+    slow = frame.astype(object)  # columns of objects are read one by one
+    np.testing.assert_array_equal(encoder.transform(frame), encoder.transform(slow))
+    np.testing.assert_array_equal(
+        encoder.transform_features(frame, order, records),
+        encoder.transform_features(slow, order, records),
+    )

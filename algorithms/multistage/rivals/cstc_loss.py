@@ -7,6 +7,7 @@ that reads the scores of its own classifier and nothing else, so that a gate acq
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -150,7 +151,9 @@ def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, Flo
     if scores.shape[2] == 1:
         s = scores[:, :, 0]
         return np.logaddexp(0.0, s) - wanted[:, :, 0] * s, expit(scores) - wanted
-    exponentials = np.exp(scores - scores.max(axis=2, keepdims=True))
-    probabilities = exponentials / exponentials.sum(axis=2, keepdims=True)
-    right = np.maximum((wanted * probabilities).sum(axis=2), np.finfo(np.float64).tiny)
-    return -np.log(right), probabilities - wanted
+    # class by class: numpy reduces an axis of a few entries slowly
+    greatest = reduce(np.maximum, np.moveaxis(scores, 2, 0))
+    exponentials = np.exp(scores - greatest[:, :, None])
+    probabilities = exponentials / reduce(np.add, np.moveaxis(exponentials, 2, 0))[:, :, None]
+    right = reduce(np.add, np.moveaxis(wanted * probabilities, 2, 0))
+    return -np.log(np.maximum(right, np.finfo(np.float64).tiny)), probabilities - wanted

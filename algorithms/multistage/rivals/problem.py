@@ -126,7 +126,7 @@ class RivalProblem(Problem):
         content = [FORMAT, fingerprint, self.costs.tolist(), limits, self.cells]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         self._about_data, self._example = dict(about_data or {}), dict(example or {})
-        self._known: dict[int, tuple[Measured, Measured | None]] = {}
+        self._known: dict[int, Measured] = {}
 
     Config = RivalConfig
 
@@ -184,13 +184,15 @@ class RivalProblem(Problem):
         return {**self.__dict__, "_known": {}}  # workers measure for themselves
 
     def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
-        return _columns([self._measured(int(cell))[0] for cell in X[:, 0]])
+        return _columns([self._measured(int(cell)) for cell in X[:, 0]])
 
     def evaluate_test(
         self, X: Array, streams: RowStreams | None = None
     ) -> Mapping[str, Array] | None:
-        rows = [self._measured(int(cell))[1] for cell in X[:, 0]]
-        return _columns([row for row in rows if row is not None]) if len(self.test.y) else None
+        if not len(self.test.y):
+            return None
+        fitted = [self._fitted(self.cells[int(cell)]) for cell in X[:, 0]]
+        return _columns([measure(rival, *self.test) for rival in fitted])
 
     def decode(self, x: Array) -> Any:
         """Return the fitted rival of a cell, with the label ``inconclusive`` for rejects."""
@@ -198,12 +200,10 @@ class RivalProblem(Problem):
 
         return self._fitted(self.cells[int(x[0])], reject_label=INCONCLUSIVE)
 
-    def _measured(self, number: int) -> tuple[Measured, Measured | None]:
-        """Return what a cell is worth on validation and test records; fitted once a process."""
+    def _measured(self, number: int) -> Measured:
+        """Return what a cell is worth on validation records; fitted once a process."""
         if number not in self._known:
-            fitted = self._fitted(self.cells[number])
-            on_test = measure(fitted, *self.test) if len(self.test.y) else None
-            self._known[number] = measure(fitted, *self.validation), on_test
+            self._known[number] = measure(self._fitted(self.cells[number]), *self.validation)
         return self._known[number]
 
     def _fitted(self, cell: Cell, **common: Any) -> Any:

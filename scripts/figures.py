@@ -1,0 +1,301 @@
+"""Figures 2, 3, 6 and 13 of the EMSCO paper, each a table and a picture.
+
+    python scripts/figures.py threshold|landscape|neighbours|stages [--config CONFIG]
+                              [--set KEY=VALUE] [--out DIR]
+
+threshold (Figure 2)
+    Coverage, conclusive accuracy and cost of a cost-ordered two-stage classifier against p_hat. The
+    paper reads: the higher p_hat, the greater the accuracy and the cost, the lower the coverage.
+landscape (Figure 3)
+    Random designs of the heart data with at most three stages. The paper reads: conclusive accuracy
+    and inverse cost g3 are traded off.
+neighbours (Figure 6)
+    All designs one step (a gene plus or minus 1) from a member of the exact front of the credit
+    data with at most four stages. The paper reads: a single step may change much.
+stages (Figure 13)
+    The mean stage of each feature in EMSCO's answers against its cost class, from the trials of
+    scripts/rivals.py (--trials). The paper reads: they are poorly associated, and features of the
+    greatest cost class are often in early stages.
+
+Each takes seconds, and so none keeps anything to go on from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import rivals
+import study
+from scipy.stats import spearmanr
+
+from algorithms.multistage.rivals.cost_ordered import CostOrdered
+from algorithms.multistage.rivals.measure import measure
+from algorithms.multistage.rivals.problem import RivalProblem
+from framework.arrays import Array, FloatArray
+from framework.config import Budget, RunConfig, load_config
+from framework.decide import choose
+from framework.driver import run
+from framework.errors import InputError
+from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.front import Front
+from framework.problem import Problem
+from framework.problems.stages import MultiStageProblem
+from framework.trial import make_algorithm, make_problem, make_roles
+
+THRESHOLDS = np.arange(0.5, 1.0, 0.02)
+SPLITS = 30  # over which the threshold sweep is averaged
+SAMPLE = 5000  # designs of Figure 3
+BLUE, RED, GREEN = "#34618c", "#c0392b", "#2e7d4f"
+OBJECTIVES = ("coverage", "accuracy", "inverse_cost")
+NAMES = {"coverage": "coverage g1", "accuracy": "conclusive accuracy g2",
+         "inverse_cost": "inverse cost g3"}  # fmt: skip
+
+
+def threshold(options: argparse.Namespace) -> study.Report:
+    """Sweep p_hat (Figure 2), on test records, the mean over splits."""
+    config = _config(options, "threshold")
+    rows = []
+    for split in range(SPLITS):
+        problem = RivalProblem.from_config(rivals.sections(config, split)[1])
+        total = float(problem.costs.sum())
+        for value in THRESHOLDS:
+            fitted = CostOrdered(problem.costs, float(value)).fit(*problem.training)
+            found = measure(fitted, *problem.test)
+            row = {"p_hat": value, "coverage": found.coverage, "accuracy": found.accuracy}
+            rows.append(row | {"cost_share": found.cost / total})
+    table = pd.DataFrame(rows).groupby("p_hat", as_index=False).mean()
+    figure, axes = _panels(1, 1, 6.4, 4.2)
+    for name, label, colour in (
+        ("accuracy", "conclusive accuracy", BLUE), ("coverage", "coverage", GREEN),
+        ("cost_share", "cost, share of all features", RED),
+    ):  # fmt: skip
+        axes[0, 0].plot(table["p_hat"], table[name], label=label, color=colour)
+    axes[0, 0].set(xlabel="confidence threshold p_hat", ylabel="mean over splits, test records",
+                   ylim=(0, 1.03))  # fmt: skip
+    axes[0, 0].legend(frameon=False, loc="lower left")
+    figure.savefig(options.out / "threshold.png", dpi=130)
+    claims = [
+        (f"higher p_hat: {word}", word, f"{table[name].iloc[0]:.3f} to {table[name].iloc[-1]:.3f}, "
+         f"rank correlation {(r := _rank(table['p_hat'], table[name])):.2f}",
+         "yes" if sign * r > 0.5 else "no")
+        for name, word, sign in (("accuracy", "greater accuracy", 1), ("coverage", "less coverage",
+                                 -1), ("cost_share", "greater cost", 1))
+    ]  # fmt: skip
+    text = f"A cost-ordered two-stage classifier on test records, means over {SPLITS} splits."
+    return _report(
+        "What the confidence threshold does (Figure 2)", text, "threshold", table, claims
+    )
+
+
+def landscape(options: argparse.Namespace) -> study.Report:
+    """Draw random designs by their objectives (Figure 3)."""
+    config = _config(options, "heart", "problem.max_stages=3")
+    problem = make_problem(config)
+    X = problem.space.sample(np.random.default_rng(config.seed), SAMPLE)
+    values = _values(problem, X)
+    table = _objectives(values, float(values["cost"].min()))
+    figure, axes = _panels(1, 2, 11, 4.4)
+    x, y, colour = table["coverage"], table["accuracy"], table["inverse_cost"]
+    axes[0, 0].remove()
+    space = figure.add_subplot(1, 2, 1, projection="3d")
+    space.scatter(x, y, colour, c=colour, s=9, cmap="viridis", linewidths=0)
+    space.set(xlabel=NAMES["coverage"], ylabel=NAMES["accuracy"], zlabel=NAMES["inverse_cost"])
+    space.tick_params(labelsize=7)
+    space.set_box_aspect(None, zoom=0.85)  # leaves room for the label of the third axis
+    space.set_title(f"{SAMPLE:,} random designs", fontsize=10)
+    means = table.groupby(["coverage", "accuracy"], as_index=False)["inverse_cost"].mean()
+    map_ = axes[0, 1].tricontourf(
+        means["coverage"], means["accuracy"], means["inverse_cost"], levels=12, cmap="viridis",
+        vmin=colour.min(), vmax=colour.max(),
+    )  # fmt: skip
+    axes[0, 1].set_title("the mean of those with equal g1 and g2", fontsize=10)
+    axes[0, 1].set(xlabel=NAMES["coverage"], ylabel=NAMES["accuracy"])
+    figure.colorbar(map_, ax=axes[0, 1], label=f"{NAMES['inverse_cost']} (dark: dear)")
+    figure.savefig(options.out / "landscape.png", dpi=130)
+    table.to_csv(options.out / "designs.csv", index=False)
+    pairs = [("accuracy", "inverse_cost"), ("coverage", "inverse_cost"), ("coverage", "accuracy")]
+    found = {pair: _rank(table[pair[0]], table[pair[1]]) for pair in pairs}
+    summary = pd.DataFrame([(*pair, r) for pair, r in found.items()],
+                           columns=["one", "other", "rank correlation"])  # fmt: skip
+    r = found["accuracy", "inverse_cost"]
+    claims = [("accuracy and inverse cost are traded off", "seen in the contour map",
+               f"rank correlation {r:.2f}", "yes" if r < -0.1 else "no")]  # fmt: skip
+    text = f"{SAMPLE:,} designs of the heart data drawn at random, validation records, k = 3."
+    return _report("The landscape of the objectives (Figure 3)", text, "landscape", summary, claims)
+
+
+def neighbours(options: argparse.Namespace) -> study.Report:
+    """Draw what is one step from the exact front's member nearest to the ideal (Figure 6)."""
+    config = _config(options, "credit", "problem.max_stages=4")
+    problem = make_problem(config)
+    front = _exact_front(config, problem)
+    least = float(front.rows.values["cost"].min())  # of all designs: the cheapest is on the front
+    members = _objectives(front.rows.values, least)
+    chosen = choose(front)
+    genome = np.asarray(front.X[chosen])
+    X, steps = one_step(genome, problem.space.upper.max())
+    table = _objectives(_values(problem, X), least)
+    table.insert(0, "step", [f"{problem.gene_names[i]} {d:+d}" for i, d in steps])
+    centre = members.iloc[chosen]
+    for name in OBJECTIVES:
+        table[f"{name}_change"] = table[name] - centre[name]
+    figure, axes = _panels(1, 3, 13, 4.2)
+    pairs = [("coverage", "accuracy"), ("inverse_cost", "accuracy"), ("inverse_cost", "coverage")]
+    for axis, (x, y) in zip(axes[0], pairs, strict=True):
+        axis.scatter(members[x], members[y], s=14, color="#c8ccd0", label="exact front")
+        for row in table.to_dict("records"):
+            axis.annotate("", (row[x], row[y]), (centre[x], centre[y]),
+                          arrowprops={"arrowstyle": "->", "color": BLUE, "alpha": 0.6})  # fmt: skip
+        axis.scatter(table[x], table[y], s=16, color=BLUE, label="one step away")
+        axis.scatter(centre[x], centre[y], s=60, color=RED, zorder=3, label="the member chosen")
+        axis.set(xlabel=NAMES[x], ylabel=NAMES[y])
+    axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.savefig(options.out / "neighbours.png", dpi=130)
+    most = {name: float(table[f"{name}_change"].abs().max()) for name in OBJECTIVES}
+    claims = [("a single step may change much", "seen in the figure",
+               "at most " + ", ".join(f"{v:.3f} in {NAMES[n]}" for n, v in most.items()),
+               "yes" if max(most.values()) >= 0.1 else "no")]  # fmt: skip
+    text = (f"The {len(X)} designs one step from {genome.tolist()}, the fittest of the "
+            f"{len(front)} vectors of the exact front of the credit data, k = 4.")  # fmt: skip
+    title = "The neighbourhood of a front member (Figure 6)"
+    return _report(title, text, "neighbours", table, claims)
+
+
+def stages(options: argparse.Namespace) -> study.Report:
+    """Draw features' mean stages against their cost classes (Figure 13)."""
+    if not options.trials.is_file():
+        raise InputError(
+            f"--trials {options.trials}: expected what scripts/rivals.py wrote, found no file; "
+            "run that first"
+        )
+    rows = pd.read_csv(options.trials)
+    table: pd.DataFrame = pd.concat([_stages_of(str(name), part) for name, part in
+                       rows[rows.method == "emsco"].groupby("data", sort=False)])  # fmt: skip
+    names = list(table["data"].unique())
+    figure, axes = _panels(-(-len(names) // 2), 2, 9, 3.4 * -(-len(names) // 2))
+    claims = []
+    for axis, name in zip(axes.flat, names, strict=False):
+        part = table[table["data"] == name]
+        r = _rank(part["cost_class"], part["mean_stage"])
+        axis.scatter(part["cost_class"], part["mean_stage"], color=BLUE, alpha=0.7)
+        axis.locator_params("x", integer=True)
+        axis.set(xlabel="cost class T", ylabel="mean stage, 0 the first", ylim=(-0.2, None))
+        axis.set_title(f"{name}: rank correlation {r:.2f}", fontsize=10)
+        claims.append((f"{name}: cost class and stage are poorly associated", "seen in the figure",
+                       f"rank correlation {r:.2f}", "yes" if abs(r) < 0.5 else "no"))  # fmt: skip
+        dearest = part[part["cost_class"] > part["cost_class"].max() - 0.5]
+        early = dearest["mean_stage"].min() < part["mean_stage"].median()
+        claims.append((f"{name}: some of the dearest features come early", "seen in the figure",
+                       f"least mean stage {dearest['mean_stage'].min():.2f}, median of all "
+                       f"{part['mean_stage'].median():.2f}", "yes" if early else "no"))  # fmt: skip
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
+    figure.savefig(options.out / "stages.png", dpi=130)
+    text = (
+        f"EMSCO's answers in {rows.trial.nunique()} trials. Where costs follow importance in "
+        "the training records (synthetic30), a feature's class is its mean over trials."
+    )
+    return _report("Stage against cost class (Figure 13)", text, "stages", table, claims)
+
+
+def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]:
+    """Return the designs one step from ``genome``, (m, n), and the gene and step (+1, -1) of each.
+
+    Steps out of range are left out; gaps are closed, as after every operator of the paper.
+    """
+    found, steps = [], []
+    for i in range(len(genome)):
+        for step in (-1, 1):
+            if 0 <= genome[i] + step <= highest:
+                neighbour = genome.copy()
+                neighbour[i] += step
+                found.append(np.unique(neighbour, return_inverse=True)[1])
+                steps.append((i, step))
+    return np.array(found, dtype=genome.dtype), steps
+
+
+def _stages_of(name: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return mean stage and mean cost class of each feature over the trials of a data set."""
+    config = load_config(f"configs/emsco/{name}.yaml")
+    genomes = np.array([json.loads(text)["stages"] for text in rows.parameters])
+    classes = []
+    for trial in rows.trial:
+        problem = MultiStageProblem.from_config(rivals.sections(config, int(trial))[0])
+        classes.append(problem.costs / problem.cost_scale / config.problem["costs"]["factor"])
+    return pd.DataFrame(
+        {"data": name, "feature": problem.feature_names, "mean_stage": genomes.mean(axis=0),
+         "cost_class": np.mean(classes, axis=0)}
+    )  # fmt: skip
+
+
+def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
+    path = options.config or f"configs/emsco/{name}.yaml"
+    return load_config(path, [*changes, *options.set])
+
+
+def _exact_front(config: RunConfig, problem: Any) -> Front:
+    exact = config.model_copy(update={"algorithm": {"kind": "exact"}})
+    algorithm = make_algorithm(exact, problem, make_roles(exact, problem))
+    return run(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
+
+
+def _values(problem: Problem, X: Array) -> Mapping[str, Array]:
+    return evaluate_rows(problem, 0, np.arange(len(X)), X).values
+
+
+def _objectives(values: Any, least: float) -> pd.DataFrame:
+    """Return g1, g2 and g3, where g3 is ``least`` over a design's cost."""
+    return pd.DataFrame({"coverage": values["coverage"], "accuracy": values["accuracy"],
+                         "inverse_cost": least / values["cost"]})  # fmt: skip
+
+
+def _rank(a: FloatArray | pd.Series[Any], b: FloatArray | pd.Series[Any]) -> float:
+    return float(spearmanr(a, b).statistic)
+
+
+def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _report(
+    title: str, text: str, name: str, table: pd.DataFrame, claims: list[tuple[str, str, str, str]]
+) -> study.Report:
+    said = pd.DataFrame(claims, columns=["claim", "paper", "here", "holds"])
+    return study.Report(title, text, {name: table}, said, [f"{name}.png"])
+
+
+FIGURES = {"threshold": threshold, "landscape": landscape, "neighbours": neighbours,
+           "stages": stages}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make one figure, with its table and claims."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("figure", choices=list(FIGURES))
+    parser.add_argument("--config", help="(default: the paper's of that figure)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--trials", type=Path, default=Path("runs/rivals/trials.csv"))
+    study.add_options(parser, "runs/figures")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    report = FIGURES[options.figure](options)
+    study.write(report, options.out)
+    print((options.out / study.PAGE).read_text(encoding="utf-8"))
+    study.log(options.out, _config(options, "heart"), options.figure, options)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(study.run(main))
