@@ -87,7 +87,7 @@ GREEDY = ("ges", "multi_ges")
 def library_section(name: str, models: int) -> dict[str, Any]:
     """Return the configuration of the library of a data set."""
     source = {"sklearn": name} if name in FROM_SKLEARN else {"name": name}
-    return {"build": {"dataset": source, "models": models}}
+    return {"build": {"name": name, "dataset": source, "models": models}}
 
 
 def searched(problem: Problem, method: Method, seed: int, budget: str) -> pd.DataFrame:
