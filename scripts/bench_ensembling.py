@@ -124,8 +124,8 @@ def greedy_rows(library: Library, args: argparse.Namespace) -> list[Row]:
 
 def search_rows(library: Library, args: argparse.Namespace) -> list[Row]:
     known = registry.names("algorithms")
-    names = [name for name in ("random", "hapens", "qdo_es", "qo_es") if name in known]
-    return [searched(name, library, args.repeats) for name in names]
+    names = ("random", "hapens", "qdo_es", "qo_es", "pareto_es")
+    return [searched(name, library, args.repeats) for name in names if name in known]
 
 
 def searched(name: str, library: Library, repeats: int, **parameters: Any) -> Row:

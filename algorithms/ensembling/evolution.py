@@ -87,7 +87,8 @@ class EnsembleEvolution(CountsSearch):
       new ensemble its parents are random; where that helps nothing the run ends.
     - Failed rows enter neither the archive nor the probabilities.
     - ``findings()['returned']`` has the ids of the feasible elites, which the method returns by
-      the paper. The run's front, over everything evaluated, holds at least as much.
+      the paper. The run's front, over everything evaluated, holds at least as much. A last batch
+      that the budget cuts is not told, so that its rows are never elites.
 
     A batch costs O(members) a child, O(batch d) to write it out, and the archive's O(log n).
     """
