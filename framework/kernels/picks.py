@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, BoolArray, IntArray, WordArray
 from framework.jit import njit
 
 
@@ -46,35 +46,36 @@ def picks_of(X: Array) -> Picks:
 
     Notes
     -----
-    O(n K), eight counts at a time; what works on picks is O(members) a row.
+    O(n K), many counts at a time; what works on picks is O(members) a row.
     """
-    return Picks(*_gather(np.ascontiguousarray(X, dtype=np.int32)))
+    X = np.ascontiguousarray(X, dtype=np.int32)
+    some = np.zeros(-(-X.size // 8) * 8, dtype=np.bool_)
+    np.not_equal(X.ravel(), 0, out=some[: X.size])
+    return Picks(*_gather(X, some, some.view(np.uint64), int(np.count_nonzero(some))))
 
 
 @njit
-def _gather(X: Array) -> tuple[IntArray, IntArray, IntArray]:
+def _gather(
+    X: Array, some: BoolArray, words: WordArray, total: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Collect the counts that are ``some``: not 0; ``words`` are eight of these each."""
     n, k = X.shape
     starts = np.zeros(n + 1, dtype=np.int64)
-    for i in range(n):
-        found = 0
-        for j in range(k):
-            found += X[i, j] != 0
-        starts[i + 1] = starts[i] + found
-    models = np.empty(starts[n], dtype=np.int64)
-    counts = np.empty(starts[n], dtype=np.int64)
-    for i in range(n):
-        at, row = starts[i], X[i]
-        for first in range(0, k, 8):
-            last = min(first + 8, k)
-            some = 0
-            for j in range(first, last):
-                some |= row[j]
-            if some == 0:
-                continue
-            for j in range(first, last):
-                if row[j] != 0:
-                    models[at], counts[at] = j, row[j]
-                    at += 1
+    models = np.empty(total, dtype=np.int64)
+    counts = np.empty(total, dtype=np.int64)
+    at = row = 0
+    for word in range(len(words)):
+        if words[word] == 0:
+            continue
+        for place in range(8 * word, 8 * word + 8):
+            if some[place]:
+                while place >= (row + 1) * k:
+                    row += 1
+                    starts[row] = at
+                models[at] = place - row * k
+                counts[at] = X[row, place - row * k]
+                at += 1
+    starts[row + 1 :] = at
     return models, counts, starts
 
 
