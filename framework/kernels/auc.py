@@ -109,11 +109,8 @@ def auc(table: RankTable, picks: Picks) -> FloatArray:
     if crowded.any():
         out[crowded] = exact_auc(table, picks.take(np.flatnonzero(crowded)))
     for i in np.flatnonzero(unusual & ~crowded).tolist():
-        row = picks.take([i])
         shift = int(np.ceil(np.log2(totals[i] / MOST_PICKS)))
-        keys = _coarser(table.keys[:, row.models], shift)
-        members = row._replace(models=np.arange(len(row.models)))
-        out[i] = _blocks(table._replace(keys=keys), members)[0]
+        out[i] = _coarser(table, picks.take([i]), shift)
     return out
 
 
@@ -177,11 +174,16 @@ def _mean(table: RankTable, wins: IntArray) -> FloatArray:
     return np.asarray(total / len(wins))
 
 
-def _coarser(keys: Array, shift: int) -> Array:
-    """Return keys with ``shift`` fewer bits of the fraction, rounded."""
-    halves = keys.astype(np.uint64) >> np.uint64(1)
-    rounded = (halves + np.uint64(1 << (shift - 1))) >> np.uint64(shift)
-    return np.asarray(rounded * np.uint64(2), dtype=np.uint32)
+def _coarser(table: RankTable, row: Picks, shift: int) -> float:
+    """Return the AUC of one row, from keys with ``shift`` fewer bits of the fraction."""
+    classes, _, records = table.keys.shape
+    keys = np.empty((1, records), dtype=np.uint32)
+    wins = np.empty((classes, 1), dtype=np.int64)
+    for c in range(classes):
+        _fill_coarser(table.keys[c], row.models, row.counts, table.labels[c], shift, keys[0])
+        keys.sort(axis=1)
+        _twice_wins(keys, wins[c])
+    return float(_mean(table, wins)[0])
 
 
 @njit
@@ -250,6 +252,21 @@ def _fill(
             for i in range(records):
                 row[i] += count * one[i] + second * other[i]
             at += 2
+
+
+@njit
+def _fill_coarser(
+    keys: Array, models: IntArray, counts: IntArray, first: Array, shift: int, out: Array
+) -> None:
+    """Set ``out`` (N,) to ``first`` plus the keys of a row's picks, rounded."""
+    half = np.uint32(1 << (shift - 1))
+    out[:] = first
+    for at in range(len(models)):
+        count, one = np.uint32(counts[at]), keys[models[at]]
+        for i in range(len(out)):
+            out[i] += count * (
+                ((one[i] >> np.uint32(1)) + half >> np.uint32(shift)) << np.uint32(1)
+            )
 
 
 @njit
