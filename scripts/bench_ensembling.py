@@ -18,10 +18,11 @@ from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
 from framework import registry
-from framework.arrays import Array
+from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.evaluator import evaluate_rows
-from framework.kernels.auc import auc, exact_auc, rank_table
+from framework.kernels.auc import RankTable, auc, exact_auc, rank_table
+from framework.kernels.picks import Picks, picks_of
 from framework.problems.ensemble import EnsembleProblem
 from framework.problems.library import Cost, Library
 from framework.roles import Objective, Roles
@@ -78,16 +79,20 @@ def made_up(records: int, classes: int) -> Library:
 
 def kernel_rows(library: Library, args: argparse.Namespace) -> list[Row]:
     table = rank_table(library.validation, library.y_validation)
-    X = random_rows(BATCH)
-    step = (random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)).astype(np.int32)
+    X, step = random_rows(BATCH), random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)
     problem = EnsembleProblem(library)
-    error = np.abs(auc(table, X) - exact_auc(table, X)).max()
+    picks = picks_of(X)
+    error = np.abs(auc(table, picks) - exact_auc(table, picks)).max()
+
+    def measured(f: Callable[[RankTable, Picks], FloatArray], rows: Array) -> float:
+        return rate(lambda: f(table, picks_of(rows)), len(rows), args.repeats)
+
     return [
-        Row("integer keys, from scratch", rate(lambda: auc(table, X), BATCH, args.repeats),
+        Row("integer keys, from scratch", measured(auc, X),
             f"off by {error:.0e} at most"),
         Row("integer keys, parent and one more",
-            rate(lambda: auc(table, step), MODELS, args.repeats)),
-        Row("float64, from scratch", rate(lambda: exact_auc(table, X), BATCH, args.repeats)),
+            measured(auc, step)),
+        Row("float64, from scratch", measured(exact_auc, X)),
         Row("the problem: AUC, costs, diversity",
             rate(lambda: problem.evaluate(X), BATCH, args.repeats)),
     ]  # fmt: skip

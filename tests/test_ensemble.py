@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import GaussianNB
 
+from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.problems.ensemble import EnsembleConfig, EnsembleProblem, fingerprint_of
-from framework.problems.library import Cost
+from framework.problems.library import Cost, Library
 from framework.streams import RowStreams
 from tests.made_up_libraries import made_up
 
@@ -143,3 +150,42 @@ def test_a_score_may_be_one_or_several():
     one = EnsembleConfig.model_validate({"library": {"path": "here"}, "score": "accuracy"})
     assert one.score == ("accuracy",)
     assert one.most == 50
+
+
+def test_decoded_ensembles_predict_what_was_scored(tmp_path):
+    """A library's folder with fitted models becomes an estimator that repeats the table."""
+    pytest.importorskip("framework.libraries.members")
+    from skops import io
+
+    from framework.models.voting import predict_table
+
+    frame, y = load_iris(return_X_y=True, as_frame=True)
+    encoder = Encoder.fit(frame)
+    X = encoder.transform(frame)
+    models = {"bayes": GaussianNB().fit(X, y), "linear": LogisticRegression().fit(X, y)}
+    (tmp_path / "encoder.json").write_text(json.dumps(encoder.to_json()))
+    for name, model in models.items():
+        content = io.dumps(model)
+        (tmp_path / "models" / name).mkdir(parents=True)
+        (tmp_path / "models" / name / "model.skops").write_bytes(content)
+        digest = {"sha256": hashlib.sha256(content).hexdigest()}
+        (tmp_path / "models" / name / "model.json").write_text(json.dumps(digest))
+    frame.head(2).to_csv(tmp_path / "example.csv", index=False)
+    library = Library(
+        ids=tuple(models),
+        validation=np.stack([m.predict_proba(X) for m in models.values()]).astype(np.float32),
+        y_validation=y.to_numpy(),
+        classes=("setosa", "versicolor", "virginica"),
+        costs={"memory": Cost(np.array([1.0, 2.5]), "MB")},
+        folder=tmp_path,
+    )
+    problem = EnsembleProblem(library, score=["accuracy", "log_loss"])
+    x = np.array([1, 3], dtype=np.int32)
+    model, found = problem.decode(x), problem.evaluate(x[None, :], NOTHING)
+    labels = np.array(library.classes)[y]
+    assert model.score(frame, labels) == found["accuracy"][0]
+    proba = model.predict_proba(frame)
+    assert np.isclose(-np.log(proba[np.arange(len(y)), y]).mean(), found["log_loss"][0], rtol=1e-6)
+    assert model.predict_cost() == {"memory": found["memory"][0]}
+    assert len(predict_table(model, pd.DataFrame(problem.example()))) == 2
+    assert problem.decode(np.array([0, 1])).names_ == ["linear"]

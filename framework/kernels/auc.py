@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray, WordArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.jit import njit
+from framework.kernels.picks import Picks, picks_of, shared
 
 BITS = 22
 """Of the fraction: a probability is held to 2^-23."""
@@ -77,19 +78,13 @@ def rank_table(P: Array, y: Array) -> RankTable:
             keys[c, j] = 2 * np.rint(np.clip(exact[c, j], 0.0, 1.0) * np.float64(2**BITS))
     positives = labels.sum(axis=1, dtype=np.int64)
     table = RankTable(keys, labels, positives, exact, np.zeros(len(P), dtype=bool))
-    singles = np.eye(len(P), dtype=np.int32)
+    singles = picks_of(np.eye(len(P), dtype=np.int32))
     coarse = np.abs(auc(table, singles) - exact_auc(table, singles)) > 1e-5
     return table._replace(coarse=coarse)
 
 
-def auc(table: RankTable, X: Array) -> FloatArray:
-    """Return the AUC of each row of counts, macro-averaged over one-versus-rest, shape (n,).
-
-    Parameters
-    ----------
-    table : RankTable
-    X : numpy.ndarray of int32, shape (n, K)
-        How often each model is picked.
+def auc(table: RankTable, picks: Picks) -> FloatArray:
+    """Return the AUC of each row of picks, macro-averaged over one-versus-rest, shape (n,).
 
     Returns
     -------
@@ -103,67 +98,63 @@ def auc(table: RankTable, X: Array) -> FloatArray:
     O(N (members + log N)) a row and class. What all rows have in common is summed once, so a
     batch of "parent and one more" costs one addition a record and row.
     """
-    X = np.ascontiguousarray(X, dtype=np.int32)
-    totals = X.sum(axis=1, dtype=np.int64)
-    crowded = (~((X > 0) & ~table.coarse).any(axis=1)) if table.coarse.any() else None
-    wide = totals > MOST_PICKS
-    out = np.empty(len(X))
-    usual = ~wide if crowded is None else ~(wide | crowded)
-    rows = np.flatnonzero(usual)
-    if len(rows) == len(X):
-        return _blocks(table, X)
-    if len(rows):
-        out[rows] = _blocks(table, X[rows])
-    if crowded is not None and crowded.any():
-        out[crowded] = exact_auc(table, X[crowded])
-        wide &= ~crowded
-    for i in np.flatnonzero(wide).tolist():
-        members = np.flatnonzero(X[i])
+    totals, crowded = _sizes(*picks, table.coarse)
+    unusual = crowded | (totals > MOST_PICKS)
+    if not unusual.any():
+        return _blocks(table, picks)
+    out = np.empty(picks.n)
+    usual = np.flatnonzero(~unusual)
+    if len(usual):
+        out[usual] = _blocks(table, picks.take(usual))
+    if crowded.any():
+        out[crowded] = exact_auc(table, picks.take(np.flatnonzero(crowded)))
+    for i in np.flatnonzero(unusual & ~crowded).tolist():
         shift = int(np.ceil(np.log2(totals[i] / MOST_PICKS)))
-        keys = _coarser(table.keys[:, members], shift)
-        out[i] = _blocks(table._replace(keys=keys), X[i : i + 1, members])[0]
+        out[i] = _coarser(table, picks.take([i]), shift)
     return out
 
 
-def exact_auc(table: RankTable, X: Array) -> FloatArray:
+def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
     """Return what :func:`auc` does without its rounding: sums of float32 in float64, shape (n,).
 
     Sums that differ in the last bit of a float64 alone count as equal.
 
     Notes
     -----
-    About a third of the speed of :func:`auc`.
+    About half the speed of :func:`auc`.
     """
-    X = np.ascontiguousarray(X, dtype=np.int32)
     classes, _, records = table.keys.shape
     block = max(1, _BLOCK_BYTES // (8 * records))
-    keys = np.empty((min(block, len(X)), records), dtype=np.uint64)
-    wins = np.empty((classes, len(X)), dtype=np.int64)
-    for start in range(0, len(X), block):
-        part = X[start : start + block]
-        held = keys[: len(part)]
+    keys = np.empty((min(block, picks.n), records), dtype=np.uint64)
+    wins = np.empty((classes, picks.n), dtype=np.int64)
+    for start in range(0, picks.n, block):
+        stop = min(start + block, picks.n)
+        held = keys[: stop - start]
         for c in range(classes):
-            _fill_exact(table.exact[c], part, held.view(np.float64))
+            _fill_exact(
+                table.exact[c], picks.models, picks.counts, picks.starts[start : stop + 1],
+                held.view(np.float64),
+            )  # fmt: skip
             held &= ~np.uint64(1)
             held |= table.labels[c]
             held.sort(axis=1)
-            _twice_wins(held, wins[c, start : start + block])
+            _twice_wins(held, wins[c, start:stop])
     return _mean(table, wins)
 
 
-def _blocks(table: RankTable, X: Array) -> FloatArray:
+def _blocks(table: RankTable, picks: Picks) -> FloatArray:
     """Return the AUC of rows whose keys fit 32 bits."""
-    classes, _, records = table.keys.shape
+    classes, models, records = table.keys.shape
     block = max(1, _BLOCK_BYTES // (4 * records))
-    base = X.min(axis=0)
-    rest, counts, starts = _sparse(X, base)
+    base = shared(*picks, models)
+    rest, counts, starts = _remainder(*picks, base)
     common = np.empty((classes, records), dtype=np.uint32)
     for c in range(classes):
         _add_up(table.keys[c], base, table.labels[c], common[c])
-    keys = np.empty((min(block, len(X)), records), dtype=np.uint32)
-    wins = np.empty((classes, len(X)), dtype=np.int64)
-    for start in range(0, len(X), block):
-        stop = min(start + block, len(X))
+    keys = np.empty((min(block, picks.n), records), dtype=np.uint32)
+    wins = np.empty((classes, picks.n), dtype=np.int64)
+    for start in range(0, picks.n, block):
+        stop = min(start + block, picks.n)
         held = keys[: stop - start]
         for c in range(classes):
             _fill(table.keys[c], rest, counts, starts[start : stop + 1], common[c], held)
@@ -183,33 +174,49 @@ def _mean(table: RankTable, wins: IntArray) -> FloatArray:
     return np.asarray(total / len(wins))
 
 
-def _coarser(keys: Array, shift: int) -> Array:
-    """Return keys with ``shift`` fewer bits of the fraction, rounded."""
-    halves = keys.astype(np.uint64) >> np.uint64(1)
-    rounded = (halves + np.uint64(1 << (shift - 1))) >> np.uint64(shift)
-    return np.asarray(rounded * np.uint64(2), dtype=np.uint32)
+def _coarser(table: RankTable, row: Picks, shift: int) -> float:
+    """Return the AUC of one row, from keys with ``shift`` fewer bits of the fraction."""
+    classes, _, records = table.keys.shape
+    keys = np.empty((1, records), dtype=np.uint32)
+    wins = np.empty((classes, 1), dtype=np.int64)
+    for c in range(classes):
+        _fill_coarser(table.keys[c], row.models, row.counts, table.labels[c], shift, keys[0])
+        keys.sort(axis=1)
+        _twice_wins(keys, wins[c])
+    return float(_mean(table, wins)[0])
 
 
 @njit
-def _sparse(X: Array, base: Array) -> tuple[IntArray, Array, IntArray]:
-    """Return which genes of each row exceed ``base``, and by how much; rows end to end."""
-    n, k = X.shape
-    starts = np.zeros(n + 1, dtype=np.int64)
-    for i in range(n):
-        found = 0
-        for j in range(k):
-            found += X[i, j] != base[j]
-        starts[i + 1] = starts[i] + found
-    genes = np.empty(starts[n], dtype=np.int64)
-    counts = np.empty(starts[n], dtype=np.uint32)
-    for i in range(n):
-        at = starts[i]
-        for j in range(k):
-            if X[i, j] != base[j]:
-                genes[at] = j
-                counts[at] = X[i, j] - base[j]
+def _sizes(
+    models: IntArray, counts: IntArray, starts: IntArray, coarse: BoolArray
+) -> tuple[IntArray, BoolArray]:
+    """Return the number of picks of each row, and whether its members are all coarse."""
+    totals = np.zeros(len(starts) - 1, dtype=np.int64)
+    crowded = np.ones(len(starts) - 1, dtype=np.bool_)
+    for i in range(len(totals)):
+        for at in range(starts[i], starts[i + 1]):
+            totals[i] += counts[at]
+            crowded[i] &= coarse[models[at]]
+    return totals, crowded
+
+
+@njit
+def _remainder(
+    models: IntArray, counts: IntArray, starts: IntArray, base: IntArray
+) -> tuple[IntArray, Array, IntArray]:
+    """Return what each row picks beyond ``base``, rows end to end."""
+    rest = np.empty(len(models), dtype=np.int64)
+    more = np.empty(len(models), dtype=np.uint32)
+    ends = np.zeros(len(starts), dtype=np.int64)
+    at = 0
+    for i in range(len(starts) - 1):
+        for old in range(starts[i], starts[i + 1]):
+            beyond = counts[old] - base[models[old]]
+            if beyond > 0:
+                rest[at], more[at] = models[old], beyond
                 at += 1
-    return genes, counts, starts
+        ends[i + 1] = at
+    return rest, more, ends
 
 
 @njit
@@ -225,7 +232,7 @@ def _add_up(keys: Array, x: Array, first: Array, out: Array) -> None:
 
 @njit
 def _fill(
-    keys: Array, genes: IntArray, counts: Array, starts: IntArray, common: Array, out: Array
+    keys: Array, models: IntArray, counts: Array, starts: IntArray, common: Array, out: Array
 ) -> None:
     """Set each row of ``out`` (rows, N) to the common keys plus those of its further picks."""
     records = out.shape[1]
@@ -233,14 +240,14 @@ def _fill(
         row = out[r]
         at, stop = starts[r], starts[r + 1]
         if (stop - at) % 2:
-            one, count = keys[genes[at]], counts[at]
+            one, count = keys[models[at]], counts[at]
             for i in range(records):
                 row[i] = common[i] + count * one[i]
             at += 1
         else:
             row[:] = common
         while at < stop:
-            one, other = keys[genes[at]], keys[genes[at + 1]]
+            one, other = keys[models[at]], keys[models[at + 1]]
             count, second = counts[at], counts[at + 1]
             for i in range(records):
                 row[i] += count * one[i] + second * other[i]
@@ -248,16 +255,32 @@ def _fill(
 
 
 @njit
-def _fill_exact(P: Array, X: Array, out: FloatArray) -> None:
+def _fill_coarser(
+    keys: Array, models: IntArray, counts: IntArray, first: Array, shift: int, out: Array
+) -> None:
+    """Set ``out`` (N,) to ``first`` plus the keys of a row's picks, rounded."""
+    half = np.uint32(1 << (shift - 1))
+    out[:] = first
+    for at in range(len(models)):
+        count, one = np.uint32(counts[at]), keys[models[at]]
+        for i in range(len(out)):
+            out[i] += count * (
+                ((one[i] >> np.uint32(1)) + half >> np.uint32(shift)) << np.uint32(1)
+            )
+
+
+@njit
+def _fill_exact(
+    P: Array, models: IntArray, counts: IntArray, starts: IntArray, out: FloatArray
+) -> None:
     """Set each row of ``out`` (rows, N) to the sum of its picks' probabilities."""
     for r in range(out.shape[0]):
         row = out[r]
         row[:] = 0.0
-        for j in range(X.shape[1]):
-            if X[r, j] != 0:
-                count, one = np.float64(X[r, j]), P[j]
-                for i in range(len(row)):
-                    row[i] += count * np.float64(one[i])
+        for at in range(starts[r], starts[r + 1]):
+            count, one = np.float64(counts[at]), P[models[at]]
+            for i in range(len(row)):
+                row[i] += count * np.float64(one[i])
 
 
 @njit

@@ -8,38 +8,43 @@ import numpy as np
 
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
+from framework.kernels.picks import Picks, shared
 
 _ONE = 2.0**31  # similarities in fixed point
 _LEAST = 2.0**-52  # scikit-learn's: a probability of 0 or 1 has a finite logarithm
 
 
-@njit
-def combine(P: Array, X: Array, out: FloatArray) -> None:
+def combine(P: Array, picks: Picks, out: FloatArray) -> None:
     """Set each row of ``out`` to the mean prediction of its members, weighted by the counts.
 
     Parameters
     ----------
     P : float (K, W)
         Predictions, record by record (and class by class).
-    X : int32 (n, K)
-        Counts, not all 0 in a row.
+    picks : Picks
+        Not empty in a row.
     out : float64 (n, W)
 
     Notes
     -----
     Members are added in ascending order, so a row does not depend on the batch.
     """
-    for r in range(X.shape[0]):
+    _combine(P, *picks, out)
+
+
+@njit
+def _combine(
+    P: Array, models: IntArray, counts: IntArray, starts: IntArray, out: FloatArray
+) -> None:
+    for r in range(len(out)):
         row = out[r]
         row[:] = 0.0
         total = 0
-        for j in range(X.shape[1]):
-            count = X[r, j]
-            if count != 0:
-                total += count
-                one = P[j]
-                for i in range(len(row)):
-                    row[i] += count * np.float64(one[i])
+        for at in range(starts[r], starts[r + 1]):
+            total += counts[at]
+            one = P[models[at]]
+            for i in range(len(row)):
+                row[i] += counts[at] * np.float64(one[i])
         for i in range(len(row)):
             row[i] /= total
 
@@ -116,13 +121,15 @@ def fixed_similarities(alike: Array) -> Array:
     return np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.uint32)
 
 
-@njit
-def traits(X: Array, costs: FloatArray, alike: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
+def traits(
+    picks: Picks, costs: FloatArray, alike: Array
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Measure the ensembles of a batch by their members: the models picked at least once.
 
     Parameters
     ----------
-    X : int32 (n, K)
+    picks : Picks
+        n rows.
     costs : float64 (K, m)
     alike : uint32 (s, K, K)
         :func:`fixed_similarities` of pairs of models, symmetric.
@@ -139,41 +146,48 @@ def traits(X: Array, costs: FloatArray, alike: Array) -> tuple[FloatArray, Float
 
     Notes
     -----
-    O(members) a row for what it adds to the members that all rows share, and O(members^2) for
+    O(members) a row for what it adds to the members that all rows share, and O(K members) for
     those, once a batch.
     """
-    n, k = X.shape
-    kinds = len(alike)
+    common = np.flatnonzero(shared(*picks, len(costs)))
+    return _traits(*picks, costs, alike, common)
+
+
+@njit
+def _traits(
+    models: IntArray, counts: IntArray, starts: IntArray,
+    costs: FloatArray, alike: Array, common: IntArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    n, k, kinds = len(starts) - 1, len(costs), len(alike)
     sizes = np.zeros((n, 2))
     sums = np.zeros((n, costs.shape[1]))
     means = np.ones((n, kinds))
-    shared = _shared(X)
-    within = np.zeros((kinds, k), dtype=np.int64)  # of each model to the shared ones
-    common = np.zeros(kinds, dtype=np.int64)
+    within = np.zeros((kinds, k), dtype=np.int64)  # of each model to the common ones
+    base = np.zeros(kinds, dtype=np.int64)
     for s in range(kinds):
-        for j in shared:
-            common[s] += within[s, j]
+        for j in common:
+            base[s] += within[s, j]
             for other in range(k):
                 within[s, other] += alike[s, j, other]
-    added = np.empty(k, dtype=np.int64)
     taken = np.zeros(k, dtype=np.bool_)
-    taken[shared] = True
+    taken[common] = True
+    added = np.empty(k, dtype=np.int64)
     for r in range(n):
-        m, picks = 0, 0
-        for j in range(k):
-            if X[r, j] != 0:
-                picks += X[r, j]
-                for c in range(costs.shape[1]):
-                    sums[r, c] += costs[j, c]
-                if not taken[j]:
-                    added[m] = j
-                    m += 1
-        members = len(shared) + m
-        sizes[r, 0], sizes[r, 1] = members, picks
+        m = 0
+        for at in range(starts[r], starts[r + 1]):
+            j = models[at]
+            sizes[r, 1] += counts[at]
+            for c in range(costs.shape[1]):
+                sums[r, c] += costs[j, c]
+            if not taken[j]:
+                added[m] = j
+                m += 1
+        members = starts[r + 1] - starts[r]
+        sizes[r, 0] = members
         if members < 2:
             continue
         for s in range(kinds):
-            total = common[s]
+            total = base[s]
             for a in range(m):
                 row = alike[s, added[a]]
                 total += within[s, added[a]]
@@ -181,13 +195,3 @@ def traits(X: Array, costs: FloatArray, alike: Array) -> tuple[FloatArray, Float
                     total += row[added[b]]
             means[r, s] = total / (_ONE * (members * (members - 1) // 2))
     return sizes, sums, means
-
-
-@njit
-def _shared(X: Array) -> IntArray:
-    """Return the models that every row picks, ascending."""
-    everywhere = np.ones(X.shape[1], dtype=np.bool_)
-    for r in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            everywhere[j] &= X[r, j] != 0
-    return np.flatnonzero(everywhere)

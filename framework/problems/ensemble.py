@@ -19,6 +19,7 @@ from framework.arrays import Array, FloatArray
 from framework.config import Section
 from framework.errors import InputError
 from framework.kernels import ensembles as kernels
+from framework.kernels.picks import Picks, picks_of
 from framework.libraries.config import LibrarySection
 from framework.problem import Problem
 from framework.problems.ensemble_scores import Scores, Truth, check_names, default_score
@@ -199,7 +200,7 @@ class EnsembleProblem(Problem):
         """
         from framework.problems.ensemble_models import deploy
 
-        return deploy(self.library, self._genomes(x[None, :])[0], self.costs)
+        return deploy(self.library, x, self.costs)
 
     def __getstate__(self) -> dict[str, Any]:
         # Ranks are made again from the library, which may be mapped from disk.
@@ -222,7 +223,8 @@ class EnsembleProblem(Problem):
 
     def _measures(self) -> tuple[Measure, ...]:
         k = len(self.library)
-        highs = kernels.traits(np.ones((1, k), dtype=np.int32), self._table, self._alike)[1][0]
+        everything = picks_of(np.ones((1, k), dtype=np.int32))
+        highs = kernels.traits(everything, self._table, self._alike)[1][0]
         costs = [
             Measure(name, "min", "amount", high=float(high) or 1.0,
                     unit=self.library.costs[name].unit, text="sum over the members")
@@ -241,22 +243,24 @@ class EnsembleProblem(Problem):
         return found
 
     def _measure(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
-        X = self._genomes(X)
-        sizes, sums, means = kernels.traits(X, self._table, self._alike)
-        empty = sizes[:, 0] == 0
-        if empty.any():
-            X = np.where(empty[:, None], np.int32(1), X)
-        columns = [*scores(X).values(), *sums.T, *sizes.T, *means.T]
+        picks = self._picks(X)
+        empty = picks.starts[1:] == picks.starts[:-1]
+        if empty.any():  # any row in its place: what it yields is dropped
+            picks = picks_of(np.where(empty[:, None], np.int32(1), X))
+        sizes, sums, means = kernels.traits(picks, self._table, self._alike)
+        columns = [*scores(picks).values(), *sums.T, *sizes.T, *means.T]
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
         return dict(zip(self.metrics, columns, strict=True))
 
-    def _genomes(self, X: Array) -> Array:
+    def _picks(self, X: Array) -> Picks:
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
-        if len(X) and (X.min() < 0 or X.max() > self.most):
+        picks = picks_of(X)
+        counts = picks.counts
+        if len(counts) and (counts.min() < 0 or counts.max() > self.most):
             raise ValueError(f"expected counts from 0 to {self.most}, found {X.min()} to {X.max()}")
-        return np.ascontiguousarray(X, dtype=np.int32)
+        return picks
 
 
 def fingerprint_of(library: Library) -> str:

@@ -12,6 +12,7 @@ from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.kernels import auc as ranks
 from framework.kernels import ensembles as kernels
+from framework.kernels.picks import Picks, picks_of
 from framework.roles import Measure, Sense
 
 _BLOCK_BYTES = 400_000  # mean predictions held at a time
@@ -127,18 +128,18 @@ class Scores:
                 continue
             self._means[name] = own[name].f if name in own else _scorer(name, truth)
 
-    def __call__(self, X: Array) -> dict[str, FloatArray]:
-        """Return each score of the rows of counts (n, K) int32, none of them empty; (n,) each."""
+    def __call__(self, picks: Picks) -> dict[str, FloatArray]:
+        """Return each score of the rows of picks, (n,) each; NaN where nothing is picked."""
         found: dict[str, FloatArray] = {}
         if self._ranks is not None:
-            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, X)
+            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, picks)
         if self._means:
-            found |= self._of_means(X)
+            found |= self._of_means(picks)
         return {name: found[name] for name in self.names}
 
     def measures(self) -> tuple[Measure, ...]:
         """Return what the scores are; bounds without a theory come from the models' own scores."""
-        singles = self(np.eye(len(self._P), dtype=np.int32))
+        singles = self(picks_of(np.eye(len(self._P), dtype=np.int32)))
         return tuple(self._measure(name, singles[name]) for name in self.names)
 
     def _measure(self, name: str, singles: FloatArray) -> Measure:
@@ -157,16 +158,17 @@ class Scores:
         return Measure(name, "max", low=low - spread, high=high + spread,
                        text="scikit-learn's score")  # fmt: skip
 
-    def _of_means(self, X: Array) -> dict[str, FloatArray]:
-        width = self._P.shape[1]
+    def _of_means(self, picks: Picks) -> dict[str, FloatArray]:
+        width, n = self._P.shape[1], picks.n
         block = max(1, _BLOCK_BYTES // (8 * width))
-        found = {name: np.empty(len(X)) for name in self._means}
-        M = np.empty((min(block, len(X)), width))
-        for start in range(0, len(X), block):
-            part = X[start : start + block]
-            kernels.combine(self._P, part, M[: len(part)])
+        found = {name: np.empty(n) for name in self._means}
+        M = np.empty((min(block, n), width))
+        for start in range(0, n, block):
+            stop = min(start + block, n)
+            part = picks._replace(starts=picks.starts[start : stop + 1])
+            kernels.combine(self._P, part, M[: stop - start])
             for name, f in self._means.items():
-                found[name][start : start + block] = f(M[: len(part)], self.truth)
+                found[name][start:stop] = f(M[: stop - start], self.truth)
         return found
 
 

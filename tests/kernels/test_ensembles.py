@@ -10,6 +10,7 @@ from sklearn import metrics
 
 from framework.errors import InputError
 from framework.kernels import ensembles as kernels
+from framework.kernels.picks import picks_of
 from framework.problems.ensemble_scores import Scores, Truth
 from framework.problems.similarity import config_similarity, loss_correlation, loss_vectors
 from tests.made_up_libraries import made_up, predictions
@@ -31,9 +32,9 @@ def test_traits_are_sums_and_pair_means(rows, seed):
     costs, alike = rng.random((6, 3)), rng.random((2, 6, 6)).astype(np.float32)
     alike = np.maximum(alike, alike.transpose(0, 2, 1))
     X = np.array(rows, dtype=np.int32)
-    sizes, sums, means = kernels.traits(X, costs, kernels.fixed_similarities(alike))
+    sizes, sums, means = kernels.traits(picks_of(X), costs, kernels.fixed_similarities(alike))
     for i in range(len(X)):  # what the batch shares is summed once, and changes no bit
-        alone = kernels.traits(X[i : i + 1], costs, kernels.fixed_similarities(alike))
+        alone = kernels.traits(picks_of(X[i : i + 1]), costs, kernels.fixed_similarities(alike))
         assert all(
             np.array_equal(a[0], b[i]) for a, b in zip(alone, (sizes, sums, means), strict=True)
         )
@@ -81,7 +82,7 @@ def test_scores_as_scikit_learn(classes, names):
     P = predictions(6, y, classes, rng)
     P[0] = y if classes < 3 else np.eye(classes)[y]  # a perfect model: probabilities 0 and 1
     X = np.array([[1, 0, 0, 0, 0, 0], [0, 3, 1, 0, 0, 2], [1, 1, 1, 1, 1, 1]], dtype=np.int32)
-    found = Scores(names, P, Truth(y, classes))(X)
+    found = Scores(names, P, Truth(y, classes))(picks_of(X))
     assert list(found) == names
     for i, x in enumerate(X):
         mean = np.tensordot(x, P.astype(np.float64), 1) / x.sum()
@@ -94,7 +95,7 @@ def test_scores_as_scikit_learn(classes, names):
 def test_scorers_of_scikit_learn(name):
     library = made_up(5, n=80)
     y, X = library.y_validation, np.array([[0, 2, 1, 0, 0]], dtype=np.int32)
-    found = Scores([name], library.validation, Truth(y, 2))(X)[name][0]
+    found = Scores([name], library.validation, Truth(y, 2))(picks_of(X))[name][0]
     mean = (2 * library.validation[1] + library.validation[2].astype(float)) / 3
     want = {
         "average_precision": lambda: metrics.average_precision_score(y, mean),

@@ -1,0 +1,94 @@
+"""Rows of counts without their zeros: ensembles are few of many models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, IntArray, WordArray
+from framework.jit import njit
+
+
+class Picks(NamedTuple):
+    """Which models each row picks, and how often; rows end to end.
+
+    Attributes
+    ----------
+    models : numpy.ndarray of int64, shape (total,)
+        Ascending within a row.
+    counts : numpy.ndarray of int64, shape (total,)
+        Above 0.
+    starts : numpy.ndarray of int64, shape (n + 1,)
+        Row ``i`` is from ``starts[i]`` to ``starts[i + 1]``.
+    """
+
+    models: IntArray
+    counts: IntArray
+    starts: IntArray
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.starts) - 1
+
+    def take(self, rows: Iterable[int]) -> Picks:
+        """Return some rows, given by their positions."""
+        parts = [np.arange(self.starts[i], self.starts[i + 1]) for i in rows]
+        places = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return Picks(self.models[places], self.counts[places], starts)
+
+
+def picks_of(X: Array) -> Picks:
+    """Return the picks of rows of counts (n, K), whole numbers.
+
+    Notes
+    -----
+    O(n K), many counts at a time; what works on picks is O(members) a row.
+    """
+    X = np.ascontiguousarray(X, dtype=np.int32)
+    some = np.zeros(-(-X.size // 8) * 8, dtype=np.bool_)
+    np.not_equal(X.ravel(), 0, out=some[: X.size])
+    return Picks(*_gather(X, some, some.view(np.uint64), int(np.count_nonzero(some))))
+
+
+@njit
+def _gather(
+    X: Array, some: BoolArray, words: WordArray, total: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Collect the counts that are ``some``: not 0; ``words`` are eight of these each."""
+    n, k = X.shape
+    starts = np.zeros(n + 1, dtype=np.int64)
+    models = np.empty(total, dtype=np.int64)
+    counts = np.empty(total, dtype=np.int64)
+    at = row = 0
+    for word in range(len(words)):
+        if words[word] == 0:
+            continue
+        for place in range(8 * word, 8 * word + 8):
+            if some[place]:
+                while place >= (row + 1) * k:
+                    row += 1
+                    starts[row] = at
+                models[at] = place - row * k
+                counts[at] = X[row, place - row * k]
+                at += 1
+    starts[row + 1 :] = at
+    return models, counts, starts
+
+
+@njit
+def shared(models: IntArray, counts: IntArray, starts: IntArray, k: int) -> IntArray:
+    """Return how often every row picks each of ``k`` models at least, shape (k,)."""
+    rows = np.zeros(k, dtype=np.int64)
+    least = np.zeros(k, dtype=np.int64)
+    for at in range(len(models)):
+        j = models[at]
+        least[j] = counts[at] if rows[j] == 0 else min(least[j], counts[at])
+        rows[j] += 1
+    for j in range(k):
+        if rows[j] < len(starts) - 1:
+            least[j] = 0
+    return least
