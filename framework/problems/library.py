@@ -218,7 +218,9 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
     plain = _read_json(path)
     try:
         digests = dict(plain["arrays"])
-        arrays = {key: _map(path / f"{key}.npy") if key in digests else None for key in ARRAYS}
+        arrays = {
+            key: open_array(path / f"{key}.npy") if key in digests else None for key in ARRAYS
+        }
         for key, array in arrays.items():
             if array is not None and _digest(array) != digests[key]:
                 raise InputError(f"{key}.npy was changed since the library was written")
@@ -317,12 +319,19 @@ def _read_only(array: Array) -> Array:
     return copy
 
 
-def _map(path: Path) -> Array:
+def open_array(path: Path) -> Array:
+    """Open a ``.npy`` file as a memory map, read-only and without pickles.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged.
+    """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path.name}: expected an array, found: {found}") from error
+    except Exception as error:  # a damaged header may fail anywhere in numpy
+        found = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{path.name}: expected an array of numbers, found: {found}") from error
     return array
 
 
