@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, frozen
 from framework.errors import InputError
 from framework.problems.library_checks import (
     check_every_class,
@@ -110,6 +110,12 @@ class Library:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the content from another process; pickling forgets that arrays are read-only."""
+        arrays = {key: state[key] if state[key] is None else frozen(state[key]) for key in ARRAYS}
+        costs = {key: Cost(frozen(values), unit) for key, (values, unit) in state["costs"].items()}
+        self.__dict__.update({**state, **arrays, "costs": costs})
 
     @classmethod
     def from_arrays(
@@ -342,7 +348,7 @@ def _read_json(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(
             f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it "
-            f"({(error.strerror or str(error)).lower()})"
+            f"({(error.strerror or str(error)).lower()}); make one with `paretolab library build`"
         ) from error
     except ValueError as error:
         raise InputError(f"{path}: expected JSON, found: {error}") from error

@@ -153,7 +153,10 @@ def test_what_is_saved_comes_back(
         assert back.configs == library.configs
         assert back.costs["time"].unit == "s"
         assert np.array_equal(back.costs["own"].values, library.costs["own"].values)
-    assert pickle.loads(pickle.dumps(back)) == library
+    travelled = pickle.loads(pickle.dumps(back))
+    assert travelled == library
+    assert not travelled.validation.flags.writeable
+    assert not travelled.costs["own"].values.flags.writeable
 
 
 def test_any_change_of_content_changes_the_fingerprint() -> None:
