@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from framework.data.encoding import Encoder
     from framework.data.sources import known_names
     from framework.data.splits import Split, SplitConfig, split_records
-    from framework.data.tables import DatasetConfig, Table, load_table
+    from framework.data.tables import DatasetConfig, Table, ValueTable, load_table, load_values
 
 _HOMES = {
     "CostsConfig": "costs",
@@ -22,10 +22,12 @@ _HOMES = {
     "Split": "splits",
     "SplitConfig": "splits",
     "Table": "tables",
+    "ValueTable": "tables",
     "exact_costs": "costs",
     "feature_costs": "costs",
     "known_names": "sources",
     "load_table": "tables",
+    "load_values": "tables",
     "split_records": "splits",
 }
 
@@ -36,10 +38,12 @@ __all__ = [
     "Split",
     "SplitConfig",
     "Table",
+    "ValueTable",
     "exact_costs",
     "feature_costs",
     "known_names",
     "load_table",
+    "load_values",
     "split_records",
 ]
 

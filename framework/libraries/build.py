@@ -39,6 +39,7 @@ FAILED = "failed"
 
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
+_PATIENCE_MS = 24 * 3600 * 1000  # to wait for another process's build
 
 
 def obtain_library(
@@ -102,7 +103,7 @@ def build_library(
     data = prepared.data
     identity = _identity(config, prepared.about)
     target = folder or _cache_folder(config.name, identity, where)
-    with _alone(target, identity):
+    with _alone(target, identity, shown):
         if (target / LIBRARY_FILE).is_file():
             return load_library(target)
         wanted = plans(config.families, config.models, config.seed, config.task, len(data.y))
@@ -145,13 +146,20 @@ def _cache_folder(name: str, identity: Mapping[str, Any], where: str) -> Path:
 
 
 @contextmanager
-def _alone(target: Path, identity: Mapping[str, Any]) -> Iterator[None]:
+def _alone(target: Path, identity: Mapping[str, Any], shown: BuildProgress) -> Iterator[None]:
     """Hold a build's folder: another process that wants the same waits until it is there."""
     try:
         target.mkdir(parents=True, exist_ok=True)
         _check_target(target, identity)
-        with closing(sqlite3.connect(target / ".lock", timeout=24 * 3600.0)) as lock:
-            lock.execute("BEGIN EXCLUSIVE")  # let go of when the process dies, in whatever way
+        with closing(sqlite3.connect(target / ".lock", timeout=0.5)) as lock:
+            try:
+                lock.execute("BEGIN EXCLUSIVE")  # let go of when the process dies, however it does
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+                shown.say(f"library: another process builds {target}; waiting for it")
+                lock.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
+                lock.execute("BEGIN EXCLUSIVE")
             yield
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -15,7 +15,7 @@ from framework.data.files import read_frame
 from framework.errors import InputError
 from framework.libraries.import_config import ArraysConfig
 from framework.libraries.measure import UNITS
-from framework.problems.library import Cost, Library
+from framework.problems.library import Cost, Library, open_array
 
 _ID = "id"  # column of a table of costs
 _BETWEEN = ":"  # model and class in the name of a column
@@ -62,7 +62,7 @@ def _columns(path: Path, classes: Sequence[Any] | None) -> list[str]:
 def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) -> Array:
     """Read (K, N) or (K, N, C); of a table, columns ``ID`` or ``ID:CLASS``."""
     if path.suffix == ".npy":
-        return _npy(path)
+        return open_array(path)
     frame = read_frame(path)
     if classes is None or len(classes) == 2:
         return _picked(frame, list(ids), path).T
@@ -81,19 +81,10 @@ def _picked(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
         raise InputError(f"{path}: expected numbers, found other values ({error})") from error
 
 
-def _npy(path: Path) -> Array:
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: expected an array of numbers, found: {found}") from error
-    return array
-
-
 def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
     """Read one label a record, spelled as the classes are."""
     if path.suffix == ".npy":
-        found: Array = np.asarray(_npy(path))
+        found: Array = np.asarray(open_array(path))
     else:
         frame = read_frame(path)
         if frame.shape[1] != 1:

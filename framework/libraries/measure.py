@@ -40,7 +40,7 @@ UNITS = {"inference_time": "s/1000 rows", "memory": "MB", "disk": "MB"}
 
 _REPEATS = 7  # batches at least
 _SECONDS = 0.15  # of repeating, for quick models
-_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM", "BLIS")
+_THREADS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")
 _MB = 1e6
 
 
@@ -78,7 +78,12 @@ def measure(
         }
         command = [sys.executable, "-m", "framework.libraries.measure"]
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_one_thread()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_one_thread(),
+            start_new_session=True,  # Ctrl-C is for whoever asks
         ) as process:
             try:
                 assert process.stdin is not None
@@ -101,7 +106,7 @@ def measure(
 
 
 def _one_thread() -> dict[str, str]:
-    return {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
+    return {**os.environ, **{f"{name}_THREADS": "1" for name in _THREADS}}
 
 
 def _write_records(records: Any, folder: Path) -> str:
@@ -156,10 +161,10 @@ def _in_a_fork(path: str, request: Mapping[str, Any], examples: Sequence[bytes])
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        with os.fdopen(writing, "w") as answer:
-            answer.write(json.dumps(_attempt(path, request, examples)))
-        os._exit(0)
+        try:
+            os.write(writing, json.dumps(_attempt(path, request, examples)).encode())
+        finally:  # nothing of the parent's may run here, whatever happens
+            os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
         text = answer.read()
@@ -232,4 +237,5 @@ def _resident() -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    _serve()
+    with suppress(BrokenPipeError):  # whoever asked has gone
+        _serve()

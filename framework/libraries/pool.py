@@ -43,7 +43,7 @@ class Family:
     classifier, regressor : 'module:class', None where there is none.
     draw : returns the parameters that vary.
     first : those of the first model.
-    fixed : those that never vary; they decide nothing that a report would name.
+    fixed : those that never vary.
     seeded : whether the model draws (``random_state``).
     most : models that are worth having while other families have more to vary.
     records : training records above which it is too slow to be taken unasked.
@@ -244,7 +244,7 @@ FAMILIES: dict[str, Family] = {
         "sklearn.ensemble:GradientBoostingClassifier",
         "sklearn.ensemble:GradientBoostingRegressor",
         _boosting, first={"n_estimators": 100, "learning_rate": 0.1, "max_depth": 3},
-        records=10_000,
+        fixed={"max_features": "sqrt"}, records=10_000,
     ),
     "hist_gradient_boosting": Family(
         "sklearn.ensemble:HistGradientBoostingClassifier",

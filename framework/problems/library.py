@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, frozen
 from framework.errors import InputError
 from framework.problems.library_checks import (
     check_every_class,
@@ -110,6 +110,12 @@ class Library:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the content from another process; pickling forgets that arrays are read-only."""
+        arrays = {key: state[key] if state[key] is None else frozen(state[key]) for key in ARRAYS}
+        costs = {key: Cost(frozen(values), unit) for key, (values, unit) in state["costs"].items()}
+        self.__dict__.update({**state, **arrays, "costs": costs})
 
     @classmethod
     def from_arrays(
@@ -218,7 +224,9 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
     plain = _read_json(path)
     try:
         digests = dict(plain["arrays"])
-        arrays = {key: _map(path / f"{key}.npy") if key in digests else None for key in ARRAYS}
+        arrays = {
+            key: open_array(path / f"{key}.npy") if key in digests else None for key in ARRAYS
+        }
         for key, array in arrays.items():
             if array is not None and _digest(array) != digests[key]:
                 raise InputError(f"{key}.npy was changed since the library was written")
@@ -317,12 +325,19 @@ def _read_only(array: Array) -> Array:
     return copy
 
 
-def _map(path: Path) -> Array:
+def open_array(path: Path) -> Array:
+    """Open a ``.npy`` file as a memory map, read-only and without pickles.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged.
+    """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path.name}: expected an array, found: {found}") from error
+    except Exception as error:  # a damaged header may fail anywhere in numpy
+        found = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{path.name}: expected an array of numbers, found: {found}") from error
     return array
 
 
@@ -333,7 +348,7 @@ def _read_json(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(
             f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it "
-            f"({(error.strerror or str(error)).lower()})"
+            f"({(error.strerror or str(error)).lower()}); make one with `paretolab library build`"
         ) from error
     except ValueError as error:
         raise InputError(f"{path}: expected JSON, found: {error}") from error

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from framework.config import check
-from framework.data import DatasetConfig, load_table, sources
+from framework.data import DatasetConfig, load_table, load_values, sources
 from framework.errors import InputError
 
 GOOD = "a,b,target\n" + "".join(f"{i},{'xyz'[i % 3]},{i % 2}\n" for i in range(12))
@@ -307,3 +307,33 @@ def test_the_papers_sets(name, shape, counts):
     assert table.features.shape == shape
     assert np.bincount(table.labels).tolist() == counts
     assert (table.classes, table.positive) == ((0, 1), 1)
+
+
+def test_a_regression_target_holds_values(tmp_path):
+    table = load_values(DatasetConfig(sklearn="diabetes"))
+    assert table.features.shape == (442, 10)
+    assert table.values.dtype == np.float64
+    assert table.values[:2].tolist() == [151.0, 75.0]
+    assert table.categorical == ()
+    path = tmp_path / "prices.csv"
+    frame = pd.DataFrame({"size": [1.0, 2, 3], "area": list("aba"), "target": [0.5, 1.5, 7]})
+    frame.to_csv(path, index=False)
+    table = load_values(DatasetConfig(path=path))
+    assert table.categorical == ("area",)
+    frame.assign(target=[0.5, 1.5, 8]).to_csv(path, index=False)
+    assert load_values(DatasetConfig(path=path)).fingerprint != table.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        (["a", "b", "a"], "expected numbers in 'target' for a regression, found other values"),
+        ([1.0, None, 2.0], "a finite value in each record of 'target', found nan in record 2"),
+        ([1.0, 2.0, np.inf], "found inf in record 3"),
+    ],
+)
+def test_values_that_are_none(tmp_path, target, sentence):
+    frame = pd.DataFrame({"size": [1.0, 2, 3], "target": target})
+    frame.to_parquet(tmp_path / "prices.parquet")
+    with pytest.raises(InputError, match=sentence):
+        load_values(DatasetConfig(path=tmp_path / "prices.parquet"))

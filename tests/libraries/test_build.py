@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,25 @@ def test_a_section_finds_or_makes_its_library(
     monkeypatch.setattr(building, "train_all", None)  # nothing is trained twice
     assert obtain_library(section, progress=QUIET) == made
     assert load_library(made.folder) == made
+
+
+def test_two_processes_that_want_the_same_train_it_once(
+    tmp_path: Path, unmeasured: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads stand in for processes: SQLite's lock is between connections."""
+    trained: list[int] = []
+    original = building.train_all
+
+    def counted(plans: Any, *args: Any, **more: Any) -> Any:
+        trained.append(len(plans))
+        return original(plans, *args, **more)
+
+    monkeypatch.setattr(building, "train_all", counted)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(built, tmp_path / "same") for _ in range(2)]
+        first, second = (future.result() for future in both)
+    assert first == second
+    assert trained == [6]
 
 
 MISTAKES = [
