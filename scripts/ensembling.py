@@ -69,7 +69,8 @@ MAIN = {
     "QO-ES": Method("qo_es"),
     "QDO-ES": Method("qdo_es"),
     "HAPEns": Method("hapens"),
-    "local search": Method("local_search"),
+    "Pareto-ES": Method("pareto_es"),
+    "local search": Method("local_search", {"neighbours": 10}),
     "NSGA-II": Method("nsga2"),
     "random": Method("random"),
 }
