@@ -64,8 +64,8 @@ MAIN = {
     "single best": Method("single_best"),
     "all singles": Method("singles"),
     "GES*": Method("ges"),
-    "Multi-GES": Method("multi_ges", {"time_weight": 0.68}),
-    "Multi-GES (double charge)": Method("multi_ges", {"time_weight": 0.68, "charge": "own"}),
+    "Multi-GES": Method("multi_ges", {"weight": 0.68}),
+    "Multi-GES (double charge)": Method("multi_ges", {"weight": 0.68, "charge": "own"}),
     "QO-ES": Method("qo_es"),
     "QDO-ES": Method("qdo_es"),
     "HAPEns": Method("hapens"),
@@ -79,7 +79,7 @@ COST_METRICS = {  # EXP5
     for cost in (*COSTS, "members")
 }
 WEIGHTS = {  # EXP6
-    f"{weight:.2f}": Method("multi_ges", {"time_weight": float(weight)})
+    f"{weight:.2f}": Method("multi_ges", {"weight": float(weight)})
     for weight in np.linspace(0, 1, 20)
 }
 GREEDY = ("ges", "multi_ges")
@@ -101,7 +101,7 @@ def searched(problem: Problem, method: Method, seed: int, budget: str) -> pd.Dat
     roles = Roles(problem.measures, objectives)
     parameters = dict(method.parameters)
     if method.kind in GREEDY:
-        parameters["steps"] = STEPS[budget]
+        parameters["iterations"] = STEPS[budget]
     algorithm = registry.load("algorithms", method.kind)(problem, roles, seed=seed, **parameters)
     limit = Budget(seconds=SECONDS)
     if budget != "time":
