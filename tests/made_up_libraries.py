@@ -42,7 +42,7 @@ def made_up(k: int = 8, n: int = 60, m: int = 40, classes: int = 2, seed: int = 
         y_validation=y,
         classes=tuple(names[:classes]) if classes else None,
         costs={
-            "inference_time": Cost(rng.uniform(0.1, 5, k), "s/1000 rows"),
+            "inference_time": Cost(rng.uniform(0.1, 5, k), "ms/1000 rows"),
             "memory": Cost(rng.uniform(1, 90, k), "MB"),
         },
         test=predictions(k, y_test, classes, rng),

@@ -25,7 +25,14 @@ from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.data import PoolData, prepare
 from framework.libraries.measure import UNITS, measure
-from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, MODEL_FILE, MODELS, TRUSTED
+from framework.libraries.members import (
+    ABOUT_FILE,
+    ENCODER_FILE,
+    EXAMPLE_FILE,
+    MODEL_FILE,
+    MODELS,
+    TRUSTED,
+)
 from framework.libraries.pool import Plan, plans
 from framework.libraries.progress import BuildProgress, Lines
 from framework.libraries.train import Trained
@@ -108,6 +115,7 @@ def build_library(
             return load_library(target)
         wanted = plans(config.families, config.models, config.seed, config.task, len(data.y))
         write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
+        write_whole(target / EXAMPLE_FILE, prepared.example.to_csv(index=False))
         _train(wanted, data, target, workers, address, shown)
         ready = [plan for plan in wanted if (target / MODELS / plan.id).is_dir()]
         if not ready:

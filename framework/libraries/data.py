@@ -15,6 +15,7 @@ from framework.data.tables import Table, ValueTable, load_table, load_values
 from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySplit
 
+_EXAMPLE_RECORDS = 5
 _STREAM = 79  # keeps the draw of folds apart from other streams of the same seed
 
 
@@ -58,10 +59,11 @@ class PoolData:
 
 
 class Prepared(NamedTuple):
-    """The data of a build, how they were encoded, and what to say of them."""
+    """The data of a build, how they were encoded, some raw records, and what to say of them."""
 
     data: PoolData
     encoder: Encoder
+    example: pd.DataFrame
     about: dict[str, Any]
 
 
@@ -103,7 +105,8 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         "test_records": len(test),
         "features": len(encoder.feature_names),
     }
-    return Prepared(data, encoder, about)
+    example = source.features.iloc[test if len(test) else train].head(_EXAMPLE_RECORDS)
+    return Prepared(data, encoder, example, about)
 
 
 def _encoded(features: pd.DataFrame, categorical: tuple[str, ...], held: IntArray) -> Fold:

@@ -27,6 +27,7 @@ MODELS = "models"
 MODEL_FILE = "model.skops"
 ABOUT_FILE = "model.json"
 ENCODER_FILE = "encoder.json"
+EXAMPLE_FILE = "example.csv"
 
 TRUSTED = (
     "collections.OrderedDict",

@@ -59,7 +59,7 @@ def from_tabrepo(
     Returns
     -------
     library : Library
-        ``inference_time`` in seconds for 1,000 test records.
+        ``inference_time`` in milliseconds for 1,000 test records.
     said : list of str
 
     Raises
@@ -73,12 +73,12 @@ def from_tabrepo(
     models = [str(model) for model in meta["models"]]
     validation, test = _memmap(place, meta, "val"), _memmap(place, meta, "test")
     y, y_test = _labels(place / "label-val.csv.zip"), _labels(place / "label-test.csv.zip")
-    times = _times(folder, dataset, fold, models) * 1000 / max(len(y_test), 1)
+    times = _times(folder, dataset, fold, models) * 1e6 / max(len(y_test), 1)
     kept, times, said = _handled(times, models, missing)
     if len(kept) < len(models):
         validation, test = validation[kept], test[kept]
         models = [models[i] for i in kept]
-    table = {"inference_time": Cost(times, "s/1000 rows")}
+    table = {"inference_time": Cost(times, "ms/1000 rows")}
     extra, cost_ids = read_costs(costs, {})
     table |= {key: in_order(cost, cost_ids, models) for key, cost in extra.items()}
     classes = _classes(validation, y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ import pandas as pd
 
 from framework.arrays import Array
 from framework.errors import InputError
+from framework.libraries.members import EXAMPLE_FILE, MODELS, load_encoder, load_member
 from framework.problems.library import Cost, Library
-
-MODELS_FOLDER, EXAMPLE_FILE = "models", "example.csv"
 
 
 def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:
@@ -35,20 +33,19 @@ def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:
     from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
 
     folder = library.folder
-    if folder is None or not (folder / MODELS_FOLDER).is_dir():
+    if folder is None or not (folder / MODELS).is_dir():
         place = library.name if folder is None else folder
         raise InputError(
             f"library {place}: expected fitted models to export, found predictions alone; build "
             "the library, or bring the fitted models instead of arrays"
         )
-    members = import_module("framework.libraries.members")
     picked = np.flatnonzero(x).tolist()
-    models = {library.ids[i]: members.load_member(folder, library.ids[i]) for i in picked}
+    models = {library.ids[i]: load_member(folder, library.ids[i]) for i in picked}
     charged = {
         name: Cost(np.asarray(library.costs[name].values)[picked], library.costs[name].unit)
         for name in costs
     }
-    encoder = members.load_encoder(folder)
+    encoder = load_encoder(folder)
     if library.classes is None:
         return WeightedEnsembleRegressor.from_fitted(
             models, x[picked], costs=charged, encoder=encoder

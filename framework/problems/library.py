@@ -53,7 +53,7 @@ class Cost(NamedTuple):
     values : numpy.ndarray of float64, shape (K,)
         Finite, at least 0.
     unit : str
-        Of a value: ``s/1000 rows``, ``MB``.
+        Of a value: ``ms/1000 rows``, ``MB``.
     """
 
     values: FloatArray

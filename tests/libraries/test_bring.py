@@ -280,11 +280,11 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
     assert np.array_equal(library.validation, p[:2].astype(np.float32))
     assert np.array_equal(library.test, q[:2].astype(np.float32))  # type: ignore[arg-type]
     # one and two seconds for four test records
-    assert library.costs["inference_time"].values.tolist() == [250, 500]
+    assert library.costs["inference_time"].values.tolist() == [250_000, 500_000]
     assert library.costs["memory"].values.tolist() == [7, 8]
     assert library.configs == ({"depth": 0}, {"depth": 1})
     filled, said = from_tabrepo(tmp_path / "D1", "adult", 1, missing="mean")
-    assert filled.costs["inference_time"].values.tolist() == [250, 500, 375]
+    assert filled.costs["inference_time"].values.tolist() == [250_000, 500_000, 375_000]
     assert "given the mean time: Model_c2_BAG_L1" in said[0]
 
 

@@ -115,7 +115,7 @@ def test_the_models_on_disk_predict_the_test_table(library: Library) -> None:
 
 def test_costs_are_measured_per_model(library: Library) -> None:
     assert {name: cost.unit for name, cost in library.costs.items()} == {
-        "inference_time": "s/1000 rows", "memory": "MB", "disk": "MB",
+        "inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB",
     }  # fmt: skip
     assert (library.costs["inference_time"].values > 0).all()
     files = [folder_of(library) / "models" / name / "model.skops" for name in library.ids]
