@@ -229,6 +229,8 @@ class Predict:
         answers = predict_table(model, read_frame(Path(args.data)))
         try:
             answers.to_csv(args.out or sys.stdout, index=False)
+        except BrokenPipeError:  # whoever reads has enough, as `head` has
+            raise
         except OSError as error:
             raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
         return 0

@@ -395,8 +395,8 @@ def test_failed_parts_are_not_kept_on_disk(table_file, cache):
 def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
     problem = problem_of(table_file)
     X = np.array([[1, 0, 1, 0, 1]], dtype=np.int8)
-    keys = problem.missing_parts(X)
-    problem.add_parts(problem.failed_parts(keys[:1], "its worker died"))
+    keys = problem.missing_parts(X)  # the largest first
+    problem.add_parts(problem.failed_parts(keys[1:], "its worker died"))
     batch = evaluate_rows(problem, 0, np.arange(1), X)
     assert batch.errors[0] == "sub-classifier on b, colour: its worker died"
 

@@ -13,7 +13,7 @@ from framework.models.multistage import predict_table
 from framework.models.store import load_model
 from framework.rundir import RunDir
 from framework.trial import make_problem
-from tests.command import small, write
+from tests.command import small, start, write
 
 
 def best_of(frame, metric):
@@ -163,6 +163,16 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
         predict_table(load_model(folder), table), predict_table(decoded, table)
     )
     assert json.loads((folder / "model.json").read_text())["about"]["solution"] == id
+
+
+def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
+    big = pd.DataFrame(np.zeros((20000, 6)), columns=[f"f{i}" for i in range(1, 7)])
+    big.to_csv(place / "big.csv", index=False)
+    process = start("predict", "model dir", "big.csv", cwd=place)
+    assert process.stdout.readline() == "label,confidence,stage,cost\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize(
