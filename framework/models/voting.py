@@ -72,8 +72,8 @@ class _WeightedEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def _set(
         self, names: Sequence[str], models: Sequence[Any], weights: Sequence[float] | Array | None
-    ) -> None:
-        """Keep what has a weight above 0."""
+    ) -> list[int]:
+        """Keep what has a weight above 0; return its positions."""
         found = np.ones(len(models)) if weights is None else np.asarray(weights, dtype=np.float64)
         if len(names) == 0 or found.shape != (len(names),) or len(set(names)) < len(names):
             raise InputError(
@@ -90,18 +90,26 @@ class _WeightedEnsemble(BaseEstimator):  # type: ignore[misc]
         self.weights_ = found[kept]
         self.encoder_: Encoder | None = None
         self.costs_: dict[str, Cost] = {}
+        return kept
 
-    def _adopt(self, costs: Mapping[str, Cost], encoder: Encoder | None) -> None:
-        """Take what came with fitted members, and learn from them which features they take."""
+    def _adopt(
+        self,
+        models: Mapping[str, Any],
+        weights: Sequence[float] | Array,
+        costs: Mapping[str, Cost] | None,
+        encoder: Encoder | None,
+    ) -> None:
+        """Take fitted models and what came with them; learn which features they take."""
+        kept = self._set(list(models), list(models.values()), weights)
         self.encoder_ = encoder
-        self.costs_ = {name: Cost(np.asarray(cost.values), cost.unit)
-                       for name, cost in costs.items()}  # fmt: skip
-        for name, cost in self.costs_.items():
-            if cost.values.shape != (len(self.models_),):
+        for name, cost in (costs or {}).items():
+            values = np.asarray(cost.values, dtype=np.float64)
+            if values.shape != (len(models),):
                 raise InputError(
-                    f"costs: expected {len(self.models_)} values of {name!r}, one a member, found "
-                    f"shape {cost.values.shape}"
+                    f"costs: expected {len(models)} values of {name!r}, one a model, found shape "
+                    f"{values.shape}"
                 )
+            self.costs_[name] = Cost(values[kept], cost.unit)
         if encoder is not None:
             self.n_features_in_ = len(encoder.feature_names)
             if encoder.named:
@@ -193,7 +201,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: i
         models : mapping of str to classifier
             Their classes are those of ``classes``, or positions in it.
         weights : sequence of float
-            Above 0, one a model.
+            From 0, one a model; those with 0 are left out.
         classes : sequence, length C
         costs : mapping of str to Cost, optional
             Values one a model.
@@ -207,8 +215,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: i
         """
         ensemble = cls()
         ensemble.classes_ = np.asarray(classes)
-        ensemble._set(list(models), list(models.values()), weights)
-        ensemble._adopt(costs or {}, encoder)
+        ensemble._adopt(models, weights, costs, encoder)
         for name, model in zip(ensemble.names_, ensemble.models_, strict=True):
             _places(model, ensemble.classes_, name)
         return ensemble
@@ -259,8 +266,7 @@ class WeightedEnsembleRegressor(RegressorMixin, _WeightedEnsemble):  # type: ign
     ) -> WeightedEnsembleRegressor:
         """Return an ensemble of fitted models; see the classifier's method."""
         ensemble = cls()
-        ensemble._set(list(models), list(models.values()), weights)
-        ensemble._adopt(costs or {}, encoder)
+        ensemble._adopt(models, weights, costs, encoder)
         return ensemble
 
     def _targets(self, y: Array) -> Array:

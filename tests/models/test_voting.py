@@ -52,9 +52,8 @@ def encoded_ensemble():
 def with_costs():
     frame, y = iris()
     X = frame.to_numpy()
-    models = {name: model for name, model in members(X, y).items() if name != "unused"}
-    costs = {"time": Cost(np.array([1.0, 4.0, 2.5]), "s"), "disk|": Cost(np.array([1.0, 1, 1]))}
-    return WeightedEnsembleClassifier.from_fitted(models, [1, 3, 2], NAMES, costs=costs)
+    costs = {"time": Cost(np.array([1, 4, 99, 2.5]), "s"), "disk|": Cost(np.array([1, 1, 9, 1]))}
+    return WeightedEnsembleClassifier.from_fitted(members(X, y), [1, 3, 0, 2], NAMES, costs=costs)
 
 
 def test_the_weighted_mean_of_the_members():
