@@ -14,7 +14,7 @@ from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.config import Budget
 from framework.errors import ContractError, JournalError
-from framework.evaluator import Evaluator
+from framework.evaluator import Evaluator, InProcess, Workforce
 from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.problem import Problem
@@ -56,11 +56,24 @@ class Progress:
     stopped: str = ""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What an algorithm does before it asks: ``done`` of ``total``, under way ``seconds``."""
+
+    what: str
+    done: int
+    total: int
+    seconds: float
+
+
 class Observer:
     """Looks on; every hook does nothing until overridden. It must not raise."""
 
     def on_start(self) -> None:
         """Before the first batch."""
+
+    def on_work(self, work: Work) -> None:
+        """Now and then while the algorithm prepares its first batch."""
 
     def on_batch(self, progress: Progress) -> None:
         """After each batch told."""
@@ -108,6 +121,7 @@ def run(
     loop = _Loop(algorithm, evaluator, budget, journal)
     for observer in observers:
         observer.on_start()
+    loop.prepare(observers)
     while True:
         loop.ask_ahead()
         if not loop.flights:
@@ -161,6 +175,21 @@ class _Loop:
     def seconds(self) -> float:
         return self.before + time.perf_counter() - self.started
 
+    def prepare(self, observers: Sequence[Observer]) -> None:
+        """Have the algorithm do what its first batch rests on."""
+        doing, since = "", 0.0
+
+        def report(what: str, done: int, total: int) -> None:
+            nonlocal doing, since
+            now = time.perf_counter()
+            if what != doing:
+                doing, since = what, now
+            for observer in observers:
+                observer.on_work(Work(what, done, total, now - since))
+
+        workers = self.evaluator if isinstance(self.evaluator, Workforce) else InProcess()
+        self.algorithm.prepare(workers, report)
+
     def stop_reason(self) -> str:
         """Say which part of the budget is spent; empty if none."""
         budget = self.budget
@@ -180,7 +209,7 @@ class _Loop:
 
     def ask_ahead(self) -> None:
         """Ask for batches as far as the algorithm looks ahead and the budget reaches."""
-        while not self.stop_reason():
+        while not self.batches_asked or not self.stop_reason():
             X = self.algorithm.ask()
             if X is None:
                 if not self.flights and not self.algorithm.done:

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from framework.driver import Observer, Progress
+from framework.driver import Observer, Progress, Work
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption(Observer):
     """While a search goes on, a first signal waits for the batch; a second one ends it at once.
+
+    Where no batch is there yet, it waits for the next report of the work.
 
     An exception raised at any moment, inside compiled code too, is not safe; between batches it
     is.
@@ -36,11 +38,13 @@ class Interruption(Observer):
         for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._ask)
 
+    def on_work(self, work: Work) -> None:
+        """Raise KeyboardInterrupt where a signal has come."""
+        self._heed()
+
     def on_batch(self, progress: Progress) -> None:
         """Raise KeyboardInterrupt where a signal has come."""
-        if self._asked:
-            self.close()
-            raise KeyboardInterrupt
+        self._heed()
 
     def on_end(self, progress: Progress) -> None:
         self.close()
@@ -50,6 +54,11 @@ class Interruption(Observer):
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
+
+    def _heed(self) -> None:
+        if self._asked:
+            self.close()
+            raise KeyboardInterrupt
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self._asked:

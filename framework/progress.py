@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import timedelta
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from framework.driver import Progress as RunProgress
+from framework.driver import Work
 from framework.experiment import Watcher
 
 _LINE_EVERY = 5.0  # seconds between plain lines
@@ -22,6 +24,16 @@ def describe(progress: RunProgress, rate: float) -> str:
         f"front {progress.front_size:,} · hypervolume {progress.hypervolume:.4f}"
     )
     return text + (f" · {progress.failed:,} failed" if progress.failed else "")
+
+
+def describe_work(work: Work) -> str:
+    """Return what is being done, how much of it is done, the rate and the time left at it."""
+    text = f"{work.what} · {work.done:,} of {work.total:,}"
+    if not work.done or not work.seconds:
+        return text
+    rate = work.done / work.seconds
+    left = timedelta(seconds=round((work.total - work.done) / rate))
+    return f"{text} · {rate:,.0f}/s · {left} left"
 
 
 class _Rate:
@@ -54,12 +66,14 @@ class ProgressBar(Watcher):
     def on_start(self) -> None:
         self._bar.start()
 
+    def on_work(self, work: Work) -> None:
+        if self._due():
+            text = describe_work(work)
+            self._bar.update(self._task, completed=work.done, total=work.total, text=text)
+
     def on_batch(self, progress: RunProgress) -> None:
-        now = time.perf_counter()
-        if now - self._shown < 0.1:
-            return
-        self._shown = now
-        self._show(progress)
+        if self._due():
+            self._show(progress)
 
     def on_end(self, progress: RunProgress) -> None:
         self._show(progress)
@@ -67,6 +81,12 @@ class ProgressBar(Watcher):
 
     def close(self) -> None:
         self._bar.stop()
+
+    def _due(self) -> bool:
+        now = time.perf_counter()
+        due = now - self._shown >= 0.1
+        self._shown = now if due else self._shown
+        return due
 
     def _show(self, progress: RunProgress) -> None:
         share = 1.0 if progress.stopped else progress.share
@@ -85,12 +105,17 @@ class ProgressLines(Watcher):
         self._rate = _Rate()
         self._shown = time.perf_counter()
 
+    def on_work(self, work: Work) -> None:
+        self._line(describe_work(work))
+
     def on_batch(self, progress: RunProgress) -> None:
-        rate = self._rate(progress)
-        if time.perf_counter() - self._shown >= self._every:
-            self._shown = time.perf_counter()
-            print(describe(progress, rate), file=self._stream, flush=True)
+        self._line(describe(progress, self._rate(progress)))
 
     def on_end(self, progress: RunProgress) -> None:
         line = describe(progress, self._rate(progress))
         print(f"{line} · ended by {progress.stopped}", file=self._stream, flush=True)
+
+    def _line(self, text: str) -> None:
+        if time.perf_counter() - self._shown >= self._every:
+            self._shown = time.perf_counter()
+            print(text, file=self._stream, flush=True)

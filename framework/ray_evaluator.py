@@ -7,21 +7,23 @@ number of workers, the order of completion and resent requests change nothing bu
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from time import perf_counter
 from typing import Any, Literal
 
+import numpy as np
+
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.evaluator import evaluate_rows, failed_rows
+from framework.evaluator import failed_rows
 from framework.problem import Parts, Problem, SharedParts
+from framework.ray_actor import Actor, Job
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
@@ -29,6 +31,7 @@ _SMALL_SECONDS = 0.005  # less work than this is never divided
 _IN_FLIGHT = 3  # requests queued at an actor, so that it never waits for the next
 _SPLIT = 8  # pieces of a chunk whose worker died
 _STRIKES = 3  # deaths that a lone row (or part) may cause
+_KINDS = ("score", "build", "map")  # scoring first: the search waits for it
 _INLINE_BYTES = 100_000  # larger parts go through the object store, once for all actors
 
 
@@ -60,9 +63,9 @@ class Cost:
 
 @dataclass
 class _Work:
-    """Rows to score (ids and genomes) or parts to build (keys), waiting or under way."""
+    """Rows to score (ids and genomes), parts to build (keys) or pieces (their numbers)."""
 
-    kind: Literal["score", "build"]
+    kind: Literal["score", "build", "map"]
     columns: tuple[Array, ...]
     strikes: int = 0
 
@@ -94,43 +97,6 @@ class _Slot:
         return not (long or self.long) and len(self.asked) < _IN_FLIGHT
 
 
-class _Actor:
-    """Runs in a Ray worker; holds the problem and the parts sent so far, nothing else."""
-
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self.problem, self.seed = problem, seed
-
-    def ready(self) -> tuple[int, int]:
-        held = self.problem.n_parts if isinstance(self.problem, SharedParts) else 0
-        return os.getpid(), held
-
-    def score(self, ids: IntArray, X: Array, parts: Parts | None) -> tuple[float, Evaluated]:
-        start = perf_counter()
-        if parts is not None:
-            assert isinstance(self.problem, SharedParts)
-            self.problem.add_parts(parts)
-        piece = evaluate_rows(self.problem, self.seed, ids, X)
-        return perf_counter() - start, piece
-
-    def build(self, keys: WordArray) -> tuple[float, list[Parts]]:
-        assert isinstance(self.problem, SharedParts)
-        start = perf_counter()
-        parts = list(build_each(self.problem, keys))
-        return perf_counter() - start, parts
-
-
-def build_each(problem: SharedParts, keys: WordArray) -> Iterator[Parts]:
-    """Build parts; where the build raises, one by one, so that only the culprits fail."""
-    try:
-        yield problem.build_parts(keys)
-    except Exception as error:  # whatever user code raises is the part's error, not ours
-        if len(keys) == 1:
-            yield problem.failed_parts(keys, f"{type(error).__name__}: {error}")
-            return
-        for i in range(len(keys)):
-            yield from build_each(problem, keys[i : i + 1])
-
-
 class RayEvaluator:
     """Scores batches on actors of the Ray that this process is connected to.
 
@@ -153,12 +119,14 @@ class RayEvaluator:
 
         self.problem, self.seed, self.workers = problem, seed, workers
         self._ray = ray
-        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
+        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
         self._sent = ray.put(problem)
         self._slots: list[_Slot] = []
         self._requests: dict[Any, tuple[_Slot, _Work | None]] = {}  # None: asked if ready
-        self._queues: dict[str, deque[_Work]] = {"score": deque(), "build": deque()}
-        self._costs = {"score": Cost(), "build": Cost()}
+        self._queues: dict[str, deque[_Work]] = {kind: deque() for kind in _KINDS}
+        self._costs = {kind: Cost() for kind in _KINDS}
+        self._job: Any = None  # a reference to what is mapped
+        self._answers: dict[int, Any] = {}  # of its pieces, by number
         self._blocked: list[tuple[_Work, set[bytes]]] = []  # batches and the parts they await
         self._building: set[bytes] = set()
         self._deltas: dict[tuple[int, int], Any] = {}
@@ -199,6 +167,47 @@ class RayEvaluator:
         pieces, self._done = self._done, []
         self._outstanding -= sum(len(piece) for piece in pieces)
         return pieces
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """See :meth:`framework.evaluator.Workforce.build`.
+
+        Raises
+        ------
+        ClusterError
+            The workers die before they are ready, again and again.
+        """
+        if not isinstance(self.problem, SharedParts) or not len(keys):
+            return
+        self._building.update(key.tobytes() for key in keys)
+        self._queues["build"].append(_Work("build", (keys,)))
+        left = len(self._building)
+        while left:
+            self._dispatch()
+            self._wait(None)
+            if len(self._building) < left:
+                yield left - len(self._building)
+                left = len(self._building)
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """See :meth:`framework.evaluator.Workforce.map`; one at a time.
+
+        Raises
+        ------
+        ClusterError
+            A piece ends the workers that it is given to, or they die before they are ready.
+        """
+        self._job = self._ray.put(Job(function, shared, pieces))
+        self._answers, self._costs["map"] = {}, Cost()
+        numbers = np.arange(len(pieces))
+        self._queues["map"].extend(_Work("map", (numbers[i : i + 1],)) for i in numbers)
+        for i in range(len(pieces)):
+            while i not in self._answers:
+                self._dispatch()
+                self._wait(None)
+            yield self._answers.pop(i)
+        self._job = None
 
     def close(self) -> None:
         """End the actors; rows not collected are lost."""
@@ -270,7 +279,7 @@ class RayEvaluator:
 
     def _dispatch(self) -> None:
         """Give work to the actors that have least to do, while any has room."""
-        for kind in ("score", "build"):  # scoring first: the search waits for it
+        for kind in _KINDS:
             queue, cost = self._queues[kind], self._costs[kind]
             while queue:
                 size = cost.chunk(len(queue[0]), self.workers)
@@ -293,8 +302,10 @@ class RayEvaluator:
     def _send(self, slot: _Slot, work: _Work) -> None:
         if work.kind == "score":
             ref = slot.actor.score.remote(*work.columns, self._lacking(slot))
-        else:
+        elif work.kind == "build":
             ref = slot.actor.build.remote(*work.columns)
+        else:
+            ref = slot.actor.map.remote(self._job, int(work.columns[0][0]))
         self._ask(slot, work, ref)
 
     def _wait(self, timeout: float | None) -> bool:
@@ -313,6 +324,9 @@ class RayEvaluator:
         try:
             answer = self._ray.get(ref)
         except Exception as error:  # a dead actor, or one whose parts are in doubt
+            if work is not None and work.kind == "map" and _raised(error):
+                self._queues["map"].clear()
+                raise error.cause from error  # type: ignore[attr-defined]
             if getattr(error, "actor_init_failed", False):
                 raise ClusterError(
                     f"a Ray worker cannot load the problem ({_reason(error)}); make its code and "
@@ -330,8 +344,10 @@ class RayEvaluator:
         self._costs[work.kind].add(seconds, len(work))
         if work.kind == "score":
             self._done.append(result)
-            return
-        self._add_parts(work.columns[0], result)
+        elif work.kind == "build":
+            self._add_parts(work.columns[0], result)
+        else:
+            self._answers[int(work.columns[0][0])] = result
 
     # Deaths -----------------------------------------------------------------------------------
 
@@ -370,6 +386,11 @@ class RayEvaluator:
         if work.strikes < _STRIKES:
             self._queues[work.kind].appendleft(work)
             return
+        if work.kind == "map":
+            raise ClusterError(
+                f"a piece of the search killed its worker {work.strikes} times (last: {reason}); "
+                "free memory where workers run, or run with --workers serial"
+            )
         error = f"killed its worker {work.strikes} times (last: {reason})"
         if work.kind == "score":
             ids, X = work.columns
@@ -377,6 +398,11 @@ class RayEvaluator:
             return
         assert isinstance(self.problem, SharedParts)
         self._add_parts(work.columns[0], [self.problem.failed_parts(work.columns[0], error)])
+
+
+def _raised(error: Exception) -> bool:
+    """Tell whether it is what a function raised in a worker that lives on."""
+    return isinstance(getattr(error, "cause", None), Exception)
 
 
 def _reason(error: Exception) -> str:

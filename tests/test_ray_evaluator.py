@@ -21,7 +21,8 @@ from framework.cluster import cluster
 from framework.errors import ClusterError
 from framework.evaluator import Evaluator, SerialEvaluator
 from framework.problem import Problem
-from framework.ray_evaluator import Cost, RayEvaluator, build_each
+from framework.ray_actor import build_each
+from framework.ray_evaluator import Cost, RayEvaluator
 from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Sphere
 
 Make = Callable[[Problem], RayEvaluator]

@@ -32,6 +32,11 @@ from algorithms.multistage.programme_steps import (
 from framework.arrays import Array, IntArray
 from framework.problems.stage_tables import StageTables
 
+ORDERS = {
+    "int": lambda p: np.arange(len(p)),
+    "card": lambda p: np.lexsort((np.arange(len(p)), np.bitwise_count(np.arange(len(p))))),
+    "price": lambda p: np.lexsort((np.bitwise_count(np.arange(len(p))), p)),
+}
 _LIST = 64  # states that a new one is compared with
 
 
@@ -70,16 +75,23 @@ def front_of_chains(
     states, points = _start(tables, len(sets.price)), _points(known, len(costs))
     sums = np.zeros((8 * len(tables.everyone), 256), dtype=np.int64)
     recent = np.zeros(_LIST, dtype=np.int64)
-    for here in range(1, len(sets.price) - 1):
+    steps = np.zeros(1, dtype=np.int64)
+    size = 1
+    import os
+
+    order = ORDERS[os.environ.get("ORD", "int")](sets.price)
+    for here in order[1:-1].tolist():
         while True:
-            end = expand(here, k, sets, states, points, sums, recent)
+            end = expand(here, size, k, sets, states, points, sums, recent, steps)
             if end == FULL_STATES:
                 states = _longer_states(states, rows_at_most)
             elif end == FULL_POINTS:
                 points = _more_points(points)
             else:
                 break
-        states.first[here + 1] = end
+        states.first[here], states.stop[here] = size, end
+        size = end
+    print("states", size, "steps", steps[0])
     size = int(points.size[0])
     return Found(
         points.answered[:size], points.right[:size], points.cost[:size], points.chains[:size]
@@ -111,10 +123,10 @@ def _start(tables: StageTables, sets: int) -> States:
     rows, words = 1 << 12, len(tables.everyone)
     small = [np.zeros(rows, dtype=np.int32) for _ in range(5)]
     states = States(
-        np.ones(sets + 1, dtype=np.int64), np.zeros((rows, words), dtype=np.uint64),
+        np.zeros(sets, dtype=np.int64), np.zeros(sets, dtype=np.int64), np.zeros((rows, words), dtype=np.uint64),
         np.zeros(rows, dtype=np.int64), *small,
     )  # fmt: skip
-    states.first[0] = 0
+    states.stop[0] = 1
     states.waiting[0], states.left[0] = tables.everyone, tables.records
     return states
 
@@ -134,8 +146,8 @@ def _longer_states(states: States, rows_at_most: int) -> States:
     rows = len(states.cost)
     if rows >= rows_at_most:
         raise MemoryError
-    longer = [_with_room(column, min(2 * rows, rows_at_most)) for column in states[1:]]
-    return States(states.first, *longer)
+    longer = [_with_room(column, min(2 * rows, rows_at_most)) for column in states[2:]]
+    return States(states.first, states.stop, *longer)
 
 
 def _more_points(points: Points) -> Points:

@@ -30,7 +30,7 @@ class Sets(NamedTuple):
 
 
 class States(NamedTuple):
-    """States in the order of their sets: set ``s`` has ``first[s]`` to ``first[s + 1] - 1``.
+    """States, those of a set together: set ``s`` has ``first[s]`` to ``stop[s] - 1``.
 
     ``waiting`` the undecided records, ``left`` of them; ``wrong`` answers, ``cost`` and
     ``stages`` so far (0 where as many stages may be as there are features); ``owner`` the set,
@@ -38,6 +38,7 @@ class States(NamedTuple):
     """
 
     first: IntArray
+    stop: IntArray
     waiting: WordArray
     cost: IntArray
     left: Array
@@ -239,19 +240,23 @@ def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArra
 
 @njit
 def expand(
-    here: int, k: int, sets: Sets, states: States, points: Points, sums: IntArray,
-    recent: IntArray,
+    here: int, first: int, k: int, sets: Sets, states: States, points: Points, sums: IntArray,
+    recent: IntArray, steps: IntArray,
 ) -> int:  # fmt: skip
     """Make the states of set ``here`` from those of its subsets, and complete them.
 
     Parameters
     ----------
     here : int
-        A set, not of all features; those of all smaller numbers were expanded.
+        A set, not of all features; its subsets were expanded.
+    first : int
+        Row of its first state.
     k : int
         Greatest number of stages.
     sums, recent
         Scratch, (8 * words, 256) and (list,).
+    steps
+        ``steps[0]`` grows by the states of subsets that were looked at.
 
     Returns
     -------
@@ -265,13 +270,13 @@ def expand(
     counted = 1 if k < popcount(np.uint64(full)) else 0  # where all chains fit, stages are free
     goes_on = popcount(np.uint64(full & ~here)) > 1
     _octet_sums(sets.cheapest[here], sums)
-    first = new = states.first[here]
-    count = 0
+    new, count = first, 0
     part = here
     while part:
         part = (part - 1) & here
         step = sets.price[here] - sets.price[part]
-        for old in range(states.first[part], states.first[part + 1]):
+        steps[0] += states.stop[part] - states.first[part]
+        for old in range(states.first[part], states.stop[part]):
             answers = False
             for w in range(words):
                 answers |= (states.waiting[old, w] & ~sets.undecided[here, w]) != 0
