@@ -140,7 +140,7 @@ def enumerate_piece(walk: Walk, piece: Piece) -> Cells:
     if piece[0]:
         _subtrees(faces, right, price, everyone, N, k, *piece, alike, least, tally, example)
     else:
-        answered, correct, cost = _single(walk)
+        answered, correct, cost = single(walk)
         only = answered * (answered + 1) // 2 + correct
         least[only], tally[only] = cost, 1
         if k > 1:
@@ -159,7 +159,7 @@ def _no_cells(walk: Walk) -> tuple[IntArray, IntArray, Array]:
     return np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example
 
 
-def _single(walk: Walk) -> tuple[int, int, int]:
+def single(walk: Walk) -> tuple[int, int, int]:
     """Return answered, right and cost of the chain whose only set has all features."""
     undecided = int(np.bitwise_count(walk.faces[-1, : len(walk.everyone)]).sum())
     right = int(np.bitwise_count(walk.right[-1]).sum())
@@ -291,13 +291,13 @@ def _subtrees(
                 _pairs(faces, price, here, waiting[depth], left[depth], right[depth], cost[depth],
                        depth, records, chain, least, tally, example)  # fmt: skip
                 more[depth] = full & ~here if depth < k - 2 else 0
-            depth, here = _next(chain, more, full, depth)
+            depth, here = next_set(chain, more, full, depth)
             if depth == 0:
                 break
 
 
 @njit
-def _next(chain: IntArray, more: IntArray, full: int, depth: int) -> tuple[int, int]:
+def next_set(chain: IntArray, more: IntArray, full: int, depth: int) -> tuple[int, int]:
     """Return where the walk goes on: how many sets of the chain stay, and the set after them.
 
     ``more`` has, for each depth, the features that the last set tried there adds.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, IntArray, WordArray
+from framework.arrays import Array, BoolArray, IntArray, WordArray
 from framework.jit import njit
 from framework.kernels.stages import popcount
 
@@ -82,6 +82,91 @@ def look_ahead(sets: Sets, right: WordArray) -> None:
                     if step + more < sets.cheapest[here, r]:
                         sets.cheapest[here, r] = step + more
             bit <<= 1
+
+
+@njit
+def look_at_open(sets: Sets, right: WordArray, open_sets: BoolArray) -> BoolArray:
+    """Make ``reach``, ``hope`` and ``cheapest`` tell of chains whose next set is an open one.
+
+    They are overwritten where a set is not open; that of all features never is. O(2^n n records).
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (sets,)
+        Whether such a chain is left.
+    """
+    full = len(sets.price) - 1
+    records = sets.cheapest.shape[1]
+    left = open_sets.copy()
+    for here in range(full - 1, -1, -1):
+        if open_sets[here]:
+            for w in range(sets.reach.shape[1]):
+                sets.reach[here, w] |= sets.undecided[0, w] & ~sets.undecided[here, w]
+                sets.hope[here, w] |= right[here, w]
+            for r in range(records):
+                if not (sets.undecided[here, r >> 6] >> np.uint64(r & 63)) & np.uint64(1):
+                    sets.cheapest[here, r] = 0
+            continue
+        sets.reach[here], sets.hope[here] = 0, 0
+        sets.cheapest[here] = sets.price[full] - sets.price[here]
+        bit = 1
+        while bit <= full:
+            there = here | bit
+            if there != here and left[there]:
+                left[here] = True
+                step = sets.price[there] - sets.price[here]
+                for w in range(sets.reach.shape[1]):
+                    sets.reach[here, w] |= sets.reach[there, w]
+                    sets.hope[here, w] |= sets.hope[there, w]
+                for r in range(records):
+                    more = step + sets.cheapest[there, r]
+                    if more < sets.cheapest[here, r]:
+                        sets.cheapest[here, r] = more
+            bit <<= 1
+    return left
+
+
+@njit
+def hopes_of(
+    here: int, sets: Sets, states: States, points: Points, sums: IntArray, hopes: IntArray
+) -> int:
+    """Write what no end of each state of a set can beat; return how many rows that takes.
+
+    States none of whose ends can beat a known point are left out.
+
+    Parameters
+    ----------
+    sums
+        Scratch, (8 * words, 256).
+    hopes
+        Filled: answered, right, wrong, cost; (states of the set, 4).
+    """
+    _octet_sums(sets.cheapest[here], sums)
+    rows = 0
+    for state in range(states.first[here], states.stop[here]):
+        wrong = int(states.wrong[state])
+        cost = states.cost[state] + _rest_at_least(states.waiting[state], sums)
+        answered, good, bad = _at_best(here, sets, states.waiting[state], states.left[state], wrong)
+        if not beaten(points, answered, good, bad, cost):
+            hopes[rows, 0], hopes[rows, 1] = answered, good
+            hopes[rows, 2], hopes[rows, 3] = bad, cost
+            rows += 1
+    return rows
+
+
+@njit
+def _at_best(
+    here: int, sets: Sets, waiting: WordArray, left: int, wrong: int
+) -> tuple[int, int, int]:
+    """Return the most answers and right ones, and the fewest wrong ones, that can follow (P4)."""
+    full = len(sets.price) - 1
+    records = sets.cheapest.shape[1]
+    never, good, bad = 0, records - left - wrong, wrong
+    for w in range(len(waiting)):
+        never += popcount(waiting[w] & ~sets.reach[here, w])
+        good += popcount(waiting[w] & sets.hope[here, w])
+        bad += popcount(waiting[w] & ~sets.undecided[full, w] & ~sets.hope[here, w])
+    return records - never, good, bad
 
 
 @njit
@@ -293,19 +378,13 @@ def expand(
             states.stages[new] = states.stages[old] + counted
             if _covered(states, new, recent, count):
                 continue
-            never, good, bad = 0, 0, wrong
+            most, good, bad = _at_best(here, sets, states.waiting[new], left, wrong)
+            if beaten(points, most, good, bad, cost + _rest_at_least(states.waiting[new], sums)):
+                continue
             end, end_wrong = 0, wrong
             for w in range(words):
-                mask = states.waiting[new, w]
-                never += popcount(mask & ~sets.reach[here, w])
-                good += popcount(mask & sets.hope[here, w])
-                bad += popcount(mask & ~sets.undecided[full, w] & ~sets.hope[here, w])
-                end += popcount(mask & sets.undecided[full, w])
-                end_wrong += popcount(mask & sets.wrong[full, w])
-            good += records - left - wrong
-            if beaten(points, records - never, good, bad, cost + _rest_at_least(
-                states.waiting[new], sums)):  # fmt: skip
-                continue
+                end += popcount(states.waiting[new, w] & sets.undecided[full, w])
+                end_wrong += popcount(states.waiting[new, w] & sets.wrong[full, w])
             paid = cost + left * (sets.price[full] - sets.price[here])
             if not enter(points, records - end, records - end - end_wrong, paid, states, old, here):
                 return FULL_POINTS
