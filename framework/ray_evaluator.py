@@ -16,8 +16,6 @@ from math import ceil
 from time import perf_counter
 from typing import Any, Literal
 
-import numpy as np
-
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
@@ -63,10 +61,10 @@ class Cost:
 
 @dataclass
 class _Work:
-    """Rows to score (ids and genomes), parts to build (keys) or pieces (their numbers)."""
+    """Rows to score (ids, genomes), parts to build (keys) or a piece (its number, the job)."""
 
     kind: Literal["score", "build", "map"]
-    columns: tuple[Array, ...]
+    columns: tuple[Any, ...]
     strikes: int = 0
 
     def __len__(self) -> int:
@@ -200,14 +198,16 @@ class RayEvaluator:
         """
         self._job = self._ray.put(Job(function, shared, pieces))
         self._answers, self._costs["map"] = {}, Cost()
-        numbers = np.arange(len(pieces))
-        self._queues["map"].extend(_Work("map", (numbers[i : i + 1],)) for i in numbers)
-        for i in range(len(pieces)):
-            while i not in self._answers:
-                self._dispatch()
-                self._wait(None)
-            yield self._answers.pop(i)
-        self._job = None
+        self._queues["map"].extend(_Work("map", ([i], [self._job])) for i in range(len(pieces)))
+        try:
+            for i in range(len(pieces)):
+                while i not in self._answers:
+                    self._dispatch()
+                    self._wait(None)
+                yield self._answers.pop(i)
+        finally:  # the caller may have seen enough
+            self._queues["map"].clear()
+            self._job = None
 
     def close(self) -> None:
         """End the actors; rows not collected are lost."""
@@ -305,7 +305,7 @@ class RayEvaluator:
         elif work.kind == "build":
             ref = slot.actor.build.remote(*work.columns)
         else:
-            ref = slot.actor.map.remote(self._job, int(work.columns[0][0]))
+            ref = slot.actor.map.remote(work.columns[1][0], work.columns[0][0])
         self._ask(slot, work, ref)
 
     def _wait(self, timeout: float | None) -> bool:
@@ -325,7 +325,8 @@ class RayEvaluator:
             answer = self._ray.get(ref)
         except Exception as error:  # a dead actor, or one whose parts are in doubt
             if work is not None and work.kind == "map" and _raised(error):
-                self._queues["map"].clear()
+                del self._requests[ref]
+                slot.asked.remove(ref)
                 raise error.cause from error  # type: ignore[attr-defined]
             if getattr(error, "actor_init_failed", False):
                 raise ClusterError(
@@ -346,8 +347,8 @@ class RayEvaluator:
             self._done.append(result)
         elif work.kind == "build":
             self._add_parts(work.columns[0], result)
-        else:
-            self._answers[int(work.columns[0][0])] = result
+        elif work.columns[1][0] is self._job:  # else nobody waits for it any more
+            self._answers[work.columns[0][0]] = result
 
     # Deaths -----------------------------------------------------------------------------------
 

@@ -107,13 +107,13 @@ def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     found = programme.front_of_chains(tables, costs, k, known, Limits(100_000)).found
     vectors = vectors_of(found)
     assert len(set(vectors)) == len(vectors)
-    wanted = {tuple(loss) for loss in _losses(oracles.front_of_vectors(list(groups)))}
-    assert {tuple(loss) for loss in _losses(vectors)} == wanted
+    wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(groups)))}
+    assert {tuple(loss) for loss in losses_of(vectors)} == wanted
     for vector, genome in zip(vectors, found.genomes(n).tolist(), strict=True):
         assert tuple(genome) in groups[vector]
 
 
-def _losses(vectors):
+def losses_of(vectors):
     return [(-a, -r / max(a, 1), c) for a, r, c in vectors]
 
 
