@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.multistage import enumeration, exact_plan, programme
 from algorithms.multistage.chains import genomes_of, hard_first
 from algorithms.multistage.enumeration import enumerate_chains, walk_of
-from algorithms.multistage.exact import Exact
+from algorithms.multistage.exact import METRICS, Exact
 from algorithms.multistage.programme import Limits
 from algorithms.multistage.sharing import sharing_chains
+from framework.cli import main
 from framework.config import Budget
 from framework.driver import Observer, run
 from framework.errors import InputError
@@ -20,6 +26,7 @@ from framework.evaluator import SerialEvaluator
 from framework.indicators import hypervolume
 from framework.roles import Constraint
 from framework.space import Partition
+from framework.testing import ALGORITHM_LAWS, AlgorithmCase
 from tests import oracles
 from tests.conftest import multistage, roles_of
 from tests.test_exact import (
@@ -151,27 +158,35 @@ def test_memory_that_is_short_gives_bounds_too():
         assert (upper <= np.array(row)).all(axis=1).any()
 
 
-HARD = {"dataset": {"synthetic": {"samples": 300, "features": 9, "redundant": 0}}}
+SYNTHETIC = {"samples": 400, "features": 9, "informative": 8, "redundant": 0}
+HARD = {"dataset": {"synthetic": SYNTHETIC}}
 
 
 @pytest.fixture(scope="module")
 def hard():
-    return multistage(max_stages=9, threshold=0.9, **HARD)
+    return multistage(max_stages=9, **HARD)
 
 
-def test_what_cannot_finish_says_so_or_gives_bounds(hard):
+@pytest.fixture
+def little_known(monkeypatch):
+    """Let the programme begin with few chains, as where features are many."""
+    monkeypatch.setattr(exact_plan, "_SEED_CHAINS", 1000)
+
+
+def test_what_cannot_finish_says_so_or_gives_bounds(hard, little_known):
     limits = {"method": "programme", "hours": 1e-8}
     with pytest.raises(InputError, match=r"algorithm\.hours: .*bounds: true"):
         front_of(hard, three(hard), **limits)
     lower, algorithm = front_of(hard, three(hard), bounds=True, **limits)
     exact, proven = front_of(hard, three(hard), method="programme")
     findings = algorithm.findings()
-    assert "not exact" in algorithm.reason
+    assert "not proven exact" in algorithm.reason
     assert findings["exact"] is False
     assert findings["stopped_by"] == "hours"
     assert proven.findings()["exact"] is True
     assert "upper_bound" not in proven.listings()
     volumes = findings["hypervolume"]
+    assert len(exact) > 20
     assert volumes["lower"] == lower.hypervolume()
     assert volumes["lower"] < exact.hypervolume() < volumes["upper"]
     assert volumes["gap"] == 1 - volumes["lower"] / volumes["upper"]
@@ -187,7 +202,7 @@ def test_what_cannot_finish_says_so_or_gives_bounds(hard):
         (("coverage", "cost"), Constraint("accuracy", at_least=0.9)),
     ],
 )
-def test_bounds_hold_with_fewer_objectives_and_constraints(hard, names, constraint):
+def test_bounds_hold_with_fewer_objectives_and_constraints(hard, little_known, names, constraint):
     roles = roles_of(hard, constraint, metrics=names)
     limits = {"method": "programme", "hours": 1e-8}
     _, algorithm = front_of(hard, roles, bounds=True, **limits)
@@ -249,3 +264,36 @@ def test_the_driver_prepares_and_tells_of_it():
     algorithm = Exact(problem, three(problem), seed=0, method="programme")
     run(problem, algorithm, evaluator, budget=budget, observers=[listener])
     assert listener.told[-1] == ("following feature sets", 62, 62)
+
+
+@pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=lambda law: law.__name__)
+def test_bounds_are_under_the_laws(hard, little_known, law):
+    make = partial(Exact, method="programme", hours=1e-8, bounds=True)
+    law(AlgorithmCase(make, hard, three(hard), deterministic=True))
+
+
+def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, capsys):
+    objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
+    raw = {
+        "name": "bounds", "problem": {"kind": "multistage", "max_stages": 9, **HARD},
+        "objectives": objectives, "workers": "serial", "budget": {"generations": 1},
+        "algorithm": {"kind": "exact", "method": "programme", "hours": 1e-8, "bounds": True},
+    }  # fmt: skip
+    config, out = tmp_path / "bounds.yaml", tmp_path / "run"
+    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    assert main(["run", str(config), "--out", str(out), "--no-mlflow", "--quiet"]) == 0
+    assert "ended by algorithm.hours: not proven exact" in capsys.readouterr().err
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["findings"]["exact"] is False
+    assert summary["findings"]["hypervolume"]["gap"] > 0
+    assert list(pd.read_csv(out / "upper_bound.csv")) == list(METRICS)
+    raw["algorithm"] = {"kind": "exact", "chromosomes": 7}
+    raw["problem"]["max_stages"] = 3
+    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    again = tmp_path / "again"
+    assert main(["run", str(config), "--out", str(again), "--no-mlflow", "--quiet"]) == 0
+    listed = pd.read_csv(again / "chromosomes.csv")
+    front = pd.read_csv(again / "front.csv")
+    assert len(listed) <= 7
+    assert listed["id"].isin(front["id"]).all()
+    assert not (again / "upper_bound.csv").exists()

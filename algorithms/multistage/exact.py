@@ -179,11 +179,11 @@ class Exact(Algorithm):
         if self._stopped is not None:
             gap = self._volumes()["gap"]
             self.reason = (
-                f"algorithm.{_SETTINGS[self._stopped]} before the front was proven: not exact, a "
-                f"lower and an upper bound, {gap:.1%} of the upper one's hypervolume apart"
+                f"algorithm.{_SETTINGS[self._stopped]}: not proven exact, a lower bound of the "
+                f"front (upper_bound.csv is the upper one; {gap:.1%} of its hypervolume is between)"
             )
         if batch.errors:
-            self.reason = f"{len(batch.errors)} members of the exact front could not be evaluated"
+            self.reason = f"{len(batch.errors)} members of the front could not be evaluated"
 
     def findings(self) -> Mapping[str, Any]:
         """Return how the front was found, and whether it is exact.
