@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.errors import ContractError
+from framework.evaluator import Workforce
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.streams import algorithm_stream
+
+Report = Callable[[str, int, int], None]
+"""Told, now and then, what is being done, how much of it is done, and how much there is."""
 
 
 class Algorithm(ABC):
@@ -60,8 +64,19 @@ class Algorithm(ABC):
     def learn(self, batch: Evaluated) -> None:
         """Take in a batch that :meth:`propose` returned, whole and in order."""
 
+    def prepare(self, workers: Workforce, report: Report) -> None:  # noqa: B027 (a hook)
+        """Do what the first ask rests on, with the workers' help; nothing unless overridden.
+
+        The driver calls it once, before the first ask. An algorithm that is asked without must
+        come to the same by itself.
+        """
+
     def findings(self) -> Mapping[str, Any]:
         """Return what it knows of its result beyond the rows, for ``summary.json``."""
+        return {}
+
+    def listings(self) -> Mapping[str, Mapping[str, Array]]:
+        """Return tables beyond the front: name of a CSV file to columns of one length."""
         return {}
 
     def ask(self) -> Array | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
+from typing import Any
 
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.evaluator import Builder, Evaluator, evaluate_rows
+from framework.evaluator import Builder, Evaluator, InProcess, Workforce, evaluate_rows
 from framework.problem import Problem
 from framework.ray_evaluator import Cost
 
@@ -50,6 +51,7 @@ class AutoEvaluator:
         report: Callable[[str], None],
     ) -> None:
         self.problem, self.seed = problem, seed
+        self._here = InProcess(problem)
         self._start_ray, self._remaining, self._report = start_ray, remaining, report
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._ray: Evaluator | None = None
@@ -66,10 +68,36 @@ class AutoEvaluator:
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
         """Return finished pieces; an empty list when none came in time."""
         if self._ray is None and not self._decided and self.predicted() > RAY_PAYS_SECONDS:
-            self._switch()
+            self._switch(self.predicted())
         if self._ray is not None:
             return self._ray.collect(timeout)
         return [self._score()] if self._queue else []
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """See :meth:`framework.evaluator.Workforce.build`; Ray takes over where it pays."""
+        built, start = 0, perf_counter()
+        for many in self._here.build(keys) if self._ray is None else ():
+            yield many
+            built += many
+            if self._taken_over((perf_counter() - start) / built * (len(keys) - built)):
+                break
+        if isinstance(self._ray, Workforce):
+            yield from self._ray.build(keys[built:])
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """See :meth:`framework.evaluator.Workforce.map`; Ray takes over where it pays."""
+        done, start = 0, perf_counter()
+        for answer in self._here.map(function, shared, pieces) if self._ray is None else ():
+            seconds = perf_counter() - start
+            yield answer
+            done, start = done + 1, perf_counter()
+            # the first pieces may compile
+            if done > 2 and self._taken_over(seconds * (len(pieces) - done)):
+                break
+        if isinstance(self._ray, Workforce):
+            yield from self._ray.map(function, shared, pieces[done:])
 
     def close(self) -> None:
         """Free what the evaluator holds; rows not collected are lost."""
@@ -114,9 +142,15 @@ class AutoEvaluator:
         affordable = int(_SLICE_SECONDS / max(self._cost.per_row or 0.0, 1e-9))
         self._size = max(1, min(affordable, self._size * _GROWTH))
 
-    def _switch(self) -> None:
+    def _taken_over(self, seconds: float) -> bool:
+        """Tell whether Ray takes over where that much work is left."""
+        if not self._decided and seconds > RAY_PAYS_SECONDS:
+            self._switch(seconds)
+        return self._ray is not None
+
+    def _switch(self, seconds: float) -> None:
         """Hand what waits to Ray, or say why not."""
-        why = f"about {self.predicted():.0f} s of work are left"
+        why = f"about {seconds:.0f} s of work are left"
         try:
             self._ray = self._start_ray()
         except ClusterError as error:

@@ -14,7 +14,7 @@ from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.config import Budget
 from framework.errors import ContractError, JournalError
-from framework.evaluator import Builder, Evaluator
+from framework.evaluator import Builder, Evaluator, InProcess, Workforce
 from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.problem import Problem
@@ -122,6 +122,7 @@ def run(
     loop = _Loop(algorithm, evaluator, budget, journal)
     for observer in observers:
         observer.on_start()
+    loop.prepare(observers)
     while True:
         loop.ask_ahead()
         if not loop.flights:
@@ -175,6 +176,21 @@ class _Loop:
     def seconds(self) -> float:
         return self.before + time.perf_counter() - self.started
 
+    def prepare(self, observers: Sequence[Observer]) -> None:
+        """Have the algorithm do what its first batch rests on."""
+        doing, since = "", 0.0
+
+        def report(what: str, done: int, total: int) -> None:
+            nonlocal doing, since
+            now = time.perf_counter()
+            if what != doing:
+                doing, since = what, now
+            for observer in observers:
+                observer.on_work(Work(what, done, total, now - since))
+
+        workers = self.evaluator if isinstance(self.evaluator, Workforce) else InProcess()
+        self.algorithm.prepare(workers, report)
+
     def stop_reason(self) -> str:
         """Say which part of the budget is spent; empty if none."""
         budget = self.budget
@@ -194,7 +210,7 @@ class _Loop:
 
     def ask_ahead(self) -> None:
         """Ask for batches as far as the algorithm looks ahead and the budget reaches."""
-        while not self.stop_reason():
+        while not self.batches_asked or not self.stop_reason():
             X = self.algorithm.ask()
             if X is None:
                 if not self.flights and not self.algorithm.done:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from framework.problem import Problem, SharedParts
 from framework.streams import RowStreams
 
 _HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
+_PARTS = 4096  # parts built in this process at a time
 
 
 class Evaluator(Protocol):
@@ -47,7 +48,62 @@ class Builder(Protocol):
         ...
 
 
-class SerialEvaluator:
+@runtime_checkable
+class Workforce(Protocol):
+    """What an evaluator may offer besides: work that an algorithm needs done before it can ask.
+
+    What comes out does not depend on who does it.
+    """
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """Have the problem hold shared parts: keys, shape (m, key words), none of them held yet.
+
+        Yields how many more are there, now and then. Nothing is built where the problem has no
+        shared parts.
+        """
+        ...
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """Yield ``function(shared, piece)`` for each piece, in order.
+
+        ``function`` is a module's own and pure: it, ``shared`` and the pieces may travel. What it
+        raises is raised here.
+        """
+        ...
+
+
+class InProcess:
+    """A :class:`Workforce` that is this process.
+
+    Parameters
+    ----------
+    problem : Problem, optional
+        Whose parts to build.
+    """
+
+    def __init__(self, problem: Problem | None = None) -> None:
+        self._builder = problem if isinstance(problem, SharedParts) else None
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """See :meth:`Workforce.build`."""
+        if self._builder is None:
+            return
+        for start in range(0, len(keys), _PARTS):
+            some = keys[start : start + _PARTS]
+            self._builder.add_parts(self._builder.build_parts(some))
+            yield len(some)
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """See :meth:`Workforce.map`."""
+        for piece in pieces:
+            yield function(shared, piece)
+
+
+class SerialEvaluator(InProcess):
     """Scores batches in this process, one after the other, when they are collected.
 
     Where a batch needs more shared parts than are built within the timeout of ``collect``, that
@@ -62,6 +118,7 @@ class SerialEvaluator:
     """
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
+        super().__init__(problem)
         self.problem, self.seed = problem, seed
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._lacking: WordArray | None = None  # parts to build for the oldest batch

@@ -83,16 +83,20 @@ class Archive:
         return len(self.losses)
 
     def hypervolume(self) -> float:
-        """Volume dominated, as a share of the box between best and worst values.
+        """See :func:`volume`."""
+        return volume(self.losses, self.roles)
 
-        0 for an empty front. The box is ``Roles.bounds``; it must be finite.
-        """
-        if len(self) == 0:
-            return 0.0
-        bounds = self.roles.bounds()
-        span = np.where(bounds[:, 1] > bounds[:, 0], bounds[:, 1] - bounds[:, 0], 1.0)
-        scaled = (self.losses - bounds[:, 0]) / span
-        return hypervolume(scaled, np.ones(scaled.shape[1]))
+
+def volume(losses: FloatArray, roles: Roles) -> float:
+    """Return the volume that losses dominate, as a share of the box between best and worst values.
+
+    0 for none. The box is ``Roles.bounds``; it must be finite.
+    """
+    if len(losses) == 0:
+        return 0.0
+    bounds = roles.bounds()
+    span = np.where(bounds[:, 1] > bounds[:, 0], bounds[:, 1] - bounds[:, 0], 1.0)
+    return hypervolume((losses - bounds[:, 0]) / span, np.ones(losses.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class Front:
         return self.roles.losses(self.rows.values)
 
     def hypervolume(self) -> float:
-        """See :meth:`Archive.hypervolume`."""
+        """See :func:`volume`."""
         archive = Archive(self.roles)
         archive.update(self.rows)
         return archive.hypervolume()

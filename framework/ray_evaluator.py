@@ -7,10 +7,9 @@ number of workers, the order of completion and resent requests change nothing bu
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
@@ -20,8 +19,9 @@ from typing import Any, Literal
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.evaluator import evaluate_rows, failed_rows
+from framework.evaluator import failed_rows
 from framework.problem import Parts, Problem, SharedParts
+from framework.ray_actor import Actor, Job
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
@@ -29,6 +29,7 @@ _SMALL_SECONDS = 0.005  # less work than this is never divided
 _IN_FLIGHT = 3  # requests queued at an actor, so that it never waits for the next
 _SPLIT = 8  # pieces of a chunk whose worker died
 _STRIKES = 3  # deaths that a lone row (or part) may cause
+_KINDS = ("score", "build", "map")  # scoring first: the search waits for it
 _INLINE_BYTES = 100_000  # larger parts go through the object store, once for all actors
 
 
@@ -60,10 +61,10 @@ class Cost:
 
 @dataclass
 class _Work:
-    """Rows to score (ids and genomes) or parts to build (keys), waiting or under way."""
+    """Rows to score (ids, genomes), parts to build (keys) or a piece (its number, the job)."""
 
-    kind: Literal["score", "build"]
-    columns: tuple[Array, ...]
+    kind: Literal["score", "build", "map"]
+    columns: tuple[Any, ...]
     strikes: int = 0
 
     def __len__(self) -> int:
@@ -94,43 +95,6 @@ class _Slot:
         return not (long or self.long) and len(self.asked) < _IN_FLIGHT
 
 
-class _Actor:
-    """Runs in a Ray worker; holds the problem and the parts sent so far, nothing else."""
-
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self.problem, self.seed = problem, seed
-
-    def ready(self) -> tuple[int, int]:
-        held = self.problem.n_parts if isinstance(self.problem, SharedParts) else 0
-        return os.getpid(), held
-
-    def score(self, ids: IntArray, X: Array, parts: Parts | None) -> tuple[float, Evaluated]:
-        start = perf_counter()
-        if parts is not None:
-            assert isinstance(self.problem, SharedParts)
-            self.problem.add_parts(parts)
-        piece = evaluate_rows(self.problem, self.seed, ids, X)
-        return perf_counter() - start, piece
-
-    def build(self, keys: WordArray) -> tuple[float, list[Parts]]:
-        assert isinstance(self.problem, SharedParts)
-        start = perf_counter()
-        parts = list(build_each(self.problem, keys))
-        return perf_counter() - start, parts
-
-
-def build_each(problem: SharedParts, keys: WordArray) -> Iterator[Parts]:
-    """Build parts; where the build raises, one by one, so that only the culprits fail."""
-    try:
-        yield problem.build_parts(keys)
-    except Exception as error:  # whatever user code raises is the part's error, not ours
-        if len(keys) == 1:
-            yield problem.failed_parts(keys, f"{type(error).__name__}: {error}")
-            return
-        for i in range(len(keys)):
-            yield from build_each(problem, keys[i : i + 1])
-
-
 class RayEvaluator:
     """Scores batches on actors of the Ray that this process is connected to.
 
@@ -153,12 +117,14 @@ class RayEvaluator:
 
         self.problem, self.seed, self.workers = problem, seed, workers
         self._ray = ray
-        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
+        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
         self._sent = ray.put(problem)
         self._slots: list[_Slot] = []
         self._requests: dict[Any, tuple[_Slot, _Work | None]] = {}  # None: asked if ready
-        self._queues: dict[str, deque[_Work]] = {"score": deque(), "build": deque()}
-        self._costs = {"score": Cost(), "build": Cost()}
+        self._queues: dict[str, deque[_Work]] = {kind: deque() for kind in _KINDS}
+        self._costs = {kind: Cost() for kind in _KINDS}
+        self._job: Any = None  # a reference to what is mapped
+        self._answers: dict[int, Any] = {}  # of its pieces, by number
         self._blocked: list[tuple[_Work, set[bytes]]] = []  # batches and the parts they await
         self._building: set[bytes] = set()
         self._ordered = 0  # parts since none was under way
@@ -200,6 +166,49 @@ class RayEvaluator:
         pieces, self._done = self._done, []
         self._outstanding -= sum(len(piece) for piece in pieces)
         return pieces
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """See :meth:`framework.evaluator.Workforce.build`.
+
+        Raises
+        ------
+        ClusterError
+            The workers die before they are ready, again and again.
+        """
+        if not isinstance(self.problem, SharedParts) or not len(keys):
+            return
+        self._building.update(key.tobytes() for key in keys)
+        self._queues["build"].append(_Work("build", (keys,)))
+        left = len(self._building)
+        while left:
+            self._dispatch()
+            self._wait(None)
+            if len(self._building) < left:
+                yield left - len(self._building)
+                left = len(self._building)
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """See :meth:`framework.evaluator.Workforce.map`; one at a time.
+
+        Raises
+        ------
+        ClusterError
+            A piece ends the workers that it is given to, or they die before they are ready.
+        """
+        self._job = self._ray.put(Job(function, shared, pieces))
+        self._answers, self._costs["map"] = {}, Cost()
+        self._queues["map"].extend(_Work("map", ([i], [self._job])) for i in range(len(pieces)))
+        try:
+            for i in range(len(pieces)):
+                while i not in self._answers:
+                    self._dispatch()
+                    self._wait(None)
+                yield self._answers.pop(i)
+        finally:  # the caller may have seen enough
+            self._queues["map"].clear()
+            self._job = None
 
     def close(self) -> None:
         """End the actors; rows not collected are lost."""
@@ -277,7 +286,7 @@ class RayEvaluator:
 
     def _dispatch(self) -> None:
         """Give work to the actors that have least to do, while any has room."""
-        for kind in ("score", "build"):  # scoring first: the search waits for it
+        for kind in _KINDS:
             queue, cost = self._queues[kind], self._costs[kind]
             while queue:
                 size = cost.chunk(len(queue[0]), self.workers)
@@ -300,8 +309,10 @@ class RayEvaluator:
     def _send(self, slot: _Slot, work: _Work) -> None:
         if work.kind == "score":
             ref = slot.actor.score.remote(*work.columns, self._lacking(slot))
-        else:
+        elif work.kind == "build":
             ref = slot.actor.build.remote(*work.columns)
+        else:
+            ref = slot.actor.map.remote(work.columns[1][0], work.columns[0][0])
         self._ask(slot, work, ref)
 
     def _wait(self, timeout: float | None) -> bool:
@@ -320,6 +331,10 @@ class RayEvaluator:
         try:
             answer = self._ray.get(ref)
         except Exception as error:  # a dead actor, or one whose parts are in doubt
+            if work is not None and work.kind == "map" and _raised(error):
+                del self._requests[ref]
+                slot.asked.remove(ref)
+                raise error.cause from error  # type: ignore[attr-defined]
             if getattr(error, "actor_init_failed", False):
                 raise ClusterError(
                     f"a Ray worker cannot load the problem ({_reason(error)}); make its code and "
@@ -337,8 +352,10 @@ class RayEvaluator:
         self._costs[work.kind].add(seconds, len(work))
         if work.kind == "score":
             self._done.append(result)
-            return
-        self._add_parts(work.columns[0], result)
+        elif work.kind == "build":
+            self._add_parts(work.columns[0], result)
+        elif work.columns[1][0] is self._job:  # else nobody waits for it any more
+            self._answers[work.columns[0][0]] = result
 
     # Deaths -----------------------------------------------------------------------------------
 
@@ -377,6 +394,11 @@ class RayEvaluator:
         if work.strikes < _STRIKES:
             self._queues[work.kind].appendleft(work)
             return
+        if work.kind == "map":
+            raise ClusterError(
+                f"a piece of the search killed its worker {work.strikes} times (last: {reason}); "
+                "free memory where workers run, or run with --workers serial"
+            )
         error = f"killed its worker {work.strikes} times (last: {reason})"
         if work.kind == "score":
             ids, X = work.columns
@@ -384,6 +406,11 @@ class RayEvaluator:
             return
         assert isinstance(self.problem, SharedParts)
         self._add_parts(work.columns[0], [self.problem.failed_parts(work.columns[0], error)])
+
+
+def _raised(error: Exception) -> bool:
+    """Tell whether it is what a function raised in a worker that lives on."""
+    return isinstance(getattr(error, "cause", None), Exception)
 
 
 def _reason(error: Exception) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
+from framework.arrays import Array
 from framework.config import RunConfig
 from framework.errors import InputError
 from framework.front import Front
@@ -24,7 +27,8 @@ class RunDir:
     ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
     what readers need of the problem (measures, roles, gene names, data) · ``tracking.json`` what
     MLflow has so far · ``trials/NNN/`` one such directory a trial · ``sweep.yaml`` what is varied
-    over the trials, where that is more than the seed.
+    over the trials, where that is more than the seed. An algorithm may add tables of its own, such
+    as ``upper_bound.csv`` (``Algorithm.listings``).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -102,6 +106,11 @@ class RunDir:
         if not self.summary_file.is_file():
             return {}
         return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))
+
+    def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
+        """Write a table as ``NAME.csv``."""
+        text = pd.DataFrame(dict(columns)).to_csv(index=False)
+        write_whole(self.path / f"{name}.csv", text)
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_whole(self.summary_file, json.dumps(summary, indent=1))

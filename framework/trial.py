@@ -121,6 +121,8 @@ def run_trial(
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())
             summary |= {"findings": dict(algorithm.findings())}
             front.save(run_dir.front_file)
+            for name, columns in algorithm.listings().items():
+                run_dir.write_listing(name, columns)
             run_dir.write_summary(summary)
             return summary
 

@@ -40,6 +40,16 @@ class Sphere(Problem):
         return {"near": near, "far": ((X - 1.0) ** 2).sum(axis=1)}
 
 
+def power(base: int, exponent: int) -> float:
+    """Work for :meth:`Workforce.map`; an exponent may be a magic value that misbehaves."""
+    if exponent == KILLER:
+        os._exit(1)
+    if exponent == RAISER:
+        raise ValueError("magic exponent")
+    time.sleep(0.001)
+    return float(base**exponent)
+
+
 class Orphan(Sphere):
     """A problem that no worker can load; it raises there, or kills."""
 

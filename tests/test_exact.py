@@ -17,6 +17,7 @@ from algorithms.multistage.chains import Found, hard_first, single_stage
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.enumeration import enumerate_chains
 from algorithms.multistage.exact import METRICS, Exact
+from algorithms.multistage.programme import Limits
 from framework.cli import main
 from framework.config import Budget, load_config
 from framework.driver import run
@@ -103,16 +104,16 @@ def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     genomes = oracles.ordered_partitions(n, k)
     groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
     known = first_guess(tables, costs)
-    found = programme.front_of_chains(tables, costs, k, known, 100_000)
+    found = programme.front_of_chains(tables, costs, k, known, Limits(100_000)).found
     vectors = vectors_of(found)
     assert len(set(vectors)) == len(vectors)
-    wanted = {tuple(loss) for loss in _losses(oracles.front_of_vectors(list(groups)))}
-    assert {tuple(loss) for loss in _losses(vectors)} == wanted
+    wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(groups)))}
+    assert {tuple(loss) for loss in losses_of(vectors)} == wanted
     for vector, genome in zip(vectors, found.genomes(n).tolist(), strict=True):
         assert tuple(genome) in groups[vector]
 
 
-def _losses(vectors):
+def losses_of(vectors):
     return [(-a, -r / max(a, 1), c) for a, r, c in vectors]
 
 
@@ -132,18 +133,23 @@ def test_enumeration_and_programme_agree(n, k, rate):
         tables = made_up(seed, n, 130, rate)
         one_by_one = enumerate_chains(tables, costs, k).front()
         known = enumerate_chains(tables, costs, min(k, 2)).front()
-        found = programme.front_of_chains(hard_first(tables), costs, k, known, 1_000_000)
-        assert sorted(vectors_of(found)) == sorted(vectors_of(one_by_one))
+        for bounds in (False, True):  # the order of the sets
+            outcome = programme.front_of_chains(
+                hard_first(tables), costs, k, known, Limits(1_000_000), bounds=bounds
+            )
+            assert (outcome.stopped, outcome.above) == (None, None)
+            assert sorted(vectors_of(outcome.found)) == sorted(vectors_of(one_by_one))
 
 
 def test_programme_says_when_memory_is_short_and_else_takes_more():
     costs = np.ones(10, dtype=np.int64)
     tables = made_up(0, 10, 60, 0.05)
     known = first_guess(tables, costs)
-    with pytest.raises(MemoryError):
-        programme.front_of_chains(tables, costs, 4, known, 4096)
-    found = programme.front_of_chains(tables, costs, 4, known, 10_000_000)
-    assert sorted(vectors_of(found)) == sorted(
+    short = programme.front_of_chains(tables, costs, 4, known, Limits(4096))
+    assert (short.stopped, short.above) == ("memory", None)
+    enough = programme.front_of_chains(tables, costs, 4, known, Limits(10_000_000))
+    assert enough.stopped is None
+    assert sorted(vectors_of(enough.found)) == sorted(
         vectors_of(enumerate_chains(tables, costs, 4).front())
     )
 

@@ -225,7 +225,7 @@ def ray_actors(process):
 def is_worker(process):
     try:
         zombie = process.status() == psutil.STATUS_ZOMBIE
-        return process.name().startswith("ray::_Actor") and not zombie
+        return process.name().startswith("ray::Actor") and not zombie
     except psutil.NoSuchProcess:
         return False
 

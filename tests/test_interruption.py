@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from framework.driver import Progress
+from framework.driver import Progress, Work
 from framework.interruption import Interruption
 
 
@@ -30,6 +30,13 @@ def test_a_signal_waits_for_the_batch(interruption, number):
     assert interruption.lines == ["stopping after this batch; once more stops at once"]
     with pytest.raises(KeyboardInterrupt):
         interruption.on_batch(Progress())
+
+
+def test_a_signal_waits_for_the_next_report_of_work(interruption):
+    interruption.on_work(Work("training", 1, 9, 1.0))
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interruption.on_work(Work("training", 2, 9, 1.0))
 
 
 def test_a_second_signal_does_not_wait(interruption):

@@ -14,15 +14,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from algorithms.multistage import enumeration
+from algorithms.multistage.exact import METRICS, Exact
 from framework.arrays import Array
 from framework.auto_evaluator import AutoEvaluator
 from framework.batch import Evaluated
 from framework.cluster import cluster
+from framework.config import Budget
+from framework.driver import run
 from framework.errors import ClusterError
 from framework.evaluator import Evaluator, SerialEvaluator
+from framework.front import Front
 from framework.problem import Problem
-from framework.ray_evaluator import Cost, RayEvaluator, build_each
-from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Sphere
+from framework.problems.stages import MultiStageProblem
+from framework.ray_actor import build_each
+from framework.ray_evaluator import Cost, RayEvaluator
+from tests.conftest import multistage, roles_of
+from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Sphere, power
 
 Make = Callable[[Problem], RayEvaluator]
 
@@ -287,6 +295,67 @@ def test_only_the_culprit_of_a_failed_build_fails(tmp_path: Path) -> None:
     assert [len(part.errors) for part in parts] == [1, 0, 0]
 
 
+def test_parts_named_beforehand_are_built_on_the_workers(make: Make, tmp_path: Path) -> None:
+    problem = PartsToy(tmp_path / "log", seconds=0.001)
+    ray, X = make(problem), gene_sets(40)
+    problem.build_parts = None  # type: ignore[assignment, method-assign]
+    keys = problem.missing_parts(X)
+    assert sum(ray.build(keys)) == len(keys) == problem.n_parts
+    assert_same(score(ray, X), score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X))
+    assert set(Counter(problem.log.read_text().split()).values()) == {1}
+    assert list(ray.build(keys[:0])) == []
+    assert list(make(Sphere()).build(keys)) == []  # no such thing as a part
+
+
+def test_the_exact_front_is_the_same_and_the_driver_does_not_train(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enumeration, "_PIECE_CHAINS", 50)  # the default would be a single piece
+
+    def front(evaluator: Evaluator, problem: MultiStageProblem) -> tuple[Front, Exact]:
+        roles = roles_of(problem, metrics=METRICS)
+        algorithm = Exact(problem, roles, seed=0, chromosomes=20)
+        return run(problem, algorithm, evaluator, budget=Budget(generations=1)), algorithm
+
+    problem = multistage(max_stages=3)
+    expected, serial = front(SerialEvaluator(problem), problem)
+    problem = multistage(max_stages=3)
+    ray = make(problem)
+    monkeypatch.setattr(MultiStageProblem, "build_parts", None)
+    found, algorithm = front(ray, problem)
+    assert problem.n_parts == 63
+    assert_same(found.rows, expected.rows)
+    assert algorithm.findings() == serial.findings()
+    for name, column in serial.listings()["chromosomes"].items():
+        assert np.array_equal(column, algorithm.listings()["chromosomes"][name])
+
+
+# Pieces of a search ---------------------------------------------------------------------------
+
+
+def test_pieces_come_back_in_order_although_workers_die(make: Make) -> None:
+    ray = make(Sphere())
+    results = ray.map(power, 3, list(range(30)))
+    found = [next(results)]
+    os.kill(ray.pids()[0], signal.SIGKILL)
+    assert found + list(results) == [3.0**i for i in range(30)]
+    for _ in ray.map(power, 5, list(range(20))):
+        break  # what is under way then must not answer the next
+    assert list(ray.map(power, 2, list(range(20)))) == [2.0**i for i in range(20)]
+
+
+def test_what_a_piece_raises_is_raised_here(make: Make) -> None:
+    ray = make(Sphere())
+    with pytest.raises(ValueError, match="magic exponent"):
+        list(ray.map(power, 2, [1, 2, int(RAISER), 3]))
+    assert list(ray.map(power, 2, [1, 2])) == [2.0, 4.0]
+
+
+def test_a_piece_that_kills_its_workers_is_an_error(make: Make) -> None:
+    with pytest.raises(ClusterError, match="killed its worker 3 times"):
+        list(make(Sphere()).map(power, 2, [1, int(KILLER)]))
+
+
 # Chunks ---------------------------------------------------------------------------------------
 
 
@@ -358,3 +427,25 @@ def test_auto_stays_where_ray_cannot_start() -> None:
     assert len(said) == 1
     assert "although" in said[0]
     assert "Ray cannot start" in said[0]
+
+
+def test_auto_hands_parts_and_pieces_to_ray_where_that_pays(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("framework.evaluator._PARTS", 5)
+    problem, X = PartsToy(tmp_path / "log"), gene_sets(40)
+    keys = problem.missing_parts(X)
+    evaluator, said = auto(problem, never, 1.0)
+    assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
+    assert sum(evaluator.build(keys[:20])) == 20
+    assert not said
+    monkeypatch.setattr("framework.auto_evaluator.RAY_PAYS_SECONDS", 1e-9)
+    evaluator, said = auto(problem, lambda: make(problem), 1.0)
+    assert sum(evaluator.build(keys[20:])) == len(keys) - 20
+    assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
+    assert len(said) == 1
+    evaluator.close()
+    evaluator, said = auto(problem, lambda: make(problem), 1.0)
+    assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
+    assert said[0].startswith("scored on Ray from now on")
+    assert set(Counter(problem.log.read_text().split()).values()) == {1}

@@ -53,10 +53,8 @@ class Found:
         return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
 
     def genomes(self, n: int) -> IntArray:
-        """Return the stage of each of ``n`` features, from 0: how many sets it is not in."""
-        sets = self.chains[:, :, None]
-        outside = (sets > 0) & (sets >> np.arange(n) & 1 == 0)
-        return np.asarray(outside.sum(axis=1), dtype=np.int64)
+        """Return the stage of each of ``n`` features, from 0."""
+        return genomes_of(self.chains, n)
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
         """Return the measures in their units, as the problem computes them."""
@@ -65,6 +63,13 @@ class Found:
             "accuracy": self.right / np.maximum(self.answered, 1),
             "cost": self.cost / (cost_scale * records),
         }
+
+
+def genomes_of(chains: Array, n: int) -> IntArray:
+    """Return the stage of each of ``n`` features, from 0: how many sets of the chain lack it."""
+    sets = chains[:, :, None]
+    outside = (sets > 0) & (sets >> np.arange(n) & 1 == 0)
+    return np.asarray(outside.sum(axis=1), dtype=np.int64)
 
 
 def prices(costs: IntArray) -> IntArray:

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from algorithms.multistage import programme
-from algorithms.multistage.chains import Found, hard_first, surjections
-from algorithms.multistage.enumeration import enumerate_chains, table_bytes
-from framework.algorithm import Algorithm
-from framework.arrays import Array, FloatArray
+from algorithms.multistage.chains import Found, genomes_of, hard_first
+from algorithms.multistage.enumeration import enumerate_chains, walk_of
+from algorithms.multistage.exact_plan import METRICS, Method, Task, check_roles, choose
+from algorithms.multistage.programme import Above, Stop
+from algorithms.multistage.sharing import sharing_chains
+from framework.algorithm import Algorithm, Report
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import ContractError, InputError
-from framework.front import nondominated
+from framework.evaluator import InProcess, Workforce
+from framework.front import nondominated, volume
 from framework.problem import Problem
 from framework.problems.stage_tables import StageTables
 from framework.problems.stages import MultiStageProblem
 from framework.roles import Roles
 
-METRICS = ("coverage", "accuracy", "cost")
-FEATURES_AT_MOST = 22
-_QUICK_SECONDS = 60.0  # up to here chains are enumerated: that counts chromosomes as well
-_SEED_CHAINS = 50_000_000  # chains looked at to give the programme a good start
-_LEAST_ROWS = 100_000  # states that the programme needs room for to be worth a try
+_SETTINGS: dict[Stop, str] = {"memory": "memory_gb", "time": "hours"}
 
 
 class Exact(Algorithm):
     """The exact front of a multi-stage problem: no candidate that beats a member exists.
 
-    All 2^n - 1 sub-classifiers are trained; then the front is found from their bits, in integers,
-    and its members are asked for in one batch. What the evaluator answers must agree to the bit.
+    All 2^n - 1 sub-classifiers are trained by the workers; then the front is found from their
+    bits, in integers, and its members are asked for in one batch. What the evaluator answers must
+    agree to the bit.
 
     Parameters
     ----------
@@ -43,19 +45,28 @@ class Exact(Algorithm):
     seed : int
         Nothing is drawn.
     method : {'auto', 'enumeration', 'programme'}
-        ``enumeration`` goes through all chromosomes and counts those that share a vector;
-        ``programme`` is for many stages and does not count. ``auto`` enumerates up to about a
-        minute's work.
+        ``enumeration`` goes through all chromosomes and counts those that share a vector; the
+        workers share the chains. ``programme`` is for many stages and does not count. ``auto``
+        enumerates up to about a minute's work; beyond, it enumerates only if the programme has
+        not finished in the time that takes.
     memory_gb : float
-        What the search may hold besides the sub-classifiers.
+        What the search may hold besides the sub-classifiers. A Ray worker that goes through
+        chains holds a table of its own.
     hours : float
-        An enumeration that is estimated to take longer is refused.
+        What the search may take besides training, as counted in steps at a usual core's pace: it
+        ends at the same step on any machine. An enumeration estimated to take longer is refused.
+    bounds : bool
+        Where the programme meets a limit, return what it has: attained points, and an upper bound
+        that no candidate beats. That is not the exact front, and says so.
+    chromosomes : int
+        Most chromosomes to list of those that share a vector of the front; needs enumeration.
 
     Raises
     ------
     InputError
         The problem or the roles are of another kind, or the search cannot finish within the
-        settings; from :meth:`ask`, where the programme runs out of memory on the way.
+        settings; from :meth:`prepare`, where the programme meets a limit on the way and no bounds
+        were asked for.
 
     Notes
     -----
@@ -75,6 +86,8 @@ class Exact(Algorithm):
         method: Literal["auto", "enumeration", "programme"] = "auto",
         memory_gb: Annotated[float, Field(gt=0)] = 4.0,
         hours: Annotated[float, Field(gt=0)] = 1.0,
+        bounds: bool = False,
+        chromosomes: Annotated[int, Field(ge=0)] = 0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         stages = problem.unwrapped
@@ -88,39 +101,73 @@ class Exact(Algorithm):
                 "algorithm.kind: exact takes every feature, found problem.remove_features: true; "
                 "set it to false or take another algorithm"
             )
+        data = stages.data
+        self._task = Task(
+            len(stages.costs), stages.space.k, data.n_validation, data.validation_words, memory_gb,
+            hours,
+        )  # fmt: skip
         self._costs, self._cost_scale = stages.costs, stages.cost_scale
-        self._records, self._stages = stages.data.n_validation, stages.space.k
-        self._solutions = stages.space.size
-        self.memory_gb, self.hours = memory_gb, hours
-        one_way = _check_roles(roles)
-        self.method, self.plan = self._choose(method, one_way, stages.data.validation_words)
-        self._tables_of: Callable[[], StageTables] | None = stages.tables
-        self._tables: StageTables | None = None
-        self._values: dict[str, FloatArray] = {}
-        self._chromosomes: list[int] | None = None
+        self._names = problem.gene_names
+        self.bounds, self.chromosomes = bounds, chromosomes
+        one_way = check_roles(roles)
+        self._falls_back = method == "auto" and self._task.enumerable
+        self.method: Method
+        self.method, self.plan = choose(
+            self._task, method, one_way=one_way, counted=chromosomes > 0, bounds=bounds
+        )
+        self._problem: MultiStageProblem | None = stages  # until its tables are taken
+        self._tables: StageTables | None = None  # until the front is found
+        self._front: Found | None = None
+        self._stopped: Stop | None = None
+        self._above: dict[str, FloatArray] = {}
+        self._listed: tuple[IntArray, Array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        self._hold_tables()  # what is pickled does without the problem
+        if self._front is None:
+            self._take_tables()  # what is pickled does without the problem
         return self.__dict__
 
+    def prepare(self, workers: Workforce, report: Report) -> None:
+        """Train the sub-classifiers and find the front.
+
+        Raises
+        ------
+        InputError
+            A sub-classifier cannot be trained, or the programme meets a limit and no bounds were
+            asked for.
+        """
+        if self._problem is not None:
+            keys, done = self._problem.lacking_sets(), 0
+            for many in workers.build(keys):
+                done += many
+                report("training sub-classifiers", done, len(keys))
+        tables = hard_first(self._take_tables())
+        found, above = self._search(tables, workers, report)
+        self._front = found.take(self._best(self._measured(found)))
+        if above is not None:
+            values = self._measured(above)
+            best = self._best(values)
+            self._above = {name: column[best] for name, column in values.items()}
+        if self.chromosomes:
+            walk = walk_of(tables, self._costs, self._task.k)
+            self._listed = sharing_chains(
+                walk, self._front, self.chromosomes, workers,
+                partial(report, "listing chromosomes, chains"),
+            )  # fmt: skip
+        self._tables = None
+
     def propose(self) -> Array | None:
-        tables = self._hold_tables()
-        found = self._search(hard_first(tables))
-        values = self._measured(found)
-        feasible = np.flatnonzero(self.roles.violation(values) == 0.0)
-        losses = self.roles.losses(values)
-        front = feasible[nondominated(losses[feasible])]
-        front = front[np.lexsort(losses[front].T[::-1])]
-        if len(front) == 0:
+        if self._front is None:
+            self.prepare(InProcess(), lambda what, done, total: None)
+        assert self._front is not None
+        if len(self._front) == 0:
             self.done, self.reason = True, "no candidate meets the constraints"
             return None
-        found = found.take(front)
-        self._values = {name: column[front] for name, column in values.items()}
-        self._chromosomes = None if found.chromosomes is None else found.chromosomes.tolist()
-        return found.genomes(len(self._costs)).astype(self.space.dtype)
+        return self._front.genomes(self._task.n).astype(self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        for name, column in self._values.items():
+        assert self._front is not None
+        for name, column in self._measured(self._front).items():
             wrong = np.flatnonzero((batch.values[name] != column) & batch.ok)
             if len(wrong):
                 i = wrong[0]
@@ -129,133 +176,102 @@ class Exact(Algorithm):
                     f"{batch.values[name][i]!r} evaluated: one of the two computes it wrongly"
                 )
         self.done, self.reason = True, "the exact front is complete"
+        if self._stopped is not None:
+            gap = self._volumes()["gap"]
+            self.reason = (
+                f"algorithm.{_SETTINGS[self._stopped]}: not proven exact, a lower bound of the "
+                f"front (upper_bound.csv is the upper one; {gap:.1%} of its hypervolume is between)"
+            )
         if batch.errors:
-            self.reason = f"{len(batch.errors)} members of the exact front could not be evaluated"
+            self.reason = f"{len(batch.errors)} members of the front could not be evaluated"
 
     def findings(self) -> Mapping[str, Any]:
-        """Return the method and, by row of the front, how many chromosomes share its measures.
+        """Return how the front was found, and whether it is exact.
 
-        None where they were not counted.
+        ``chromosomes`` has, by row of the front, how many share its measures; None where they
+        were not counted. Bounds have the hypervolume of each and ``gap``, the share of the upper
+        one's that the lower one lacks.
         """
-        return {
-            "method": self.method, "candidates": self._solutions, "chromosomes": self._chromosomes,
-        }  # fmt: skip
+        counts = None if self._front is None else self._front.chromosomes
+        found = {
+            "method": self.method,
+            "exact": self._front is not None and self._stopped is None,
+            "candidates": self._task.candidates,
+            "chromosomes": None if counts is None else counts.tolist(),
+        }
+        if self._stopped is not None:
+            found |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
+        return found
 
-    def _hold_tables(self) -> StageTables:
+    def listings(self) -> Mapping[str, Mapping[str, Array]]:
+        """Return ``chromosomes`` (id of the front's row, genome) and ``upper_bound``, if asked for.
+
+        The upper bound's rows are not attained; every candidate is at most as good as one of them.
+        """
+        tables: dict[str, Mapping[str, Array]] = {}
+        if self._listed is not None:
+            members, chains = self._listed
+            genomes = genomes_of(chains, self._task.n)
+            genes = {f"gene_{name}": genomes[:, j] for j, name in enumerate(self._names)}
+            tables["chromosomes"] = {"id": members, **genes}
+        if self._stopped is not None:
+            tables["upper_bound"] = self._above
+        return tables
+
+    def _take_tables(self) -> StageTables:
         if self._tables is None:
-            assert self._tables_of is not None
-            self._tables, self._tables_of = self._tables_of(), None
+            assert self._problem is not None
+            self._tables, self._problem = self._problem.tables(), None
         return self._tables
 
-    def _search(self, tables: StageTables) -> Found:
-        """Return points among which the front lies."""
-        k = self._stages
+    def _search(
+        self, tables: StageTables, workers: Workforce, report: Report
+    ) -> tuple[Found, Above | None]:
+        """Return points among which the front lies; or attained ones, and what none beats."""
+        k, counted = self._task.k, partial(report, "going through chains")
         if self.method == "enumeration":
-            return enumerate_chains(tables, self._costs, k)
-        n = len(self._costs)
-        few = max(j for j in range(1, k + 1) if _solutions(n, j) <= _SEED_CHAINS)
-        known = enumerate_chains(tables, self._costs, few)
-        room = self._rows(len(tables.everyone))
-        try:
-            return programme.front_of_chains(tables, self._costs, k, known.front(), room)
-        except MemoryError:
+            return enumerate_chains(tables, self._costs, k, workers, counted), None
+        known = enumerate_chains(tables, self._costs, self._task.seed_stages).front()
+        outcome = programme.front_of_chains(
+            tables, self._costs, k, known, self._task.limits(self._falls_back),
+            bounds=self.bounds and not self._falls_back,
+            report=partial(report, "following feature sets"),
+        )  # fmt: skip
+        if outcome.stopped is None:
+            return outcome.found, None
+        if self._falls_back:
+            self.method = "enumeration"
+            return enumerate_chains(tables, self._costs, k, workers, counted), None
+        if outcome.above is None:
+            setting = _SETTINGS[outcome.stopped]
             raise InputError(
-                f"algorithm.memory_gb: the dynamic programme needs more than {self.memory_gb:g} "
-                "GB on these data; raise it or lower problem.max_stages (there is no front: what "
-                "was found so far may be beaten)"
-            ) from None
+                f"algorithm.{setting}: the dynamic programme needs more than "
+                f"{getattr(self._task, setting):g} on these data; raise it, lower "
+                "problem.max_stages, or set algorithm.bounds: true for a lower and an upper bound "
+                "(there is no front: what was found so far may be beaten)"
+            )
+        self._stopped = outcome.stopped
+        return outcome.found, outcome.above
 
-    def _measured(self, found: Found) -> dict[str, FloatArray]:
+    def _best(self, values: Mapping[str, FloatArray]) -> IntArray:
+        """Return the feasible rows that no other one dominates, by their losses."""
+        feasible = np.flatnonzero(self.roles.violation(values) == 0.0)
+        losses = self.roles.losses(values)
+        front = feasible[nondominated(losses[feasible])]
+        return front[np.lexsort(losses[front].T[::-1])]
+
+    def _measured(self, points: Found | Above) -> dict[str, FloatArray]:
         """Return the measures of points, with the problem's signs."""
-        values = found.values(self._records, self._cost_scale)
+        values = points.values(self._task.records, self._cost_scale)
         for name in METRICS:
             natural = "min" if name == "cost" else "max"
             if self.roles.measures[name].sense != natural:
                 values[name] = -values[name]
         return values
 
-    def _rows(self, words: int) -> int:
-        """Return how many states of the programme fit into the memory."""
-        sets = 2 ** len(self._costs)
-        fixed = sets * (32 * words + 2 * self._records)
-        fixed += sets * programme.set_bytes(words, self._records) + table_bytes(self._records, 4)
-        # while they grow there are old ones and new ones
-        return int((self.memory_gb * 1e9 - fixed) / 1.5 / programme.row_bytes(words))
-
-    def _choose(
-        self, method: str, one_way: bool, words: int
-    ) -> tuple[Literal["enumeration", "programme"], str]:
-        """Return the method and the plan, or refuse what cannot be done within the settings."""
-        n = len(self._costs)
-        if n > FEATURES_AT_MOST:
-            raise InputError(
-                f"algorithm.kind: exact trains all 2^n - 1 sub-classifiers, found n={n} features "
-                f"({2**n - 1:,}), at most {FEATURES_AT_MOST} can be done; take another algorithm"
-            )
-        seconds = self._solutions * (3 + words) * 1e-9
-        memory = 2**n * (56 * words + 2 * self._records + 8)
-        memory += table_bytes(self._records, self._stages)
-        fits = memory <= self.memory_gb * 1e9
-        text = f"exact: {2**n - 1:,} sub-classifiers, "
-        counting = (
-            f"then all {self._solutions:,} candidates one by one, about {_duration(seconds)} and "
-            f"{memory / 1e9:.2g} GB"
-        )
-        room = self._rows(words) >= _LEAST_ROWS and one_way and self._stages > 1
-        by_hand = method == "enumeration" or (method == "auto" and not room)
-        patience = 3600 * self.hours if by_hand else _QUICK_SECONDS
-        if method != "programme" and fits and seconds <= patience:
-            return "enumeration", text + counting
-        if room and method != "enumeration":
-            return "programme", (
-                f"{text}then a dynamic programme over {2**n:,} feature sets for {self._solutions:,}"
-                f" candidates, within {self.memory_gb:g} GB; its time depends on the data"
-            )
-        raise InputError(
-            f"algorithm: exact cannot finish within memory_gb={self.memory_gb:g} and "
-            f"hours={self.hours:g}: {text.removeprefix('exact: ')}{counting}"
-            + ("" if one_way else ", and constraints leave no other method")
-            + "; raise these, lower problem.max_stages or take another algorithm"
-        )
-
-
-def _check_roles(roles: Roles) -> bool:
-    """Tell whether all constraints bound the worse side alone; refuse roles that are not known."""
-    for objective in roles.objectives:
-        if objective.metric not in METRICS:
-            raise InputError(
-                f"objectives: exact knows {', '.join(METRICS)}, found {objective.metric!r}; take "
-                "another algorithm"
-            )
-        sense = roles.measures[objective.metric].sense
-        if objective.sense != sense:
-            raise InputError(
-                f"objectives: exact takes {objective.metric} with sense {sense}, found "
-                f"{objective.sense}; take another algorithm"
-            )
-    one_way = True
-    for constraint in roles.constraints:
-        if constraint.metric not in METRICS:
-            raise InputError(
-                f"constraints: exact knows {', '.join(METRICS)}, found {constraint.metric!r}; "
-                "take another algorithm"
-            )
-        largest_best = roles.measures[constraint.metric].sense == "max"
-        other_way = constraint.at_most if largest_best else constraint.at_least
-        if other_way is not None and constraint.metric == "cost":
-            raise InputError(
-                "constraints: exact takes a greatest cost, found a least one; take another "
-                "algorithm"
-            )
-        one_way &= other_way is None
-    return one_way
-
-
-def _solutions(n: int, k: int) -> int:
-    return sum(surjections(n, j) for j in range(1, k + 1))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{max(seconds, 0.1):.1f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
+    def _volumes(self) -> dict[str, float]:
+        """Return the hypervolume of the lower and of the upper bound, and the gap between them."""
+        assert self._front is not None
+        lower = volume(self.roles.losses(self._measured(self._front)), self.roles)
+        upper = volume(self.roles.losses(self._above), self.roles)
+        return {"lower": lower, "upper": upper, "gap": 1.0 - lower / upper if upper else 0.0}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, IntArray, WordArray
+from framework.arrays import Array, BoolArray, IntArray, WordArray
 from framework.jit import njit
 from framework.kernels.stages import popcount
 
@@ -30,7 +30,7 @@ class Sets(NamedTuple):
 
 
 class States(NamedTuple):
-    """States in the order of their sets: set ``s`` has ``first[s]`` to ``first[s + 1] - 1``.
+    """States, those of a set together: set ``s`` has ``first[s]`` to ``stop[s] - 1``.
 
     ``waiting`` the undecided records, ``left`` of them; ``wrong`` answers, ``cost`` and
     ``stages`` so far (0 where as many stages may be as there are features); ``owner`` the set,
@@ -38,6 +38,7 @@ class States(NamedTuple):
     """
 
     first: IntArray
+    stop: IntArray
     waiting: WordArray
     cost: IntArray
     left: Array
@@ -81,6 +82,91 @@ def look_ahead(sets: Sets, right: WordArray) -> None:
                     if step + more < sets.cheapest[here, r]:
                         sets.cheapest[here, r] = step + more
             bit <<= 1
+
+
+@njit
+def look_at_open(sets: Sets, right: WordArray, open_sets: BoolArray) -> BoolArray:
+    """Make ``reach``, ``hope`` and ``cheapest`` tell of chains whose next set is an open one.
+
+    They are overwritten where a set is not open; that of all features never is. O(2^n n records).
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (sets,)
+        Whether such a chain is left.
+    """
+    full = len(sets.price) - 1
+    records = sets.cheapest.shape[1]
+    left = open_sets.copy()
+    for here in range(full - 1, -1, -1):
+        if open_sets[here]:
+            for w in range(sets.reach.shape[1]):
+                sets.reach[here, w] |= sets.undecided[0, w] & ~sets.undecided[here, w]
+                sets.hope[here, w] |= right[here, w]
+            for r in range(records):
+                if not (sets.undecided[here, r >> 6] >> np.uint64(r & 63)) & np.uint64(1):
+                    sets.cheapest[here, r] = 0
+            continue
+        sets.reach[here], sets.hope[here] = 0, 0
+        sets.cheapest[here] = sets.price[full] - sets.price[here]
+        bit = 1
+        while bit <= full:
+            there = here | bit
+            if there != here and left[there]:
+                left[here] = True
+                step = sets.price[there] - sets.price[here]
+                for w in range(sets.reach.shape[1]):
+                    sets.reach[here, w] |= sets.reach[there, w]
+                    sets.hope[here, w] |= sets.hope[there, w]
+                for r in range(records):
+                    more = step + sets.cheapest[there, r]
+                    if more < sets.cheapest[here, r]:
+                        sets.cheapest[here, r] = more
+            bit <<= 1
+    return left
+
+
+@njit
+def hopes_of(
+    here: int, sets: Sets, states: States, points: Points, sums: IntArray, hopes: IntArray
+) -> int:
+    """Write what no end of each state of a set can beat; return how many rows that takes.
+
+    States none of whose ends can beat a known point are left out.
+
+    Parameters
+    ----------
+    sums
+        Scratch, (8 * words, 256).
+    hopes
+        Filled: answered, right, wrong, cost; (states of the set, 4).
+    """
+    _octet_sums(sets.cheapest[here], sums)
+    rows = 0
+    for state in range(states.first[here], states.stop[here]):
+        wrong = int(states.wrong[state])
+        cost = states.cost[state] + _rest_at_least(states.waiting[state], sums)
+        answered, good, bad = _at_best(here, sets, states.waiting[state], states.left[state], wrong)
+        if not beaten(points, answered, good, bad, cost):
+            hopes[rows, 0], hopes[rows, 1] = answered, good
+            hopes[rows, 2], hopes[rows, 3] = bad, cost
+            rows += 1
+    return rows
+
+
+@njit
+def _at_best(
+    here: int, sets: Sets, waiting: WordArray, left: int, wrong: int
+) -> tuple[int, int, int]:
+    """Return the most answers and right ones, and the fewest wrong ones, that can follow (P4)."""
+    full = len(sets.price) - 1
+    records = sets.cheapest.shape[1]
+    never, good, bad = 0, records - left - wrong, wrong
+    for w in range(len(waiting)):
+        never += popcount(waiting[w] & ~sets.reach[here, w])
+        good += popcount(waiting[w] & sets.hope[here, w])
+        bad += popcount(waiting[w] & ~sets.undecided[full, w] & ~sets.hope[here, w])
+    return records - never, good, bad
 
 
 @njit
@@ -239,19 +325,23 @@ def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArra
 
 @njit
 def expand(
-    here: int, k: int, sets: Sets, states: States, points: Points, sums: IntArray,
-    recent: IntArray,
+    here: int, first: int, k: int, sets: Sets, states: States, points: Points, sums: IntArray,
+    recent: IntArray, steps: IntArray,
 ) -> int:  # fmt: skip
     """Make the states of set ``here`` from those of its subsets, and complete them.
 
     Parameters
     ----------
     here : int
-        A set, not of all features; those of all smaller numbers were expanded.
+        A set, not of all features; its subsets were expanded.
+    first : int
+        Row of its first state.
     k : int
         Greatest number of stages.
     sums, recent
         Scratch, (8 * words, 256) and (list,).
+    steps
+        ``steps[0]`` grows by the states of subsets that were looked at.
 
     Returns
     -------
@@ -265,13 +355,13 @@ def expand(
     counted = 1 if k < popcount(np.uint64(full)) else 0  # where all chains fit, stages are free
     goes_on = popcount(np.uint64(full & ~here)) > 1
     _octet_sums(sets.cheapest[here], sums)
-    first = new = states.first[here]
-    count = 0
+    new, count = first, 0
     part = here
     while part:
         part = (part - 1) & here
         step = sets.price[here] - sets.price[part]
-        for old in range(states.first[part], states.first[part + 1]):
+        steps[0] += states.stop[part] - states.first[part]
+        for old in range(states.first[part], states.stop[part]):
             answers = False
             for w in range(words):
                 answers |= (states.waiting[old, w] & ~sets.undecided[here, w]) != 0
@@ -288,19 +378,13 @@ def expand(
             states.stages[new] = states.stages[old] + counted
             if _covered(states, new, recent, count):
                 continue
-            never, good, bad = 0, 0, wrong
+            most, good, bad = _at_best(here, sets, states.waiting[new], left, wrong)
+            if beaten(points, most, good, bad, cost + _rest_at_least(states.waiting[new], sums)):
+                continue
             end, end_wrong = 0, wrong
             for w in range(words):
-                mask = states.waiting[new, w]
-                never += popcount(mask & ~sets.reach[here, w])
-                good += popcount(mask & sets.hope[here, w])
-                bad += popcount(mask & ~sets.undecided[full, w] & ~sets.hope[here, w])
-                end += popcount(mask & sets.undecided[full, w])
-                end_wrong += popcount(mask & sets.wrong[full, w])
-            good += records - left - wrong
-            if beaten(points, records - never, good, bad, cost + _rest_at_least(
-                states.waiting[new], sums)):  # fmt: skip
-                continue
+                end += popcount(states.waiting[new, w] & sets.undecided[full, w])
+                end_wrong += popcount(states.waiting[new, w] & sets.wrong[full, w])
             paid = cost + left * (sets.price[full] - sets.price[here])
             if not enter(points, records - end, records - end - end_wrong, paid, states, old, here):
                 return FULL_POINTS

@@ -244,6 +244,23 @@ class MultiStageProblem(SharedParts):
     def parts_since(self, start: int) -> Parts:
         return self._table.slice(start, self.data.validation_words)
 
+    def lacking_sets(self) -> WordArray:
+        """Return the feature sets whose sub-classifier :meth:`tables` would have to train.
+
+        Those on disk are held afterwards.
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (m, 1)
+            Keys of parts, at most 2^n - 1; n below 64.
+        """
+        lacking = np.setdiff1d(self._all_sets(), self._table.keys[: self._table.n, 0])[:, None]
+        if self._store is None:
+            return lacking
+        for start in range(0, len(lacking), _CHUNK):
+            self._table.add(self._store.get(lacking[start : start + _CHUNK]))
+        return np.setdiff1d(lacking[:, 0], self._table.keys[: self._table.n, 0])[:, None]
+
     def tables(self) -> StageTables:
         """Train the sub-classifiers that are lacking, every feature set's; return all their bits.
 
@@ -258,11 +275,10 @@ class MultiStageProblem(SharedParts):
         -----
         2^n - 1 of them, n below 64.
         """
-        n = self.space.n
-        wanted = np.arange(1 if self.space.k > 1 else 2**n - 1, 2**n, dtype=np.uint64)
-        lacking = np.setdiff1d(wanted, self._table.keys[: self._table.n, 0])
+        n, wanted = self.space.n, self._all_sets()
+        lacking = self.lacking_sets()
         for start in range(0, len(lacking), _CHUNK):
-            self._provide(lacking[start : start + _CHUNK])
+            self.add_parts(self.build_parts(lacking[start : start + _CHUNK]))
         keys = self._table.keys[: self._table.n, 0].astype(np.int64)
         for number, error in self._table.errors.items():
             if keys[number] >= wanted[0]:
@@ -277,14 +293,10 @@ class MultiStageProblem(SharedParts):
         right[keys] = self._table.bits[: len(keys), 1, :words]
         return StageTables(conclusive, right, self._everyone[0], self.data.n_validation)
 
-    def _provide(self, sets: WordArray) -> None:
-        """Hold the sub-classifiers of sets of fewer than 64 features: from the disk, or trained."""
-        if self._store is not None:
-            stored = self._store.get(sets[:, None])
-            self._table.add(stored)
-            sets = np.setdiff1d(sets, stored.keys[:, 0])
-        if len(sets):
-            self.add_parts(self.build_parts(sets[:, None]))
+    def _all_sets(self) -> WordArray:
+        """Return every feature set that a stage may have acquired, of fewer than 64 features."""
+        n = self.space.n
+        return np.arange(1 if self.space.k > 1 else 2**n - 1, 2**n, dtype=np.uint64)
 
     def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
-from framework.evaluator import Evaluator, evaluate_rows
+from framework.evaluator import Evaluator, InProcess, Workforce, evaluate_rows
 from framework.problem import Problem
 from framework.testing.doubles import BrokenProblem, FailingProblem
 from framework.testing.expect import expect, same_rows
@@ -87,12 +87,26 @@ def closes_with_rows_in_flight(make: MakeEvaluator, problem: Problem) -> None:
     evaluator.close()
 
 
+def works_as_this_process_does(make: MakeEvaluator, problem: Problem) -> None:
+    """Law 2: where it takes pieces of a search, they come back in order, with the same results."""
+    evaluator = make(problem, SEED)
+    try:
+        if isinstance(evaluator, Workforce):
+            pieces = list(range(40))
+            found = list(evaluator.map(pow, 3, pieces))
+            expected = list(InProcess().map(pow, 3, pieces))
+            expect(found == expected, f"map: expected {expected}, found {found}")
+    finally:
+        evaluator.close()
+
+
 EVALUATOR_LAWS: tuple[EvaluatorLaw, ...] = (
     returns_each_row_once,
     serves_batch_after_batch,
     failures_come_back_as_rows,
     survives_total_failure,
     closes_with_rows_in_flight,
+    works_as_this_process_does,
 )
 
 
