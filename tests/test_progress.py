@@ -24,7 +24,7 @@ def test_lines_come_every_few_seconds(monkeypatch):
     assert not stream.getvalue()
     monkeypatch.setattr(lines, "_every", 0.0)
     lines.on_work(Work("training", 2, 9, 1.0))
-    assert stream.getvalue() == "training · 2 of 9 · 2/s · 0:00:04 left\n"
+    assert stream.getvalue() == "training · 2 of 9 · 2.0/s · 0:00:04 left\n"
     stream = StringIO()
     ProgressLines(quiet=True, stream=stream).on_work(Work("training", 2, 9, 1.0))
     assert not stream.getvalue()
