@@ -11,11 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from framework import decide, registry
+from framework.algorithm import Algorithm
 from framework.arrays import Array
 from framework.config import Budget, check, parameters
 from framework.driver import run
 from framework.errors import InputError
 from framework.evaluator import SerialEvaluator
+from framework.front import Front
 from framework.libraries.bring import from_models, measured_costs
 from framework.models.voting import (
     WeightedEnsemble,
@@ -121,16 +123,13 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         for name in self.library_.ids:
             if name in self.problem_.metrics:
                 raise InputError(f"models: expected names that no metric has, found {name!r}")
-        roles = self._roles()
-        kind = registry.load("algorithms", self.search)
-        options = dict(self.options or {})
-        checked = check(parameters(kind), options, f"options of {self.search}")
-        self.algorithm_ = kind(self.problem_, roles, seed=self.seed, **dict(checked))
-        self._front = run(
+        self.algorithm_, self._front = searched(
             self.problem_,
-            self.algorithm_,
-            SerialEvaluator(self.problem_, self.seed),
-            budget=check(Budget, {"evaluations": self.evaluations}, "budget"),
+            self._roles(),
+            self.search,
+            self.options or {},
+            self.evaluations,
+            self.seed,
         )
         order = np.lexsort(self._front.losses.T[::-1])
         counts = pd.DataFrame(self._front.X, columns=list(self.library_.ids))
@@ -201,6 +200,28 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "front_")
+
+
+def searched(
+    problem: EnsembleProblem,
+    roles: Roles,
+    search: str,
+    options: Mapping[str, Any],
+    evaluations: int,
+    seed: int,
+) -> tuple[Algorithm, Front]:
+    """Run a registered search in this process; return it and the front of all it evaluated.
+
+    Raises
+    ------
+    InputError
+        No such search, or parameters that it does not know.
+    """
+    kind = registry.load("algorithms", search)
+    checked = check(parameters(kind), dict(options), f"options of {search}")
+    algorithm: Algorithm = kind(problem, roles, seed=seed, **dict(checked))
+    budget = check(Budget, {"evaluations": evaluations}, "budget")
+    return algorithm, run(problem, algorithm, SerialEvaluator(problem, seed), budget=budget)
 
 
 def _named(models: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:
