@@ -70,8 +70,8 @@ MAIN = {
     "QDO-ES": Method("qdo_es"),
     "HAPEns": Method("hapens"),
     "Pareto-ES": Method("pareto_es"),
-    "local search": Method("local_search", {"neighbours": 10}),
-    "NSGA-II": Method("nsga2"),
+    "local search": Method("local_search", {"neighbours": 10, "batch": 60}),
+    "NSGA-II": Method("nsga2", {"population": 60}),
     "random": Method("random"),
 }
 COST_METRICS = {  # EXP5

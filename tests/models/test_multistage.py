@@ -80,7 +80,7 @@ class Recorder(pd.DataFrame):
     _metadata = ["read"]  # noqa: RUF012
 
     def __getitem__(self, key):
-        self.read.append(key)
+        self.read.extend(key if isinstance(key, list) else [key])
         return super().__getitem__(key)
 
 
