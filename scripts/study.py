@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import multiprocessing
 import shlex
 import signal
@@ -106,24 +107,28 @@ def add_options(parser: argparse.ArgumentParser, out: str) -> None:
 def log(out: Path, config: RunConfig, name: str, arguments: argparse.Namespace) -> None:
     """Log the page, tables and figures in ``out`` as one MLflow run, where ``config`` tracks.
 
-    The many short runs of an experiment share one MLflow run: it holds what they add up to. A
-    store that cannot be reached costs a line, not the experiment.
+    The many short runs of an experiment share one MLflow run: it holds what they add up to. What
+    was logged as it is now is not logged again. A store that cannot be reached costs a line, not
+    the experiment.
     """
+    mark, page = out / ".logged", hashlib.sha256((out / PAGE).read_bytes()).hexdigest()
+    if mark.is_file() and mark.read_text(encoding="utf-8") == page:
+        return
     if arguments.no_mlflow or config.tracking is None:
         return
-    from tracking.store import connect, experiment_id
+    from tracking.store import absolute_uri, connect, experiment_id
 
+    uri = absolute_uri(config.tracking.uri, Path.cwd())
     try:
-        client = connect(config.tracking.uri)
-        run = client.create_run(
-            experiment_id(client, config.tracking.uri, "paper-emsco"), run_name=name
-        )
+        client = connect(uri)
+        run = client.create_run(experiment_id(client, uri, "paper-emsco"), run_name=name)
         for key, value in vars(arguments).items():
             client.log_param(run.info.run_id, key, str(value)[:500])
         for pattern in ("*.md", "*.csv", "*.png"):
             for file in sorted(out.glob(pattern)):
                 client.log_artifact(run.info.run_id, str(file))
         client.set_terminated(run.info.run_id)
+        mark.write_text(page, encoding="utf-8")
     except Exception as error:  # whatever the store raises
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         print(f"not logged to MLflow: {reason}", file=sys.stderr)

@@ -154,19 +154,20 @@ def test_time_counts_until_an_experiment_is_finished(tmp_path, load, monkeypatch
         assert reproduce.times(tmp_path) == {"step": seconds}
 
 
-def test_an_experiment_is_a_run_in_mlflow(tmp_path, load):
+def test_an_experiment_is_a_run_in_mlflow(tmp_path, load, monkeypatch):
     from mlflow import MlflowClient
 
     from framework.config import RunConfig
 
     study = load("study")
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    config = RunConfig.model_validate(small(tracking={"uri": uri}))
+    monkeypatch.chdir(tmp_path)
+    config = RunConfig.model_validate(small(tracking={"uri": "sqlite:///mlflow.db"}))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.md").write_text("# Found\n", encoding="utf-8")
     options = argparse.Namespace(out=tmp_path / "out", trials=3, no_mlflow=False)
-    study.log(tmp_path / "out", config, "rivals", options)
-    client = MlflowClient(tracking_uri=uri)
+    for _ in range(2):  # the second time there is nothing new
+        study.log(tmp_path / "out", config, "rivals", options)
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     [run] = client.search_runs([client.get_experiment_by_name("paper-emsco").experiment_id])
     assert run.info.run_name == "rivals"
     assert run.info.status == "FINISHED"
