@@ -131,6 +131,9 @@ class Counts(Space):
         """Number of count vectors."""
         return int((self.most + 1) ** self.n) - (not self.empty)
 
+    def __repr__(self) -> str:
+        return f"counts of {self.n} items, each at most {self.most}"
+
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw each count uniformly; without ``empty`` the number of items picked comes first.
 

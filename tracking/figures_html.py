@@ -115,7 +115,10 @@ def _points(story: Story) -> Any:
         hoverinfo="text",
         marker={"size": 5 if solid else 9, **colours(story, axes[-1])},
     )
-    titles = {f"{c}axis": {"title": story.label(o)} for c, o in zip("xyz", axes, strict=False)}
+    titles = {
+        f"{c}axis": {"title": story.label(o), "type": story.scale(o)}
+        for c, o in zip("xyz", axes, strict=False)
+    }
     figure = go.Figure([faint, best])
     figure.update_layout(template="plotly_white", height=680, legend={"x": 0, "y": 1})
     if solid:

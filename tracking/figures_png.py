@@ -43,6 +43,7 @@ def front(story: Story, path: Path) -> None:
             where="post" if x.sense == "min" else "pre", color=BLUE, linewidth=1, alpha=0.6,
         )  # fmt: skip
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
+    axes.set(xscale=story.scale(x), yscale=story.scale(y))
     finish(axes, story.label(x), story.label(y))
     figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5, markerscale=1.2)
     figure.savefig(path, dpi=DPI)
@@ -63,20 +64,24 @@ def progress(story: Story, path: Path) -> None:
 
 
 def validation_and_test(story: Story, path: Path) -> None:
-    """Draw each objective's test value over its validation value."""
-    test = story.front.test or {}
-    shown = [o for o in story.roles.objectives if o.metric in test]
+    """Draw each objective's test value over its validation value, where the two can differ."""
+    test, seen = story.front.test or {}, story.front.rows.values
+    tested = [o for o in story.roles.objectives if o.metric in test]
+    differ = [
+        o for o in tested if not np.array_equal(test[o.metric], seen[o.metric], equal_nan=True)
+    ]
+    shown = differ or tested
     figure = titled(story.title, story.subtitle, max(7.2, 3.6 * len(shown)), 4.3)
     for axes, objective in zip(
         figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
     ):
         name = objective.metric
-        seen, unseen = story.front.rows.values[name], test[name]
-        ends = _ends(seen, unseen)
+        known, unseen = seen[name], test[name]
+        ends = _ends(known, unseen)
         axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--")
-        axes.scatter(seen, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
+        axes.scatter(known, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
         axes.set(xlim=ends, ylim=ends, box_aspect=1)
-        gap = float(np.nanmean(unseen - seen))
+        gap = float(np.nanmean(unseen - known))
         axes.set_title(
             f"{story.label(objective)}\ntest - validation: {gap:+.3g} on average", size=9
         )
@@ -88,7 +93,8 @@ def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -
     """Draw the front over two objectives, coloured by a third, light being better."""
     x, y, colour = (story.front.rows.values[objective.metric] for objective in shown)
     points = axes.scatter(
-        x, y, c=colour, cmap="viridis" if shown[2].sense == "max" else "viridis_r",
+        x, y, c=colour, norm=story.scale(shown[2]),
+        cmap="viridis" if shown[2].sense == "max" else "viridis_r",
         s=30, edgecolors="#333333", linewidths=0.35, zorder=3, label="front",
     )  # fmt: skip
     bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)

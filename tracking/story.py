@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tracking.history import History
 
 _SERIES = ("hypervolume", "front_size")
 _BACKGROUND = 2000  # dominated points drawn, at most
+_WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ class Story:
         amounts = [o for o in objectives if self.roles.measures[o.metric].kind == "amount"]
         x = amounts[0] if amounts else objectives[-1]
         return [x, *(o for o in objectives if o is not x)]
+
+    def scale(self, objective: Objective) -> Literal["linear", "log"]:
+        """Return how an axis is divided: amounts of several orders of magnitude by ratios."""
+        values = self.front.rows.values[objective.metric]
+        amount = self.roles.measures[objective.metric].kind == "amount"
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        return "log" if amount and 0 < low * _WIDE < high else "linear"
 
     def label(self, objective: Objective) -> str:
         """Return an axis label: name, unit, and which way is better."""

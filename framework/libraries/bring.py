@@ -23,12 +23,12 @@ from framework.libraries.members import (
     ABOUT_FILE,
     MODEL_FILE,
     MODELS,
-    TRUSTED,
     as_taken,
     predictions,
 )
 from framework.libraries.tabrepo import from_tabrepo
 from framework.models.store import load_estimator, trusted_types
+from framework.models.voting_store import TRUSTED
 from framework.problems.library import Cost, Library, load_library
 
 

@@ -31,12 +31,12 @@ from framework.libraries.members import (
     EXAMPLE_FILE,
     MODEL_FILE,
     MODELS,
-    TRUSTED,
 )
 from framework.libraries.pool import Plan, plans
 from framework.libraries.progress import BuildProgress, Lines
 from framework.libraries.train import Trained
 from framework.libraries.work import train_all
+from framework.models.voting_store import TRUSTED
 from framework.problems.library import LIBRARY_FILE, Cost, Library, load_library
 from framework.problems.part_store import cache_dir
 from framework.rundir import write_whole

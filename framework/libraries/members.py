@@ -22,20 +22,13 @@ from framework.arrays import Array
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.store import load_estimator
+from framework.models.voting_store import TRUSTED
 
 MODELS = "models"
 MODEL_FILE = "model.skops"
 ABOUT_FILE = "model.json"
 ENCODER_FILE = "encoder.json"
 EXAMPLE_FILE = "example.csv"
-
-TRUSTED = (
-    "collections.OrderedDict",
-    "lightgbm.basic.Booster",
-    "lightgbm.sklearn.LGBMClassifier",
-    "lightgbm.sklearn.LGBMRegressor",
-)
-"""Types beyond scikit-learn's own that a member may hold."""
 
 
 def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.libraries.data import PoolData
-from framework.libraries.members import TRUSTED, predictions
+from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, Plan
 from framework.models.store import trusted_types
+from framework.models.voting_store import TRUSTED
 
 
 class Trained(NamedTuple):

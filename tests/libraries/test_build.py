@@ -26,11 +26,12 @@ from framework.libraries.build import build_library, obtain_library
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.data import _folds, prepare
 from framework.libraries.measure import measure
-from framework.libraries.members import TRUSTED, load_encoder, load_member, predictions
+from framework.libraries.members import load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.progress import Lines
 from framework.libraries.train import train
 from framework.models.store import load_estimator
+from framework.models.voting_store import TRUSTED
 from framework.problems.library import LIBRARY_FILE, Library, load_library
 
 QUIET = Lines(quiet=True)

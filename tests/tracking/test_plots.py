@@ -32,6 +32,18 @@ def with_objectives(run_dir: RunDir, n: int) -> RunDir:
     return run_dir
 
 
+def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
+    story = read_story(finished(tmp_path / "out"))
+    scales = {o.metric: story.scale(o) for o in story.roles.objectives}
+    assert set(scales.values()) == {"linear"}
+    cost = next(
+        o for o in story.roles.objectives if story.roles.measures[o.metric].kind == "amount"
+    )
+    values = story.front.rows.values[cost.metric]
+    story.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
+    assert story.scale(cost) == "log"
+
+
 def is_a_picture(path) -> bool:
     pixels = matplotlib.image.imread(path)[..., :3].reshape(-1, 3)
     return len(pixels) > 500 * 400 and len(np.unique(pixels, axis=0)) > 50
