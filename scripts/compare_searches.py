@@ -176,7 +176,7 @@ def report(rows: pd.DataFrame, options: argparse.Namespace) -> None:
     )  # fmt: skip
     study.write(page, options.out)
     print((options.out / study.PAGE).read_text(encoding="utf-8"))
-    study.log(options.out, load_config(options.configs[0]), "compare_searches", options)
+    study.log(options.out, load_config(options.configs[0]).tracking, "compare_searches", options)
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:

@@ -1,7 +1,7 @@
 """HAPEns and its rivals: experiments EXP1 to EXP6 of the paper, on libraries that are built here.
 
-    python scripts/ensembling.py --out DIR [--data NAME ...] [--models 60] [--seeds 5]
-                                 [--budget equal|paper|time] [--library FOLDER ...]
+    python scripts/ensembling.py [--out DIR] [--data NAME ...] [--models 60] [--seeds 5]
+                                 [--budget equal|paper|time] [--library FOLDER ...] [--no-mlflow]
 
 A library of models is built for each data set (in DIR/libraries, once) or read from FOLDER; then
 every method searches it with every seed. Budgets: `equal` gives each 50 evaluations a model;
@@ -11,7 +11,8 @@ predictions and scored on test records; the paper's reading, in which all ensemb
 their test losses, is a second row of tables called hindsight.
 
 DIR/BUDGET gets rows/ (a file for each data set, method and seed: what is there is not run again),
-exp1.csv to exp6.csv, the figures and report.md with all of it.
+tables and figures, and report.md with all of them; they are one run in the MLflow experiment
+paper-hapens.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import study
 from ensembling_report import write_report
 from ensembling_scores import COSTS
 from rich.console import Console
@@ -32,7 +34,7 @@ from rich.progress import track
 
 from framework import registry
 from framework.arrays import Array
-from framework.config import Budget
+from framework.config import Budget, TrackingConfig
 from framework.driver import run
 from framework.errors import ParetolabError
 from framework.evaluator import SerialEvaluator
@@ -85,10 +87,11 @@ WEIGHTS = {  # EXP6
 GREEDY = ("ges", "multi_ges")
 
 
-def library_section(name: str, models: int) -> dict[str, Any]:
+def library_section(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the configuration of the library of a data set."""
     source = {"sklearn": name} if name in FROM_SKLEARN else {"name": name}
-    return {"build": {"name": name, "dataset": source, "models": models}}
+    build = {"name": name, "dataset": source, "models": options.models}
+    return {"path": options.out / "libraries" / name, "build": build}
 
 
 def searched(problem: Problem, method: Method, seed: int, budget: str) -> pd.DataFrame:
@@ -173,7 +176,7 @@ def gathered(
 
 def problems_of(options: argparse.Namespace, out: Console) -> dict[str, Problem]:
     """Build or read the libraries; return a problem for each."""
-    sections = {n: library_section(n, options.models) for n in options.data}
+    sections = {n: library_section(n, options) for n in options.data}
     sections |= {Path(path).name: {"path": path} for path in options.library}
     problems: dict[str, Problem] = {}
     for name, section in sections.items():
@@ -183,10 +186,10 @@ def problems_of(options: argparse.Namespace, out: Console) -> dict[str, Problem]
     return problems
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the searches that are missing, then write tables, figures and the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", required=True, type=Path)
+    study.add_options(parser, "runs/ensembling")
     parser.add_argument("--data", nargs="*", default=[*FROM_FILES, *FROM_SKLEARN])
     parser.add_argument("--library", nargs="*", default=[], help="libraries that are there")
     parser.add_argument("--models", type=int, default=60)
@@ -199,18 +202,11 @@ def main(arguments: list[str] | None = None) -> int:
         group: gathered(problems, methods, options, out)
         for group, methods in (("main", MAIN), ("costs", COST_METRICS), ("weights", WEIGHTS))
     }
-    write_report(rows, options.out / options.budget, options.budget, out)
+    place = options.out / options.budget
+    write_report(rows, place, options.budget, out)
+    study.log(place, TrackingConfig(), f"ensembling-{options.budget}", options, "paper-hapens")
     return 0
 
 
-def command() -> int:
-    """Run, and say in a line what cannot be used."""
-    try:
-        return main()
-    except ParetolabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-
-
 if __name__ == "__main__":
-    sys.exit(command())
+    sys.exit(study.run(main))

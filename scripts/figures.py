@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = FIGURES[options.figure](options)
     study.write(report, options.out)
     print((options.out / study.PAGE).read_text(encoding="utf-8"))
-    study.log(options.out, _config(options, "heart"), options.figure, options)
+    study.log(options.out, _config(options, "heart").tracking, options.figure, options)
     return 0
 
 

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     study.write(report, options.out)
     print(study.markdown(shown), study.markdown(claims(frame)), sep="\n\n")
-    study.log(options.out, load_config(options.configs[0]), "global_optima", options)
+    study.log(options.out, load_config(options.configs[0]).tracking, "global_optima", options)
     return 0
 
 

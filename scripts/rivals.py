@@ -282,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         {"readable": shown}, said, ["rivals.png"],
     )  # fmt: skip
     study.write(report, options.out)
-    study.log(options.out, load_config(options.configs[0]), "rivals", options)
+    study.log(options.out, load_config(options.configs[0]).tracking, "rivals", options)
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from framework.config import RunConfig
+from framework.config import TrackingConfig
 from framework.errors import InputError, ParetolabError
 
 PAGE = "report.md"
@@ -104,8 +104,14 @@ def add_options(parser: argparse.ArgumentParser, out: str) -> None:
     )
 
 
-def log(out: Path, config: RunConfig, name: str, arguments: argparse.Namespace) -> None:
-    """Log the page, tables and figures in ``out`` as one MLflow run, where ``config`` tracks.
+def log(
+    out: Path,
+    tracking: TrackingConfig | None,
+    name: str,
+    arguments: argparse.Namespace,
+    experiment: str = "paper-emsco",
+) -> None:
+    """Log the page, tables and figures in ``out`` as one MLflow run, where there is a store.
 
     The many short runs of an experiment share one MLflow run: it holds what they add up to. What
     was logged as it is now is not logged again. A store that cannot be reached costs a line, not
@@ -114,14 +120,14 @@ def log(out: Path, config: RunConfig, name: str, arguments: argparse.Namespace) 
     mark, page = out / ".logged", hashlib.sha256((out / PAGE).read_bytes()).hexdigest()
     if mark.is_file() and mark.read_text(encoding="utf-8") == page:
         return
-    if arguments.no_mlflow or config.tracking is None:
+    if arguments.no_mlflow or tracking is None:
         return
     from tracking.store import absolute_uri, connect, experiment_id
 
-    uri = absolute_uri(config.tracking.uri, Path.cwd())
+    uri = absolute_uri(tracking.uri, Path.cwd())
     try:
         client = connect(uri)
-        run = client.create_run(experiment_id(client, uri, "paper-emsco"), run_name=name)
+        run = client.create_run(experiment_id(client, uri, experiment), run_name=name)
         for key, value in vars(arguments).items():
             client.log_param(run.info.run_id, key, str(value)[:500])
         for pattern in ("*.md", "*.csv", "*.png"):

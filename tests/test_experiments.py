@@ -166,7 +166,7 @@ def test_an_experiment_is_a_run_in_mlflow(tmp_path, load, monkeypatch):
     (tmp_path / "out" / "report.md").write_text("# Found\n", encoding="utf-8")
     options = argparse.Namespace(out=tmp_path / "out", trials=3, no_mlflow=False)
     for _ in range(2):  # the second time there is nothing new
-        study.log(tmp_path / "out", config, "rivals", options)
+        study.log(tmp_path / "out", config.tracking, "rivals", options)
     client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     [run] = client.search_runs([client.get_experiment_by_name("paper-emsco").experiment_id])
     assert run.info.run_name == "rivals"

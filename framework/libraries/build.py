@@ -158,7 +158,7 @@ def _alone(target: Path, identity: Mapping[str, Any], shown: BuildProgress) -> I
     """Hold a build's folder: another process that wants the same waits until it is there."""
     try:
         target.mkdir(parents=True, exist_ok=True)
-        _check_target(target, identity)
+        _check_target(target, identity)  # before a lock is left in a folder of others
         with closing(sqlite3.connect(target / ".lock", timeout=0.5)) as lock:
             try:
                 lock.execute("BEGIN EXCLUSIVE")  # let go of when the process dies, however it does
@@ -168,6 +168,9 @@ def _alone(target: Path, identity: Mapping[str, Any], shown: BuildProgress) -> I
                 shown.say(f"library: another process builds {target}; waiting for it")
                 lock.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
                 lock.execute("BEGIN EXCLUSIVE")
+            _check_target(target, identity)
+            if not (target / BUILD_FILE).is_file():
+                write_whole(target / BUILD_FILE, json.dumps(identity, indent=1))
             yield
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -175,8 +178,17 @@ def _alone(target: Path, identity: Mapping[str, Any], shown: BuildProgress) -> I
 
 
 def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
-    """Refuse a folder with anything but a build of the same; note in a new one what is built."""
+    """Refuse a folder with anything but a build of the same.
+
+    ``build.json`` is the first file that a build writes, so that others without it are no build's,
+    also while another process begins.
+    """
     path = target / BUILD_FILE
+    others = {file.name for file in target.iterdir()} - {
+        ".lock",
+        ".lock-journal",
+        f"{path.name}.part",
+    }
     if path.is_file():
         try:
             known = json.loads(path.read_text(encoding="utf-8"))
@@ -187,10 +199,8 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
                 f"{target}: expected a new folder or one with a build of the same, found a build "
                 f"that differs in {_difference(known, identity)}; choose another folder"
             )
-    elif any(file.name != ".lock" for file in target.iterdir()):
+    elif others:
         raise InputError(f"{target}: expected a new folder, found other files; choose another")
-    else:
-        write_whole(path, json.dumps(identity, indent=1))
 
 
 def _difference(known: Any, identity: Mapping[str, Any]) -> str:
