@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,83 +15,26 @@ import pytest
 
 from algorithms.multistage import enumeration
 from algorithms.multistage.exact import METRICS, Exact
-from framework.arrays import Array
-from framework.auto_evaluator import AutoEvaluator
 from framework.batch import Evaluated
-from framework.cluster import cluster
 from framework.config import Budget
 from framework.driver import run
 from framework.errors import ClusterError
 from framework.evaluator import Evaluator, SerialEvaluator
 from framework.front import Front
-from framework.problem import Problem
 from framework.problems.stages import MultiStageProblem
 from framework.ray_actor import build_each
-from framework.ray_evaluator import Cost, RayEvaluator
+from framework.ray_evaluator import Cost
 from tests.conftest import multistage, roles_of
+from tests.evaluators.asking import (
+    Make,
+    assert_same,
+    collect_all,
+    gene_sets,
+    genomes,
+    score,
+    wait_for_pids,
+)
 from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Sphere, power
-
-Make = Callable[[Problem], RayEvaluator]
-
-
-@pytest.fixture(scope="module")
-def ray_here() -> Iterator[None]:
-    with cluster(workers=2):
-        yield
-
-
-@pytest.fixture
-def make(ray_here: None) -> Iterator[Make]:
-    made: list[RayEvaluator] = []
-
-    def open_evaluator(problem: Problem) -> RayEvaluator:
-        made.append(RayEvaluator(problem, seed=7, workers=2))
-        return made[-1]
-
-    yield open_evaluator
-    for evaluator in made:
-        evaluator.close()
-
-
-def collect_all(evaluator: Evaluator, n: int, seconds: float = 60.0) -> Evaluated:
-    """Collect until ``n`` rows are there, each once."""
-    pieces: list[Evaluated] = []
-    deadline = time.monotonic() + seconds
-    while sum(map(len, pieces)) < n:
-        assert time.monotonic() < deadline, f"{sum(map(len, pieces))} of {n} rows came in time"
-        pieces += evaluator.collect(timeout=1.0)
-    batch = Evaluated.concat(pieces)
-    assert batch.ids.tolist() == sorted(set(batch.ids.tolist()))
-    assert len(batch) == n
-    return batch
-
-
-def score(evaluator: Evaluator, X: Array, start: int = 0) -> Evaluated:
-    evaluator.submit(np.arange(start, start + len(X)), X)
-    return collect_all(evaluator, len(X))
-
-
-def assert_same(found: Evaluated, expected: Evaluated) -> None:
-    np.testing.assert_array_equal(found.ids, expected.ids)
-    np.testing.assert_array_equal(found.X, expected.X)
-    assert found.errors == expected.errors
-    for name, column in expected.values.items():
-        assert found.values[name].tobytes() == column.tobytes()
-
-
-def wait_for_pids(evaluator: RayEvaluator, n: int) -> list[int]:
-    deadline = time.monotonic() + 30
-    while len(evaluator.pids()) < n and time.monotonic() < deadline:
-        evaluator._wait(0.1)
-    return evaluator.pids()
-
-
-def genomes(n: int, d: int = 4) -> Array:
-    return np.random.default_rng(n).uniform(0, 5, size=(n, d))
-
-
-def gene_sets(n: int, high: int = 60) -> Array:
-    return np.random.default_rng(n).integers(0, high, size=(n, 3)).astype(float)
 
 
 def test_importing_the_evaluator_does_not_import_ray() -> None:
@@ -373,79 +315,3 @@ def test_chunks_follow_the_measured_cost() -> None:
 
 
 # Serial or Ray --------------------------------------------------------------------------------
-
-
-def auto(
-    problem: Problem, start: Callable[[], Evaluator], left: float | None
-) -> tuple[AutoEvaluator, list[str]]:
-    said: list[str] = []
-    evaluator = AutoEvaluator(
-        problem, 7, start_ray=start, remaining=lambda: left, report=said.append
-    )
-    return evaluator, said
-
-
-def never() -> Evaluator:
-    raise AssertionError("Ray was started for nothing")
-
-
-def test_auto_stays_serial_for_little_work() -> None:
-    problem, X = Sphere(noise=0.1), genomes(300)
-    evaluator, said = auto(problem, never, 0.9)
-    assert_same(score(evaluator, X), score(SerialEvaluator(problem, 7), X))
-    evaluator.close()
-    assert len(said) == 1
-    assert said[0].startswith("scored in this process")
-
-
-def test_auto_moves_to_ray_within_the_first_batch(make: Make) -> None:
-    problem, X = Sphere(seconds=0.05, noise=0.1), genomes(500)
-    evaluator, said = auto(problem, lambda: make(Sphere(noise=0.1)), 1.0)
-    found = score(evaluator, X)
-    assert_same(found, score(SerialEvaluator(Sphere(noise=0.1), 7), X))
-    evaluator.close()
-    assert len(said) == 1
-    assert said[0].startswith("scored on Ray from now on: about ")
-
-
-def test_auto_reckons_with_the_budget_left(make: Make) -> None:
-    problem = Sphere(seconds=0.02)
-    evaluator, said = auto(problem, lambda: make(Sphere()), 0.999)
-    score(evaluator, genomes(10))
-    score(evaluator, genomes(10), 10)
-    assert said[0].startswith("scored on Ray from now on")
-
-
-def test_auto_stays_where_ray_cannot_start() -> None:
-    def broken() -> Evaluator:
-        raise ClusterError("Ray cannot start on this machine")
-
-    problem = Sphere(seconds=0.001)
-    evaluator, said = auto(problem, broken, 0.99999)
-    score(evaluator, genomes(40))
-    evaluator.close()
-    assert len(said) == 1
-    assert "although" in said[0]
-    assert "Ray cannot start" in said[0]
-
-
-def test_auto_hands_parts_and_pieces_to_ray_where_that_pays(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("framework.evaluator._PARTS", 5)
-    problem, X = PartsToy(tmp_path / "log"), gene_sets(40)
-    keys = problem.missing_parts(X)
-    evaluator, said = auto(problem, never, 1.0)
-    assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
-    assert sum(evaluator.build(keys[:20])) == 20
-    assert not said
-    monkeypatch.setattr("framework.auto_evaluator.RAY_PAYS_SECONDS", 1e-9)
-    evaluator, said = auto(problem, lambda: make(problem), 1.0)
-    assert sum(evaluator.build(keys[20:])) == len(keys) - 20
-    assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
-    assert len(said) == 1
-    evaluator.close()
-    evaluator, said = auto(problem, lambda: make(problem), 1.0)
-    assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
-    assert said[0].startswith("scored on Ray from now on")
-    assert set(Counter(problem.log.read_text().split()).values()) == {1}

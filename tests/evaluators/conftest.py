@@ -1,0 +1,31 @@
+"""A small Ray cluster, and evaluators on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from framework.cluster import cluster
+from framework.problem import Problem
+from framework.ray_evaluator import RayEvaluator
+from tests.evaluators.asking import Make
+
+
+@pytest.fixture(scope="module")
+def ray_here() -> Iterator[None]:
+    with cluster(workers=2):
+        yield
+
+
+@pytest.fixture
+def make(ray_here: None) -> Iterator[Make]:
+    made: list[RayEvaluator] = []
+
+    def open_evaluator(problem: Problem) -> RayEvaluator:
+        made.append(RayEvaluator(problem, seed=7, workers=2))
+        return made[-1]
+
+    yield open_evaluator
+    for evaluator in made:
+        evaluator.close()
