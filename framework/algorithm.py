@@ -10,9 +10,9 @@ from typing import Any
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.errors import ContractError
-from framework.evaluator import Workforce
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.run.evaluator import Workforce
 from framework.streams import algorithm_stream
 
 Report = Callable[[str, int, int], None]

@@ -34,16 +34,16 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.exact import Exact
+from algorithms.multistage.exact.search import Exact
+from algorithms.multistage.part_table import pack
+from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
 from framework.arrays import Array
-from framework.config import Budget, RunConfig, load_config
-from framework.driver import run
-from framework.evaluator import Evaluator, SerialEvaluator
-from framework.problems.part_table import pack
-from framework.problems.stages import MultiStageConfig, MultiStageProblem
+from framework.experiment.config import Budget, RunConfig, load_config
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import run_trial
 from framework.roles import Objective, Roles
-from framework.rundir import RunDir
-from framework.trial import run_trial
+from framework.run.driver import run
+from framework.run.evaluator import Evaluator, SerialEvaluator
 
 POPULATION = 300
 HEART_COSTS = [1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 1, 1]
@@ -277,8 +277,8 @@ def plain_evaluation(problem: MultiStageProblem, x: Array) -> tuple[float, float
 def ray_rows(
     make: Callable[[], MultiStageProblem], args: argparse.Namespace
 ) -> Iterator[tuple[str, float, str]]:
-    from framework.cluster import cluster
-    from framework.ray_evaluator import RayEvaluator
+    from framework.parallel.cluster import cluster
+    from framework.parallel.ray_evaluator import RayEvaluator
 
     start = time.perf_counter()
     with cluster(None, None) as joined:
@@ -327,7 +327,7 @@ def training_row(problem: MultiStageProblem, known: MultiStageProblem) -> None:
 
 def mlflow_rows(source: dict[str, Any], generations: int) -> None:
     """Print what logging costs a run: the search itself, and the wait at its end."""
-    from tracking.mlflow_tracker import MlflowTracker
+    from tracking.mlflow_log.tracker import MlflowTracker
 
     title = "MLflow (a run in its directory, warm cache; logging is a process of its own)"
     table = Table(title=title, title_justify="left")

@@ -17,15 +17,15 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
+from algorithms.ensembling.kernels.auc import RankTable, auc, exact_auc, rank_table
+from algorithms.ensembling.kernels.picks import Picks, picks_of
+from algorithms.ensembling.problem import EnsembleProblem
 from framework import registry
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
-from framework.evaluator import evaluate_rows
-from framework.kernels.auc import RankTable, auc, exact_auc, rank_table
-from framework.kernels.picks import Picks, picks_of
-from framework.problems.ensemble import EnsembleProblem
-from framework.problems.library import Cost, Library
+from framework.libraries.library import Cost, Library
 from framework.roles import Objective, Roles
+from framework.run.evaluator import evaluate_rows
 
 MODELS, BATCH, PICKS = 60, 40, 5
 ITERATIONS, EVALUATIONS = 50, 3000

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.part_table import features_of, pack
+from algorithms.multistage.problem import MultiStageProblem
+from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import WordArray
-from framework.config import Budget
-from framework.driver import Observer, Progress, run
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget
 from framework.problem import Parts
-from framework.problems.part_table import features_of, pack
-from framework.problems.stages import MultiStageProblem
-from framework.problems.subclassifiers import StageData
 from framework.roles import Objective, Roles
+from framework.run.driver import Observer, Progress, run
+from framework.run.evaluator import SerialEvaluator
 
 FEATURES, RECORDS, POPULATIONS = (12, 30, 60), (1_000, 10_000, 100_000), (100, 300, 1000)
 OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]

@@ -26,14 +26,14 @@ import numpy as np
 import pandas as pd
 import study
 
-from framework.compare import INDICATORS, compare
-from framework.compare_command import write
-from framework.config import RunConfig, load_config, read_yaml
+from framework.analysis.compare import INDICATORS, compare
+from framework.analysis.rank_tests import RankTests, rank_tests
+from framework.cli.compare import write
 from framework.errors import InputError
-from framework.rank_tests import RankTests, rank_tests
-from framework.rundir import RunDir
-from framework.trial import make_problem, make_roles
-from framework.trials import run_trials
+from framework.experiment.config import RunConfig, load_config, read_yaml
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import make_problem, make_roles
+from framework.experiment.trials import run_trials
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("heart", "pima", "credit")]
 SPLITS = (10, 11, 12)  # nothing was tuned on them
@@ -159,7 +159,7 @@ def report(rows: pd.DataFrame, options: argparse.Namespace) -> None:
     figures = ["searches.png"]
     draw(rows, options.out / "searches.png")
     if tests:
-        from tracking.critical_difference import rank_diagrams
+        from tracking.figures.critical_difference import rank_diagrams
 
         titles = {i.name: f"{i.label}, means over seeds" for i in INDICATORS}
         diagram = rank_diagrams(list(overall.index), tests, titles, blocks="problems")

@@ -32,17 +32,17 @@ from ensembling_scores import COSTS
 from rich.console import Console
 from rich.progress import track
 
+from algorithms.ensembling.problem import EnsembleConfig, EnsembleProblem
 from framework import registry
 from framework.arrays import Array
-from framework.config import Budget, TrackingConfig
-from framework.driver import run
 from framework.errors import ParetolabError
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget, TrackingConfig
 from framework.front import nondominated
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.problems.ensemble import EnsembleConfig, EnsembleProblem
 from framework.roles import Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
 from framework.streams import RowStreams
 
 FROM_FILES = (

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from framework.rank_tests import RankTests, rank_tests
-from tracking.critical_difference import rank_diagrams
-from tracking.figures_png import BLUE, GREY, ORANGE
+from framework.analysis.rank_tests import RankTests, rank_tests
+from tracking.figures.critical_difference import rank_diagrams
+from tracking.figures.figures_png import BLUE, GREY, ORANGE
 
 PAPER = ("single best", "GES*", "Multi-GES (double charge)", "QDO-ES", "HAPEns")
 SPOKEN = {

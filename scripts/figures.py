@@ -34,19 +34,19 @@ import rivals
 import study
 from scipy.stats import spearmanr
 
-from algorithms.multistage.rivals.cost_ordered import CostOrdered
-from algorithms.multistage.rivals.measure import measure
-from algorithms.multistage.rivals.problem import RivalProblem
+from algorithms.multistage.baselines.cost_ordered import CostOrdered
+from algorithms.multistage.baselines.measure import measure
+from algorithms.multistage.baselines.problem import RivalProblem
+from algorithms.multistage.problem import MultiStageProblem
+from framework.analysis.choose import choose
 from framework.arrays import Array, FloatArray
-from framework.config import Budget, RunConfig, load_config
-from framework.decide import choose
-from framework.driver import run
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.experiment.config import Budget, RunConfig, load_config
+from framework.experiment.trial import make_algorithm, make_problem, make_roles
 from framework.front import Front
 from framework.problem import Problem
-from framework.problems.stages import MultiStageProblem
-from framework.trial import make_algorithm, make_problem, make_roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator, evaluate_rows
 
 THRESHOLDS = np.arange(0.5, 1.0, 0.02)
 SPLITS = 30  # over which the threshold sweep is averaged

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import pandas as pd
 import study
 
-from framework.cli import main as paretolab
-from framework.rundir import RunDir
+from framework.cli.main import main as paretolab
+from framework.experiment.run_dir import RunDir
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

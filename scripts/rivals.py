@@ -6,7 +6,7 @@
 Each CONFIG is one of kind ``multistage`` (default: the four of configs/emsco that the paper has). A
 trial splits the data anew, runs EMSCO as Section 4.3 has it (at most 150 generations, until the
 fittest stayed the same for 20; its answer is the fittest of the last generation) and tunes every
-rival on the same validation records: by its own criterion (algorithms/multistage/rivals/grids.py),
+rival on the same validation records: by its own criterion (algorithms/multistage/baselines/grids.py),
 or by the one named for all. All are measured on the same test records.
 
 The paper reads Figures 8 to 12 as follows: EMSCO costs least on two of the four data sets, covers
@@ -35,16 +35,16 @@ from rich.console import Console
 from rich.progress import track
 from scipy.stats import t as student
 
+from algorithms.multistage.baselines.grids import Criterion
+from algorithms.multistage.baselines.measure import saved_share
+from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, tune
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.rivals.grids import Criterion
-from algorithms.multistage.rivals.measure import saved_share
-from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem, tune
-from framework.config import Budget, RunConfig, load_config
-from framework.driver import run
+from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator
-from framework.problems.stages import MultiStageConfig, MultiStageProblem
+from framework.experiment.config import Budget, RunConfig, load_config
 from framework.roles import Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("pima", "credit", "heart", "synthetic30")]
 GENERATIONS, CONVERGENCE = 150, 20  # Section 4.3.1

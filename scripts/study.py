@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from framework.config import TrackingConfig
 from framework.errors import InputError, ParetolabError
+from framework.experiment.config import TrackingConfig
 
 PAGE = "report.md"
 
@@ -122,7 +122,7 @@ def log(
         return
     if arguments.no_mlflow or tracking is None:
         return
-    from tracking.store import absolute_uri, connect, experiment_id
+    from tracking.mlflow_log.store import absolute_uri, connect, experiment_id
 
     uri = absolute_uri(tracking.uri, Path.cwd())
     try:

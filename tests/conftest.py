@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from algorithms.ensembling.baselines import SingleBest, Singles
-from algorithms.ensembling.greedy import GES, MultiGES
-from algorithms.ensembling.hapens import QDOES, QOES, HAPEns, ParetoES
-from algorithms.ensembling.small import SmallEnsembles
-from algorithms.grid import GridSearch
-from algorithms.local_search import ParetoLocalSearch
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.ensembling.searches.baselines import SingleBest, Singles
+from algorithms.ensembling.searches.greedy import GES, MultiGES
+from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
+from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
+from algorithms.general.grid import GridSearch
+from algorithms.general.local_search import ParetoLocalSearch
+from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
+from algorithms.general.random_search import RandomSearch
+from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.exact import METRICS as EXACT_METRICS
-from algorithms.multistage.exact import Exact
-from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem
-from algorithms.peers import NSGAII, NSGAIII, SMSEMOA
-from algorithms.random_search import RandomSearch
+from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
+from algorithms.multistage.exact.search import Exact
+from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
 from framework.algorithm import Algorithm
 from framework.problem import Problem
-from framework.problems.ensemble import EnsembleProblem
 from framework.problems.functions import FunctionProblem
-from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
 from tests.made_up_libraries import made_up

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from algorithms.multistage.emsco import EMSCO
-from framework.evaluator import evaluate_rows
 from framework.problem import Problem
 from framework.roles import Measure, Objective, Roles
+from framework.run.evaluator import evaluate_rows
 from framework.space import Partition
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from framework.arrays import Array
-from framework.problems.library import Cost, Library
+from framework.libraries.library import Cost, Library
 
 
 def predictions(k: int, y: Array, classes: int, rng: np.random.Generator) -> Array:

@@ -17,9 +17,9 @@ import numpy as np
 import psutil
 import pytest
 
-from framework.cluster import cluster
 from framework.errors import ClusterError
-from framework.ray_evaluator import RayEvaluator
+from framework.parallel.cluster import cluster
+from framework.parallel.ray_evaluator import RayEvaluator
 from tests.ray_toys import Sphere
 
 
@@ -90,7 +90,7 @@ def test_ray_address_names_the_cluster_of_auto(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_something_else_listens_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framework.cluster._PROBE_SECONDS", 3.0)
+    monkeypatch.setattr("framework.parallel.cluster._PROBE_SECONDS", 3.0)
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         complaint = f"no usable Ray at {address}"

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.cli import main
-from framework.compare import beaten, compare
+from framework.analysis.compare import beaten, compare
+from framework.cli.main import main
 from framework.errors import InputError
+from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.rundir import RunDir
 
 CONFIG = """
 name: compared

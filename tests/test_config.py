@@ -7,9 +7,9 @@ import copy
 import pytest
 import yaml
 
-from algorithms.random_search import RandomSearch
-from framework.config import flatten, load_config, parameters
+from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
+from framework.experiment.config import flatten, load_config, parameters
 
 GOOD = {
     "name": "try",

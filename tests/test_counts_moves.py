@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.counts import moves
-from algorithms.local_search import ParetoLocalSearch
-from algorithms.peers import NSGAII, NSGAIII, SMSEMOA
-from algorithms.random_search import RandomSearch
-from algorithms.variation import variation
+from algorithms.general.local_search import ParetoLocalSearch
+from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
+from algorithms.general.random_search import RandomSearch
+from algorithms.moves import counts as moves
+from algorithms.moves.variation import variation
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from framework.analysis.choose import Condition, Margin, choose, parse_condition, parse_margin
 from framework.batch import Evaluated
-from framework.decide import Condition, Margin, choose, parse_condition, parse_margin
 from framework.errors import InputError
 from framework.front import Front
 from framework.roles import Measure, Objective, Roles

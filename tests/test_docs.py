@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.cli import _parser
-from framework.config import RunConfig, load_config
-from framework.libraries.command import read_section
+from framework.cli.library import read_section
+from framework.cli.main import _parser
+from framework.experiment.config import RunConfig, load_config
 from framework.libraries.config import BuildConfig
 from tracking.sweep.config import load_plan
 

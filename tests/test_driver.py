@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from algorithms.random_search import RandomSearch
+from algorithms.general.random_search import RandomSearch
 from framework.batch import Evaluated
-from framework.config import Budget
-from framework.driver import Observer, run
 from framework.errors import ContractError, JournalError
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
+from framework.run.driver import Observer, run
+from framework.run.evaluator import SerialEvaluator
 from framework.testing.doubles import (
     BrokenProblem,
     CountingProblem,

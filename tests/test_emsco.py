@@ -12,17 +12,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from algorithms.multistage import operators
+from algorithms.moves import partition_operators as operators
+from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.neighbours import neighbourhood_size, neighbours
-from framework.config import Budget
-from framework.driver import run
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.experiment.config import Budget
 from framework.front import Archive
-from framework.kernels.dominance import pareto_layers
+from framework.dominance import pareto_layers
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator, evaluate_rows
 from framework.testing import check_algorithm
 from tests import oracles
 from tests.landscape import Landscape, emsco, generations, roles_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import betabinom, binom
 
-from algorithms.multistage import operators
+from algorithms.moves import partition_operators as operators
 from framework.space import Partition, compress
 from tests import oracles
 from tests.landscape import Landscape, emsco, generations

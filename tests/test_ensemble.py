@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 
+from algorithms.ensembling.problem import EnsembleConfig, EnsembleProblem, fingerprint_of
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.problems.ensemble import EnsembleConfig, EnsembleProblem, fingerprint_of
-from framework.problems.library import Cost, Library
+from framework.libraries.library import Cost, Library
 from framework.streams import RowStreams
 from tests.made_up_libraries import made_up
 
@@ -157,7 +157,7 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     pytest.importorskip("framework.libraries.members")
     from skops import io
 
-    from framework.models.voting import predict_table
+    from algorithms.ensembling.model import predict_table
 
     frame, y = load_iris(return_X_y=True, as_frame=True)
     encoder = Encoder.fit(frame)

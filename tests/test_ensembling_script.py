@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from framework.problems.library import Library
+from framework.libraries.library import Library
 from tests.command import environment
 from tests.made_up_libraries import made_up
 

@@ -12,25 +12,25 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.multistage import programme
-from algorithms.multistage.chains import Found, hard_first, single_stage
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.enumeration import enumerate_chains
-from algorithms.multistage.exact import METRICS, Exact
-from algorithms.multistage.programme import Limits
-from framework.cli import main
-from framework.config import Budget, load_config
-from framework.driver import run
+from algorithms.multistage.exact.chains import Found, hard_first, single_stage
+from algorithms.multistage.exact.dynamic_programme import Limits
+from algorithms.multistage.exact.enumeration import enumerate_chains
+from algorithms.multistage.exact.search import METRICS, Exact
+from algorithms.multistage.exact import dynamic_programme as programme
+from algorithms.multistage.exact.tables import StageTables
+from algorithms.multistage.part_table import features_of, pack
+from framework.cli.main import main
 from framework.errors import ContractError, InputError
-from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.experiment.config import Budget, load_config
+from framework.experiment.trial import make_problem
 from framework.front import nondominated
 from framework.problem import Parts
 from framework.problems.functions import FunctionProblem
-from framework.problems.part_table import features_of, pack
-from framework.problems.stage_tables import StageTables
 from framework.roles import Constraint, Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator, evaluate_rows
 from framework.space import Partition
-from framework.trial import make_problem
 from tests import oracles
 from tests.conftest import multistage, roles_of
 

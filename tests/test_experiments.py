@@ -157,7 +157,7 @@ def test_time_counts_until_an_experiment_is_finished(tmp_path, load, monkeypatch
 def test_an_experiment_is_a_run_in_mlflow(tmp_path, load, monkeypatch):
     from mlflow import MlflowClient
 
-    from framework.config import RunConfig
+    from framework.experiment.config import RunConfig
 
     study = load("study")
     monkeypatch.chdir(tmp_path)

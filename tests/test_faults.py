@@ -15,7 +15,7 @@ import pytest
 
 from tests.command import assert_each_row_once, call, rows, small, start, write
 
-NO_RAY = importlib.util.find_spec("framework.ray_evaluator") is None
+NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 GENERATIONS = 25
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
 # long enough to be met in its midst

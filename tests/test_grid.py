@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.grid import GridSearch
-from framework.config import Budget
-from framework.driver import run
+from algorithms.general.grid import GridSearch
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget
 from framework.problems.functions import FunctionProblem
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
 from tests.conftest import roles_of
 from tests.toys import StagesToy
 

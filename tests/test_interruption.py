@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from framework.driver import Progress, Work
-from framework.interruption import Interruption
+from framework.run.driver import Progress, Work
+from framework.run.interruption import Interruption
 
 
 @pytest.fixture

@@ -19,15 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.random_search import RandomSearch
+from algorithms.general.random_search import RandomSearch
 from framework.batch import Evaluated
-from framework.config import Budget
-from framework.driver import run
 from framework.errors import JournalError
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
 from framework.testing.doubles import CountingProblem
 from framework.testing.expect import same_batches, same_front
 from tests.conftest import roles_of

@@ -12,8 +12,8 @@ import pytest
 
 from framework import registry
 from framework.algorithm import Algorithm
-from framework.evaluator import SerialEvaluator
 from framework.problems.functions import FunctionProblem
+from framework.run.evaluator import SerialEvaluator
 from framework.testing import (
     ALGORITHM_LAWS,
     EVALUATOR_LAWS,
@@ -51,10 +51,10 @@ def test_evaluator(make, noise, law):
 
 @pytest.fixture(scope="module")
 def ray_evaluator() -> Iterator[Callable[..., Any]]:
-    if find_spec("framework.ray_evaluator") is None:
+    if find_spec("framework.parallel.ray_evaluator") is None:
         pytest.skip("no Ray evaluator here")
-    from framework.cluster import cluster
-    from framework.ray_evaluator import RayEvaluator
+    from framework.parallel.cluster import cluster
+    from framework.parallel.ray_evaluator import RayEvaluator
 
     with ExitStack() as stack:
         stack.enter_context(cluster(workers=2, address=None))

@@ -65,7 +65,7 @@ def test_heavy_libraries_are_imported_where_they_are_used(path):
 
 LIGHT = """
 import sys
-import framework.evaluator, framework.problems.functions
+import framework.run.evaluator, framework.problems.functions
 heavy = {"ray", "mlflow", "matplotlib", "plotly", "pandas", "sklearn", "optuna"} & set(sys.modules)
 sys.exit(", ".join(sorted(heavy)) or 0)
 """

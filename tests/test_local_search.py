@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.local_search import ParetoLocalSearch
+from algorithms.general.local_search import ParetoLocalSearch
+from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours, wander
+from algorithms.moves.seen import Seen
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.neighbours import neighbourhood_size, neighbours, wander
-from algorithms.seen import Seen
 from framework.batch import Evaluated
-from framework.config import Budget
-from framework.driver import run
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget
 from framework.front import Front
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
 from framework.space import Partition
 from framework.streams import RowStreams
 from tests import oracles

@@ -7,14 +7,20 @@ import warnings
 import numpy as np
 import pytest
 
-from algorithms.peers import NSGAII, NSGAIII, SMSEMOA, _dominating, _less_infeasible
-from algorithms.random_search import RandomSearch
-from framework.config import Budget
-from framework.driver import run
+from algorithms.general.pymoo_searches import (
+    NSGAII,
+    NSGAIII,
+    SMSEMOA,
+    _dominating,
+    _less_infeasible,
+)
+from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator
+from framework.experiment.config import Budget
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Measure, Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
 from tests.conftest import roles_of
 from tests.toys import StagesToy
 

@@ -6,9 +6,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from framework import progress
-from framework.driver import Work
-from framework.progress import ProgressBar, ProgressLines, describe_work
+from framework.cli import progress
+from framework.cli.progress import ProgressBar, ProgressLines, describe_work
+from framework.run.driver import Work
 
 
 def test_work_is_told_with_its_rate_and_the_time_left():

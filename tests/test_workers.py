@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import ray
 
-from framework import auto_evaluator
-from framework.driver import Progress
+from framework.experiment.workers import BudgetLeft, evaluator_for, uses_ray
+from framework.parallel import auto_evaluator
 from framework.problems.functions import FunctionProblem
-from framework.workers import BudgetLeft, evaluator_for, uses_ray
+from framework.run.driver import Progress
 
 
 def test_ray_is_asked_for_by_a_number_by_all_or_by_an_address():

@@ -1,1 +1,1 @@
-"""Searches over ensembles: how often each model of a library is picked."""
+"""Weighted ensembles of a library: how often each model is picked (HAPEns and its rivals)."""

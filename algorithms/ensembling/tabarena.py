@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ensembling.pareto_ensemble import searched
-from framework import decide
+from algorithms.ensembling.estimator import searched
+from algorithms.ensembling.problem import EnsembleProblem
+from framework.analysis import choose as decide
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
-from framework.problems.ensemble import EnsembleProblem
-from framework.problems.library import Library
+from framework.libraries.library import Library
 from framework.roles import Objective, Roles
 
 _REGRESSION = "regression"
@@ -35,9 +35,9 @@ class ParetoEnsembler:
         What each model costs; the number of members if None.
     where, best
         Conditions such as ``inference_time<=0.2``, and the metric that the chosen ensemble is the
-        best in; the score if None. See :func:`framework.decide.choose`.
+        best in; the score if None. See :func:`framework.analysis.choose.choose`.
     search, evaluations, seed
-        As for :class:`~algorithms.ensembling.pareto_ensemble.ParetoEnsemble`.
+        As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`.
 
     Attributes
     ----------

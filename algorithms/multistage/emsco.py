@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from algorithms.multistage import neighbours, operators
-from algorithms.seen import Seen
+from algorithms.moves import partition_neighbours as neighbours
+from algorithms.moves import partition_operators as operators
+from algorithms.moves.seen import Seen
 from framework.algorithm import Algorithm
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.kernels.dominance import pareto_layers
+from framework.dominance import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Partition
@@ -57,7 +58,7 @@ class EMSCO(Algorithm):
         What makes two rows the same for the elite.
     memetic : float
         Share of the children that are made by local search instead: rows of the elite after one
-        random move (:func:`~algorithms.multistage.neighbours.wander`), none that was asked for
+        random move (:func:`~algorithms.moves.partition_neighbours.wander`), none that was asked for
         before. 0 is the paper's algorithm.
 
     Notes

@@ -13,10 +13,10 @@ import pandas as pd
 from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from framework.arrays import FloatArray, IntArray
-from framework.config import Section
 from framework.data.encoding import Encoder
 from framework.data.files import read_rows
 from framework.errors import InputError
+from framework.experiment.config import Section
 from framework.registry import nearest
 
 _SOURCES = ("classes", "values", "path", "by_importance")

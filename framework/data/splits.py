@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from framework.arrays import FloatArray, IntArray, frozen
-from framework.config import Section
 from framework.errors import InputError
+from framework.experiment.config import Section
 
 _STREAM = 71  # keeps the draws of splits apart from a run's other streams of the same seed
 

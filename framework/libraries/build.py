@@ -2,7 +2,7 @@
 
 While it is built a folder holds ``build.json`` (what is built), ``models/ID`` (each there whole or
 not at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). What
-the models predict then becomes the library's table (:mod:`framework.problems.library`).
+the models predict then becomes the library's table (:mod:`framework.libraries.library`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.ensembling.model_store import TRUSTED
+from algorithms.multistage.part_store import cache_dir
 from framework.errors import InputError
+from framework.experiment.run_dir import write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
-from framework.libraries.data import PoolData, prepare
+from framework.libraries.folds import PoolData, prepare
+from framework.libraries.library import LIBRARY_FILE, Cost, Library, load_library
 from framework.libraries.measure import UNITS, measure
 from framework.libraries.members import (
     ABOUT_FILE,
@@ -35,11 +39,7 @@ from framework.libraries.members import (
 from framework.libraries.pool import Plan, plans
 from framework.libraries.progress import BuildProgress, Lines
 from framework.libraries.train import Trained
-from framework.libraries.work import train_all
-from framework.models.voting_store import TRUSTED
-from framework.problems.library import LIBRARY_FILE, Cost, Library, load_library
-from framework.problems.part_store import cache_dir
-from framework.rundir import write_whole
+from framework.libraries.training import train_all
 
 BUILD_FILE = "build.json"
 FAILED = "failed"
@@ -63,7 +63,7 @@ def obtain_library(
     ----------
     section : LibrarySection
     workers, address
-        Who trains: see :func:`framework.libraries.work.train_all`.
+        Who trains: see :func:`framework.libraries.training.train_all`.
     progress : BuildProgress, optional
         Shows how far a build is; plain lines on standard error by default.
     where : str

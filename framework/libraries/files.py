@@ -13,9 +13,9 @@ import pandas as pd
 from framework.arrays import Array
 from framework.data.files import read_frame
 from framework.errors import InputError
-from framework.libraries.import_config import ArraysConfig
+from framework.libraries.importing_config import ArraysConfig
+from framework.libraries.library import Cost, Library, open_array
 from framework.libraries.measure import UNITS
-from framework.problems.library import Cost, Library, open_array
 
 _ID = "id"  # column of a table of costs
 _BETWEEN = ":"  # model and class in the name of a column

@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 import psutil
 
+from algorithms.ensembling.model_store import TRUSTED
 from framework.errors import ParetolabError
 from framework.libraries.members import as_taken
 from framework.models.store import load_estimator
-from framework.models.voting_store import TRUSTED
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from algorithms.ensembling.model_store import TRUSTED
 from framework.arrays import Array
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.store import load_estimator
-from framework.models.voting_store import TRUSTED
 
 MODELS = "models"
 MODEL_FILE = "model.skops"

@@ -22,7 +22,7 @@ import pandas as pd
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.libraries.files import in_order, read_costs
-from framework.problems.library import Cost, Library
+from framework.libraries.library import Cost, Library
 
 _BAG = "_BAG_L1"  # ends a model's name, not its config's
 _DTYPES = ("float32", "float16", "float64")

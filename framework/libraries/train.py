@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.ensembling.model_store import TRUSTED
 from framework.arrays import Array
-from framework.libraries.data import PoolData
+from framework.libraries.folds import PoolData
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, Plan
 from framework.models.store import trusted_types
-from framework.models.voting_store import TRUSTED
 
 
 class Trained(NamedTuple):

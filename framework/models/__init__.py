@@ -1,0 +1,1 @@
+"""Deployable models: how they are kept, described, and asked."""

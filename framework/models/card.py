@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from framework.models.multistage import MultiStageClassifier
-from framework.models.voting import (
+from algorithms.ensembling.model import (
     WeightedEnsemble,
     WeightedEnsembleClassifier,
     WeightedEnsembleRegressor,
 )
-from framework.models.walk import Walk
+from algorithms.multistage.model import MultiStageClassifier
+from algorithms.multistage.routing import Walk
 
 _STAGES = """\
 # A multi-stage classifier
@@ -41,7 +41,7 @@ In Python:
 
 ```python
 import pandas as pd
-from framework.models.multistage import predict_table
+from algorithms.multistage.model import predict_table
 from framework.models.store import load_model
 
 model = load_model("DIR")
@@ -76,7 +76,7 @@ In Python:
 ```python
 import pandas as pd
 from framework.models.store import load_model
-from framework.models.voting import predict_table
+from algorithms.ensembling.model import predict_table
 
 model = load_model("DIR")
 print(predict_table(model, pd.read_csv("data.csv")))

@@ -6,14 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from framework.models import multistage, voting
+from algorithms.ensembling import model as voting
+from algorithms.multistage import model as multistage
 
 
 def predict_table(model: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """Return what the model says of each record (n, any), a row each, indexed as ``frame``.
 
-    See :func:`framework.models.multistage.predict_table` and
-    :func:`framework.models.voting.predict_table` for the columns and for what is refused.
+    See :func:`algorithms.multistage.model.predict_table` and
+    :func:`algorithms.ensembling.model.predict_table` for the columns and for what is refused.
     """
     if isinstance(model, multistage.MultiStageClassifier):
         return multistage.predict_table(model, frame)

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.ensembling import model_store as voting_store
+from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
+from algorithms.multistage.model import MultiStageClassifier
+from algorithms.multistage.routing import Walk
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models import voting_store
 from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.card import write_card
 from framework.models.linear import LinearProbability
-from framework.models.multistage import MultiStageClassifier
-from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
-from framework.models.walk import Walk
 
 FORMAT = 1
 MODEL_FILE = "model.json"

@@ -1,0 +1,1 @@
+"""Test functions with known fronts."""

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from framework.arrays import Array, FloatArray
-from framework.config import Section
 from framework.errors import InputError
+from framework.experiment.config import Section
 from framework.problem import Problem
 from framework.roles import Measure, Sense
 from framework.space import Bits, Box, Space

@@ -8,7 +8,7 @@ What needs another process - a run killed, workers that die - is not checked her
 Examples
 --------
 >>> from functools import partial
->>> from algorithms.random_search import RandomSearch
+>>> from algorithms.general.random_search import RandomSearch
 >>> from framework.problems.functions import FunctionProblem
 >>> from framework.roles import Objective, Roles
 >>> problem = FunctionProblem("zdt1", 5)
@@ -22,9 +22,9 @@ from collections.abc import Callable
 from typing import Any
 
 from framework.algorithm import Algorithm
-from framework.evaluator import Evaluator
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.run.evaluator import Evaluator
 from framework.testing.algorithms import ALGORITHM_LAWS
 from framework.testing.case import AlgorithmCase
 from framework.testing.evaluators import EVALUATOR_LAWS

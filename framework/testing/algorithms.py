@@ -15,11 +15,11 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.arrays import Array
 from framework.batch import Evaluated
-from framework.config import Budget
 from framework.errors import ContractError
-from framework.evaluator import SerialEvaluator, evaluate_rows
+from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
+from framework.run.evaluator import SerialEvaluator, evaluate_rows
 from framework.testing.case import AlgorithmCase
 from framework.testing.doubles import (
     BrokenProblem,

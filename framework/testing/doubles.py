@@ -9,9 +9,9 @@ import numpy as np
 
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
-from framework.evaluator import evaluate_rows
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles, Sense
+from framework.run.evaluator import evaluate_rows
 from framework.streams import RowStreams
 
 

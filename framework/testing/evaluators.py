@@ -9,8 +9,8 @@ import numpy as np
 
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
-from framework.evaluator import Evaluator, InProcess, Workforce, evaluate_rows
 from framework.problem import Problem
+from framework.run.evaluator import Evaluator, InProcess, Workforce, evaluate_rows
 from framework.testing.doubles import BrokenProblem, FailingProblem
 from framework.testing.expect import expect, same_rows
 

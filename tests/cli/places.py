@@ -7,7 +7,7 @@ import importlib.util
 METRICS = [
     "coverage", "accuracy", "cost", "stages", "inconclusive_rate", "false_positive_rate",
 ]  # fmt: skip
-NO_RAY = importlib.util.find_spec("framework.ray_evaluator") is None
+NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 
 
 def front_of(directory):

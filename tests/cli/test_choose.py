@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.models.multistage import predict_table
+from algorithms.multistage.model import predict_table
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import make_problem
 from framework.models.store import load_model
-from framework.rundir import RunDir
-from framework.trial import make_problem
 from tests.command import small, start, write
 
 

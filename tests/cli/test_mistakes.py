@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.cli import main
+from framework.cli.main import main
 from tests.command import call, small, write
 
-NO_RAY = importlib.util.find_spec("framework.ray_evaluator") is None
+NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 
 
 @pytest.fixture

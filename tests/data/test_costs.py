@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.config import check
 from framework.data import CostsConfig, exact_costs, feature_costs
 from framework.data.costs import importance_classes
 from framework.errors import InputError
+from framework.experiment.config import check
 
 NAMES = ["age", "sex", "time"]
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.config import check
 from framework.data import SplitConfig, split_records
 from framework.errors import InputError
+from framework.experiment.config import check
 
 
 def config(**raw):

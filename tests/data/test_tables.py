@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.config import check
 from framework.data import DatasetConfig, load_table, load_values, sources
 from framework.errors import InputError
+from framework.experiment.config import check
 
 GOOD = "a,b,target\n" + "".join(f"{i},{'xyz'[i % 3]},{i % 2}\n" for i in range(12))
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ensembling import children
-from algorithms.ensembling.rates import Rates
-from algorithms.ensembling.store import Store
-from algorithms.seen import Seen
+from algorithms.ensembling.searches import children
+from algorithms.ensembling.searches.adaptive_rates import Rates
+from algorithms.ensembling.searches.count_vectors import Store
+from algorithms.moves.seen import Seen
 
 D, MOST = 8, 9
 

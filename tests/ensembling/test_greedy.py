@@ -8,9 +8,9 @@ from math import gcd
 import numpy as np
 import pytest
 
-from algorithms.ensembling.baselines import SingleBest, Singles
-from algorithms.ensembling.greedy import GES, MultiGES
-from algorithms.ensembling.small import SmallEnsembles, patterns
+from algorithms.ensembling.searches.baselines import SingleBest, Singles
+from algorithms.ensembling.searches.greedy import GES, MultiGES
+from algorithms.ensembling.searches.small_ensembles import SmallEnsembles, patterns
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles
 from framework.streams import RowStreams

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.ensembling.hapens import QDOES, QOES, HAPEns, ParetoES
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
 from framework.errors import InputError
-from framework.evaluator import evaluate_rows
-from framework.problems.ensemble import EnsembleProblem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Measure
+from framework.run.evaluator import evaluate_rows
 from tests.conftest import roles_of
 from tests.ensembling.searching import searched, two_roles, volume
 from tests.made_up_libraries import made_up

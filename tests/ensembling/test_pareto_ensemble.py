@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from algorithms.ensembling.pareto_ensemble import ParetoEnsemble
+from algorithms.ensembling.estimator import ParetoEnsemble
 from framework.errors import InputError
 
 CLASSIFIERS = {

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ensembling import sorted_values
-from algorithms.ensembling.archives import BestArchive, FrontArchive
-from algorithms.ensembling.sliding_archive import SlidingArchive
-from algorithms.ensembling.sorted_values import SortedValues
+from algorithms.ensembling.searches import sorted_values
+from algorithms.ensembling.searches.archives import BestArchive, FrontArchive
+from algorithms.ensembling.searches.sliding_archive import SlidingArchive
+from algorithms.ensembling.searches.sorted_values import SortedValues
 from tests import oracles
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.batch import Evaluated
-from framework.evaluator import Evaluator
+from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
-from framework.ray_evaluator import RayEvaluator
+from framework.run.evaluator import Evaluator
 
 Make = Callable[[Problem], RayEvaluator]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from framework.cluster import cluster
+from framework.parallel.cluster import cluster
+from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
-from framework.ray_evaluator import RayEvaluator
 from tests.evaluators.asking import Make
 
 

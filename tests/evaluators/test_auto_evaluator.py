@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.auto_evaluator import AutoEvaluator
 from framework.errors import ClusterError
-from framework.evaluator import Evaluator, SerialEvaluator
+from framework.parallel.auto_evaluator import AutoEvaluator
 from framework.problem import Problem
+from framework.run.evaluator import Evaluator, SerialEvaluator
 from tests.evaluators.asking import (
     Make,
     assert_same,
@@ -79,14 +79,14 @@ def test_auto_stays_where_ray_cannot_start() -> None:
 def test_auto_hands_parts_and_pieces_to_ray_where_that_pays(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("framework.evaluator._PARTS", 5)
+    monkeypatch.setattr("framework.run.evaluator._PARTS", 5)
     problem, X = PartsToy(tmp_path / "log"), gene_sets(40)
     keys = problem.missing_parts(X)
     evaluator, said = auto(problem, never, 1.0)
     assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
     assert sum(evaluator.build(keys[:20])) == 20
     assert not said
-    monkeypatch.setattr("framework.auto_evaluator.RAY_PAYS_SECONDS", 1e-9)
+    monkeypatch.setattr("framework.parallel.auto_evaluator.RAY_PAYS_SECONDS", 1e-9)
     evaluator, said = auto(problem, lambda: make(problem), 1.0)
     assert sum(evaluator.build(keys[20:])) == len(keys) - 20
     assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]

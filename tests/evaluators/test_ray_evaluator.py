@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from algorithms.multistage import enumeration
-from algorithms.multistage.exact import METRICS, Exact
+from algorithms.multistage.exact import enumeration
+from algorithms.multistage.exact.search import METRICS, Exact
+from algorithms.multistage.problem import MultiStageProblem
 from framework.batch import Evaluated
-from framework.config import Budget
-from framework.driver import run
 from framework.errors import ClusterError
-from framework.evaluator import Evaluator, SerialEvaluator
+from framework.experiment.config import Budget
 from framework.front import Front
-from framework.problems.stages import MultiStageProblem
-from framework.ray_actor import build_each
-from framework.ray_evaluator import Cost
+from framework.parallel.ray_actor import build_each
+from framework.parallel.ray_evaluator import Cost
+from framework.run.driver import run
+from framework.run.evaluator import Evaluator, SerialEvaluator
 from tests.conftest import multistage, roles_of
 from tests.evaluators.asking import (
     Make,
@@ -38,7 +38,7 @@ from tests.ray_toys import KILLER, NOT_A_NUMBER, RAISER, Orphan, PartsToy, Spher
 
 
 def test_importing_the_evaluator_does_not_import_ray() -> None:
-    code = "import framework.ray_evaluator, framework.auto_evaluator, framework.cluster, sys\n"
+    code = "import framework.parallel.ray_evaluator, framework.parallel.auto_evaluator, framework.parallel.cluster, sys\n"
     code += "sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

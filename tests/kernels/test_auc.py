@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from framework.kernels import auc as kernels
-from framework.kernels.auc import MOST_PICKS, rank_table
-from framework.kernels.picks import picks_of
+from algorithms.ensembling.kernels import auc as kernels
+from algorithms.ensembling.kernels.auc import MOST_PICKS, rank_table
+from algorithms.ensembling.kernels.picks import picks_of
 from tests.made_up_libraries import predictions
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from framework.kernels.dominance import pareto_layers
+from framework.dominance import pareto_layers
 from tests import oracles
 
 # few distinct values: many ties and many equal rows

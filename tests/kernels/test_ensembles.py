@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
+from algorithms.ensembling.kernels import traits as kernels
+from algorithms.ensembling.kernels.picks import picks_of
+from algorithms.ensembling.scores import Scores, Truth
+from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.errors import InputError
-from framework.kernels import ensembles as kernels
-from framework.kernels.picks import picks_of
-from framework.problems.ensemble_scores import Scores, Truth
-from framework.problems.similarity import config_similarity, loss_correlation, loss_vectors
 from tests.made_up_libraries import made_up, predictions
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from framework.kernels import logistic
+from algorithms.multistage.kernels import logistic
 
 
 def table(seed, classes, n=80, numeric=3, levels=(3, 2)):

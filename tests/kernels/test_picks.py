@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.kernels.picks import picks_of, shared
+from algorithms.ensembling.kernels.picks import picks_of, shared
 
 tables = st.integers(1, 70).flatmap(
     lambda k: st.lists(

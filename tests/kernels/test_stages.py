@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.kernels import logistic
-from framework.kernels import stages as kernels
+from algorithms.multistage.kernels import logistic
+from algorithms.multistage.kernels import scoring as kernels
+from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
 from framework.problem import Parts
-from framework.problems.part_table import PartTable, features_of, pack, words_for
 from framework.space import Partition
 from tests import oracles
 

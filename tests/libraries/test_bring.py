@@ -16,14 +16,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skops import io
 
-from framework.config import check
 from framework.errors import InputError
-from framework.libraries.bring import from_models, import_library, measured_costs
-from framework.libraries.import_config import ImportConfig
+from framework.experiment.config import check
+from framework.libraries.importing import from_models, import_library, measured_costs
+from framework.libraries.importing_config import ImportConfig
+from framework.libraries.library import Library, load_library
 from framework.libraries.measure import UNITS
 from framework.libraries.members import load_member, predictions
 from framework.libraries.tabrepo import from_tabrepo
-from framework.problems.library import Library, load_library
 
 IDS = ["forest", "network", "linear"]
 RNG = np.random.default_rng(5)

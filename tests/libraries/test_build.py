@@ -19,20 +19,20 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from algorithms.ensembling.model_store import TRUSTED
 from framework.data.tables import load_table
 from framework.errors import InputError
 from framework.libraries import build as building
 from framework.libraries.build import build_library, obtain_library
 from framework.libraries.config import BuildConfig, LibrarySection
-from framework.libraries.data import _folds, prepare
+from framework.libraries.folds import _folds, prepare
+from framework.libraries.library import LIBRARY_FILE, Library, load_library
 from framework.libraries.measure import measure
 from framework.libraries.members import load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.progress import Lines
 from framework.libraries.train import train
 from framework.models.store import load_estimator
-from framework.models.voting_store import TRUSTED
-from framework.problems.library import LIBRARY_FILE, Library, load_library
 
 QUIET = Lines(quiet=True)
 SYNTHETIC = {"samples": 120, "features": 5, "informative": 3, "seed": 1}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from framework.cli import main
-from framework.problems.library import load_library
+from framework.cli.main import main
+from framework.libraries.library import load_library
 from tests.command import call, start
 
 BUILD = {

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.errors import InputError
-from framework.problems.library import ARRAYS, Cost, Library, load_library
+from framework.libraries.library import ARRAYS, Cost, Library, load_library
 
 CLASSES = ("ham", "spam", "eggs")
 LABELS = ["ham", "spam", "eggs", "spam"]
@@ -247,7 +247,7 @@ def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     library = Library.from_arrays(**arrays())
-    monkeypatch.setattr("framework.problems.library.np.save", full)
+    monkeypatch.setattr("framework.libraries.library.np.save", full)
     with pytest.raises(InputError, match="No space left on device"):
         library.save(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []

@@ -14,9 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 
+from algorithms.multistage.kernels.logistic import class_basis
+from algorithms.multistage.kernels.out_of_fold import out_of_fold
+from algorithms.multistage.model import predict_table
+from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
 from framework.errors import InputError
-from framework.kernels.held_out import out_of_fold
-from framework.kernels.logistic import class_basis
 from framework.models.calibration import (
     CalibratedProbability,
     Calibration,
@@ -25,9 +27,7 @@ from framework.models.calibration import (
     join,
     split,
 )
-from framework.models.multistage import predict_table
 from framework.models.store import load_model
-from framework.problems.stages import MultiStageConfig, MultiStageProblem
 from framework.streams import RowStreams
 
 

@@ -10,11 +10,11 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from algorithms.multistage.model import MultiStageClassifier, predict_table
 from framework.data import Encoder
 from framework.errors import InputError
 from framework.models.confidence import decide
 from framework.models.linear import LinearProbability
-from framework.models.multistage import MultiStageClassifier, predict_table
 
 STAGES = [["f4", "f1"], ["f0"], ["text", "f2"]]
 COSTS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]

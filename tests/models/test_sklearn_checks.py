@@ -6,8 +6,8 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from framework.models.multistage import MultiStageClassifier
-from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
+from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
+from algorithms.multistage.model import MultiStageClassifier
 
 
 @parametrize_with_checks(

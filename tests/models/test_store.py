@@ -13,10 +13,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from algorithms.multistage.model import MultiStageClassifier, predict_table
 from framework.errors import InputError
 from framework.models import store
 from framework.models.linear import LinearProbability
-from framework.models.multistage import MultiStageClassifier, predict_table
 from framework.models.store import load_model, save_model
 
 

@@ -15,13 +15,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeRegressor
 
+from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
+from algorithms.multistage.model import MultiStageClassifier
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.multistage import MultiStageClassifier
+from framework.libraries.library import Cost
 from framework.models.predict import predict_table
 from framework.models.store import load_model, save_model
-from framework.models.voting import WeightedEnsembleClassifier, WeightedEnsembleRegressor
-from framework.problems.library import Cost
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.models.walk import Chosen, StageWalk, Walk, calibration_error, shares
-from framework.problems.stages import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.routing import Chosen, StageWalk, Walk, calibration_error, shares
 from framework.streams import RowStreams
 
 

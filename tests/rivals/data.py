@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import make_classification
 
-from algorithms.multistage.rivals.cact_lasso import CaCTLasso
-from algorithms.multistage.rivals.cegb import CEGB
-from algorithms.multistage.rivals.cost_ordered import CostOrdered
-from algorithms.multistage.rivals.cstc import CSTC
-from algorithms.multistage.rivals.greedy_miser import GreedyMiser
-from algorithms.multistage.rivals.single_stage import SingleStage
+from algorithms.multistage.baselines.cact_lasso import CaCTLasso
+from algorithms.multistage.baselines.cegb import CEGB
+from algorithms.multistage.baselines.cost_ordered import CostOrdered
+from algorithms.multistage.baselines.cstc import CSTC
+from algorithms.multistage.baselines.greedy_miser import GreedyMiser
+from algorithms.multistage.baselines.single_stage import SingleStage
 
 COSTS = np.array([10.0, 30.0, 10.0, 20.0, 20.0, 30.0])
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.multistage.rivals.cact_lasso import CaCTLasso
-from algorithms.multistage.rivals.cegb import CEGB
-from algorithms.multistage.rivals.cstc import CSTC
-from algorithms.multistage.rivals.greedy_miser import GreedyMiser
+from algorithms.multistage.baselines.cact_lasso import CaCTLasso
+from algorithms.multistage.baselines.cegb import CEGB
+from algorithms.multistage.baselines.cstc import CSTC
+from algorithms.multistage.baselines.greedy_miser import GreedyMiser
 from framework.errors import InputError
 from tests.rivals.data import COSTS, priced, records
 

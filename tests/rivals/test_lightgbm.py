@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.multistage.rivals.greedy_miser import GreedyMiser
-from algorithms.multistage.rivals.tree_kernel import MOST_BINS, cut_points
+from algorithms.multistage.baselines.greedy_miser import GreedyMiser
+from algorithms.multistage.baselines.tree_kernel import MOST_BINS, cut_points
 from tests.rivals.data import COSTS, records
 from tests.rivals.miser import boost_logistic, boost_squares
 

@@ -9,13 +9,13 @@ import pytest
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.rivals.cact_lasso import CaCTLasso
-from algorithms.multistage.rivals.cost_ordered import CostOrdered
-from algorithms.multistage.rivals.cstc import CSTC
-from algorithms.multistage.rivals.cstc_loss import Data, Tree, group_squares, loss
-from algorithms.multistage.rivals.measure import measure
-from algorithms.multistage.rivals.single_stage import SingleStage
-from framework.models.multistage import MultiStageClassifier
+from algorithms.multistage.baselines.cact_lasso import CaCTLasso
+from algorithms.multistage.baselines.cost_ordered import CostOrdered
+from algorithms.multistage.baselines.cstc import CSTC
+from algorithms.multistage.baselines.cstc_loss import Data, Tree, group_squares, loss
+from algorithms.multistage.baselines.measure import measure
+from algorithms.multistage.baselines.single_stage import SingleStage
+from algorithms.multistage.model import MultiStageClassifier
 from tests.rivals.data import COSTS, priced, records, rivals
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from algorithms.multistage.baselines.cact_lasso import CaCTLasso
+from algorithms.multistage.baselines.cost_ordered import CostOrdered
+from algorithms.multistage.baselines.grids import METHODS, cells_of
+from algorithms.multistage.baselines.measure import measure
+from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, tune
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.rivals.cact_lasso import CaCTLasso
-from algorithms.multistage.rivals.cost_ordered import CostOrdered
-from algorithms.multistage.rivals.grids import METHODS, cells_of
-from algorithms.multistage.rivals.measure import measure
-from algorithms.multistage.rivals.problem import RivalConfig, RivalProblem, tune
-from framework.config import Budget
-from framework.driver import run
 from framework.errors import InputError
-from framework.evaluator import SerialEvaluator, evaluate_rows
-from framework.export import export
+from framework.experiment.config import Budget
+from framework.experiment.export import export
 from framework.front import Front
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator, evaluate_rows
 from tests.conftest import multistage
 
 SECTION = {

@@ -6,8 +6,8 @@ import sqlite3
 
 import numpy as np
 
-from framework.config import check
-from framework.problems.stages import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from framework.experiment.config import check
 
 COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}
 NAMES = list(COSTS)

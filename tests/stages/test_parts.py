@@ -9,8 +9,8 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from algorithms.multistage.problem import MultiStageProblem
 from framework.data import load_table
-from framework.problems.stages import MultiStageProblem
 from tests import oracles
 from tests.stages.data import (
     config_of,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from algorithms.multistage.problem import MultiStageProblem
 from framework.data import load_table, split_records
 from framework.errors import InputError
-from framework.evaluator import evaluate_rows
 from framework.problem import Parts
-from framework.problems.stages import MultiStageProblem
+from framework.run.evaluator import evaluate_rows
 from tests import oracles
 from tests.stages.data import (
     COSTS,
@@ -268,7 +268,7 @@ def test_large_models_are_not_kept_but_trained_again(table_file, monkeypatch):
     """The same model comes out, to the bit."""
     classifier = {"kind": "random_forest", "n_estimators": 5}
     kept = problem_of(table_file, classifier=classifier)
-    monkeypatch.setattr("framework.problems.subclassifiers.LARGEST_MODEL", 100)
+    monkeypatch.setattr("algorithms.multistage.subclassifiers.LARGEST_MODEL", 100)
     monkeypatch.setenv("PARETOLAB_CACHE", "off")
     other = problem_of(table_file, classifier=classifier)
     x = genomes(kept)[0]

@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
     """One SQLite store for all tests: making one takes seconds."""
-    from tracking.store import connect
+    from tracking.mlflow_log.store import connect
 
     uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
     client = connect(uri)

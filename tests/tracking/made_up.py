@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from framework.batch import Evaluated
-from framework.config import RunConfig
+from framework.experiment.config import RunConfig
+from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
 from framework.roles import Measure, Objective, Roles
-from framework.rundir import RunDir
 
 MEASURES = (
     Measure("coverage", "max", text="share of the records that get an answer"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import optuna
 import yaml
 
-from framework.rundir import RunDir
+from framework.experiment.run_dir import RunDir
 from tracking.sweep.config import Plan, load_plan
 from tracking.sweep.run import Options, Told, run_sweep
 

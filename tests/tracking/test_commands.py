@@ -7,8 +7,8 @@ import made_up
 import pytest
 
 from framework.errors import InputError
-from tracking.commands import Sync, Ui, sync
-from tracking.state import sole_uploader
+from tracking.mlflow_log.commands import Sync, Ui, sync
+from tracking.mlflow_log.state import sole_uploader
 
 
 def arguments(command, *words):

@@ -7,8 +7,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from framework.compare import compare
-from tracking.compare_plots import write_comparison
+from framework.analysis.compare import compare
+from tracking.figures.compare_plots import write_comparison
 
 NAMES = {"compare.html", "compare_cd.png", "compare_runs.png", "compare_fronts.png"}
 

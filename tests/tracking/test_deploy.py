@@ -7,10 +7,10 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from algorithms.ensembling.model import WeightedEnsembleClassifier
 from framework.models.predict import predict_table
 from framework.models.store import save_model
-from framework.models.voting import WeightedEnsembleClassifier
-from tracking import deploy
+from tracking.mlflow_log import deploy
 
 
 def test_mlflow_serves_weighted_ensembles(tmp_path):

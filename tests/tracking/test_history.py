@@ -9,7 +9,7 @@ import pytest
 
 from framework.batch import Evaluated
 from framework.front import Front
-from tracking.history import History, front_at
+from tracking.mlflow_log.history import History, front_at
 
 GENES = tuple(f"x{i}" for i in range(made_up.GENES))
 

@@ -11,10 +11,10 @@ import made_up
 import psutil
 import pytest
 
-from tracking.commands import sync
-from tracking.mlflow_tracker import MlflowTracker
-from tracking.state import State
-from tracking.store import sqlite_file
+from tracking.mlflow_log.commands import sync
+from tracking.mlflow_log.state import State
+from tracking.mlflow_log.store import sqlite_file
+from tracking.mlflow_log.tracker import MlflowTracker
 
 NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
 
@@ -91,8 +91,8 @@ def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
     run_dir = made_up.start(tmp_path / "out")
     made_up.search(run_dir, 0, 3)
     program = (
-        "import time; from framework.rundir import RunDir\n"
-        "from tracking.mlflow_tracker import MlflowTracker\n"
+        "import time; from framework.experiment.run_dir import RunDir\n"
+        "from tracking.mlflow_log.tracker import MlflowTracker\n"
         f"tracker = MlflowTracker(RunDir({str(run_dir.path)!r}), {uri!r}, 'dies')\n"
         "tracker.on_start(); print(tracker._process.pid, flush=True); time.sleep(100)"
     )
@@ -121,7 +121,7 @@ def test_ctrl_c_is_left_to_the_run(tmp_path):
 
 def test_importing_is_cheap():
     program = (
-        "import sys, tracking.commands, tracking.mlflow_tracker, tracking.plots, tracking.deploy\n"
+        "import sys, tracking.mlflow_log.commands, tracking.mlflow_log.tracker, tracking.figures.plots, tracking.mlflow_log.deploy\n"
         "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
     )
     done = subprocess.run(

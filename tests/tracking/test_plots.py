@@ -8,11 +8,11 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from framework.models.walk import StageWalk, Walk
-from framework.rundir import RunDir
-from tracking.figures_html import genome_lines, hover_texts
-from tracking.plots import write_plots, write_system
-from tracking.story import read_story
+from algorithms.multistage.routing import StageWalk, Walk
+from framework.experiment.run_dir import RunDir
+from tracking.figures.figures_html import genome_lines, hover_texts
+from tracking.figures.plots import write_plots, write_system
+from tracking.figures.story import read_story
 
 ALL = {"front.html", "front.png", "progress.html", "progress.png", "test.png"}
 

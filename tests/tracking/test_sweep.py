@@ -17,15 +17,15 @@ import pytest
 import sweeps
 import yaml
 
-from framework.cli import main
-from framework.config import load_config
-from framework.rundir import RunDir
-from framework.trial import make_problem, make_roles
-from tracking.state import State
+from framework.cli.main import main
+from framework.experiment.config import load_config
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import make_problem, make_roles
+from tracking.mlflow_log.state import State
+from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run
 from tracking.sweep.study import SweepStudy
 from tracking.sweep.values import Meter
-from tracking.uploader import Uploader
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
 

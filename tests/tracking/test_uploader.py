@@ -8,9 +8,9 @@ import pytest
 
 from framework.errors import InputError
 from framework.front import Front
-from tracking.history import front_at
-from tracking.state import State
-from tracking.uploader import Uploader
+from tracking.mlflow_log.history import front_at
+from tracking.mlflow_log.state import State
+from tracking.mlflow_log.uploader import Uploader
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_relative_store_counts_from_where_the_run_starts(tmp_path, monkeypatch
 
 
 def test_a_password_in_the_uri_is_not_shown(tmp_path):
-    from tracking.describe import config_text, parameters
+    from tracking.mlflow_log.describe import config_text, parameters
 
     uri = "postgresql://me:secret@host/db"
     run_dir = made_up.start(tmp_path / "out", tracking={"uri": uri})
@@ -211,7 +211,7 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     import mlflow.pyfunc
     import numpy as np
 
-    from framework.models.multistage import MultiStageClassifier, predict_table
+    from algorithms.multistage.model import MultiStageClassifier, predict_table
     from framework.models.store import save_model
 
     run_dir = finished(tmp_path)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from framework.config import read_yaml
-from framework.experiment import new_directory
-from framework.rundir import RunDir
-from framework.text import console, program, show_steps
-from framework.trial import FAILED
+from framework.cli.tables import console, program, show_steps
+from framework.experiment.config import read_yaml
+from framework.experiment.experiment import new_directory
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import FAILED
 
 if TYPE_CHECKING:
     from tracking.sweep.config import Plan

@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from framework.config import (
+from framework.errors import InputError
+from framework.experiment.config import (
     RunConfig,
     Section,
     check,
@@ -19,10 +20,9 @@ from framework.config import (
     put,
     read_yaml,
 )
-from framework.errors import InputError
 from framework.registry import nearest
 from framework.roles import Sense
-from tracking.store import absolute_uri
+from tracking.mlflow_log.store import absolute_uri
 
 Value = bool | int | float | str | None
 

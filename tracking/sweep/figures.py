@@ -12,9 +12,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from plotly.subplots import make_subplots
 
 from framework.arrays import FloatArray
-from tracking.figures_html import write_page
-from tracking.figures_png import BLUE, DPI, GREY, ORANGE, finish, titled
-from tracking.story import spoken
+from tracking.figures.figures_html import write_page
+from tracking.figures.figures_png import BLUE, DPI, GREY, ORANGE, finish, titled
+from tracking.figures.story import spoken
 from tracking.sweep.plots import Axis, SweepStory
 from tracking.sweep.report import shown_value
 

@@ -11,8 +11,8 @@ import numpy as np
 from optuna.trial import FrozenTrial
 
 from framework.arrays import FloatArray
-from framework.rundir import RunDir
-from tracking.story import spoken
+from framework.experiment.run_dir import RunDir
+from tracking.figures.story import spoken
 from tracking.sweep.config import Plan
 from tracking.sweep.report import ranked, shown_value
 from tracking.sweep.study import SweepStudy, importances

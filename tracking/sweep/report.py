@@ -13,10 +13,10 @@ from optuna.trial import FrozenTrial
 from rich.table import Table
 
 from framework.arrays import FloatArray
+from framework.experiment.run_dir import RunDir, write_whole
+from framework.experiment.trial import versions
 from framework.front import nondominated
-from framework.rundir import RunDir, write_whole
-from framework.trial import versions
-from tracking.store import public_uri
+from tracking.mlflow_log.store import public_uri
 from tracking.sweep.config import Plan
 from tracking.sweep.study import ERROR, SweepStudy, importances
 

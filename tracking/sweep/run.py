@@ -14,22 +14,22 @@ from typing import Any, NamedTuple
 import yaml
 from rich.table import Table
 
-from framework.auto_evaluator import RAY_PAYS_SECONDS
-from framework.config import RunConfig
 from framework.errors import InputError, ParetolabError
-from framework.experiment import uid_of
+from framework.experiment.config import RunConfig
+from framework.experiment.experiment import uid_of
+from framework.experiment.run_dir import RunDir, write_whole
+from framework.experiment.run_pool import RayPool, SerialPool, TrialPool, ray_pool
+from framework.experiment.trial import DONE, FAILED, INTERRUPTED, make_problem, make_roles
+from framework.parallel.auto_evaluator import RAY_PAYS_SECONDS
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.rundir import RunDir, write_whole
-from framework.trial import DONE, FAILED, INTERRUPTED, make_problem, make_roles
-from framework.trial_pool import RayPool, SerialPool, TrialPool, ray_pool
-from tracking.follower import reason
+from tracking.mlflow_log.follower import reason
 from tracking.sweep.config import Plan
 from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
 from tracking.sweep.study import SweepStudy, open_study
-from tracking.sweep.trial import run_one
 from tracking.sweep.values import Meter
+from tracking.sweep.worker import run_one
 
 _PROBLEMS = 4  # kept, where the sweep varies the problem
 
@@ -276,7 +276,7 @@ def _logged(plan: Plan, out: RunDir, options: Options) -> Iterator[None]:
     if not options.track or plan.config.tracking is None:
         yield
         return
-    from tracking.mlflow_tracker import MlflowTracker
+    from tracking.mlflow_log.tracker import MlflowTracker
 
     tracking = plan.config.tracking
     tracker = MlflowTracker(out, tracking.uri, tracking.experiment or plan.config.name)

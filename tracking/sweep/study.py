@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
-from tracking.store import public_uri
+from tracking.mlflow_log.store import public_uri
 from tracking.sweep.config import Dimension, Plan
 
 ERROR = "error"  # user attribute of a failed trial

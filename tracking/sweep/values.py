@@ -19,10 +19,10 @@ import pandas as pd
 
 from framework.arrays import FloatArray
 from framework.errors import InputError, ParetolabError
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import FAILED
 from framework.registry import nearest
 from framework.roles import Roles
-from framework.rundir import RunDir
-from framework.trial import FAILED
 from tracking.sweep.config import SweepConfig
 
 _OF_SUMMARY = ("front_size", "evaluations", "wall_s")

@@ -1,1 +1,0 @@
-"""Moves on count vectors and on subsets, for searches that know several spaces."""

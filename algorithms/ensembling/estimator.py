@@ -1,0 +1,238 @@
+"""Ensembles of fitted models, in a few lines: a front to look at, one ensemble to deploy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from algorithms.ensembling.model import (
+    WeightedEnsemble,
+    WeightedEnsembleClassifier,
+    WeightedEnsembleRegressor,
+)
+from algorithms.ensembling.problem import EnsembleProblem
+from framework import registry
+from framework.algorithm import Algorithm
+from framework.analysis import choose as decide
+from framework.arrays import Array
+from framework.errors import InputError
+from framework.experiment.config import Budget, check, parameters
+from framework.front import Front
+from framework.libraries.importing import from_models, measured_costs
+from framework.libraries.library import Cost
+from framework.roles import Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
+
+
+class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
+    """Search the weighted ensembles of fitted models for the front of loss against costs.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator, or sequence of (str, estimator)
+        Fitted: classifiers with ``predict_proba`` of the same classes, or regressors.
+    costs : mapping of str to sequence, shape (K,), or 'measured', optional
+        What each model costs, in the order of ``models``, in one currency or several; an
+        ensemble pays for every member once. ``'measured'``: inference time, memory and disk are
+        measured, each model in a process of its own. None: ``members``, their number.
+    score : str, optional
+        See :class:`~algorithms.ensembling.problem.EnsembleProblem`; ROC AUC, or RMSE of regressors,
+        if None.
+    objectives : sequence of str, optional
+        Metrics that span the front; the score and all costs if None.
+    search : str
+        Registered name of a search over counts: ``pareto_es``, ``hapens``, ``ges``, ...
+    options : mapping of str, optional
+        Parameters of the search.
+    evaluations : int
+        Budget of the search.
+    most : int
+        Greatest number of times that one model is picked.
+    seed : int
+
+    Attributes
+    ----------
+    front_ : pandas.DataFrame
+        A row an ensemble, best score first: its metrics, then how often each model is picked.
+    library_ : Library
+        What the models predict of the validation records.
+    problem_ : EnsembleProblem
+    algorithm_ : Algorithm
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = make_classification(300, random_state=0)
+    >>> models = {"linear": LogisticRegression(), "tree": DecisionTreeClassifier(max_depth=3)}
+    >>> for model in models.values():
+    ...     _ = model.fit(X[:200], y[:200])
+    >>> search = ParetoEnsemble(models, costs={"memory": [1, 3]}, evaluations=200)
+    >>> best = search.fit(X[200:], y[200:]).choose(where="memory<=4", best="roc_auc")
+    >>> len(best.predict(X[200:]))
+    100
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Any] | Sequence[tuple[str, Any]],
+        *,
+        costs: Mapping[str, Any] | Literal["measured"] | None = None,
+        score: str | None = None,
+        objectives: Sequence[str] | None = None,
+        search: str = "pareto_es",
+        options: Mapping[str, Any] | None = None,
+        evaluations: int = 5000,
+        most: int = 50,
+        seed: int = 0,
+    ) -> None:
+        self.models = models
+        self.costs = costs
+        self.score = score
+        self.objectives = objectives
+        self.search = search
+        self.options = options
+        self.evaluations = evaluations
+        self.most = most
+        self.seed = seed
+
+    def fit(self, X: Any, y: Array) -> ParetoEnsemble:
+        """Search; the models are asked, not trained.
+
+        Parameters
+        ----------
+        X : DataFrame or array (n, d)
+            Records that the models were not fitted on.
+        y : (n,)
+
+        Raises
+        ------
+        InputError
+            Models, costs, metrics or parameters that cannot be used.
+        """
+        models = _named(self.models)
+        costs = measured_costs(models, X) if self.costs == "measured" else self.costs
+        self.library_ = from_models(models, X, y, costs=costs, configs=_configs(models))
+        self.problem_ = EnsembleProblem(self.library_, most=self.most, score=self.score)
+        for name in self.library_.ids:
+            if name in self.problem_.metrics:
+                raise InputError(f"models: expected names that no metric has, found {name!r}")
+        self.algorithm_, self._front = searched(
+            self.problem_,
+            self._roles(),
+            self.search,
+            self.options or {},
+            self.evaluations,
+            self.seed,
+        )
+        order = np.lexsort(self._front.losses.T[::-1])
+        counts = pd.DataFrame(self._front.X, columns=list(self.library_.ids))
+        values = pd.DataFrame(dict(self._front.rows.values))
+        self.front_ = pd.concat([values, counts], axis=1).iloc[order].reset_index(drop=True)
+        return self
+
+    def choose(
+        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
+    ) -> WeightedEnsemble:
+        """Return one ensemble of the front, ready to predict.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Conditions that it meets, such as ``memory<=500``.
+        best : str, optional
+            The metric that it is the best in.
+        **rule
+            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``, ``weights``.
+
+        Returns
+        -------
+        WeightedEnsembleClassifier or WeightedEnsembleRegressor
+            Holds the picked models alone; ``predict_cost`` says what it costs.
+
+        Raises
+        ------
+        InputError
+            No ensemble meets the conditions, or a metric is unknown.
+        """
+        check_is_fitted(self)
+        conditions = [where] if isinstance(where, str) else list(where)
+        position = decide.choose(self._front, where=conditions, best=best, **rule)
+        return self.ensemble(self._front.X[position])
+
+    def ensemble(self, counts: Sequence[int] | Array) -> WeightedEnsemble:
+        """Return the ensemble in which each model is picked so often, shape (K,)."""
+        check_is_fitted(self)
+        library, models = self.library_, _named(self.models)
+        x = np.asarray(counts)
+        picked = np.flatnonzero(x).tolist()
+        members = {library.ids[i]: models[library.ids[i]] for i in picked}
+        costs = {
+            name: Cost(np.asarray(cost.values)[picked], cost.unit)
+            for name, cost in library.costs.items()
+        }
+        if library.classes is None:
+            return WeightedEnsembleRegressor.from_fitted(members, x[picked], costs=costs)
+        return WeightedEnsembleClassifier.from_fitted(
+            members, x[picked], library.classes, costs=costs
+        )
+
+    def _roles(self) -> Roles:
+        measures = {measure.name: measure for measure in self.problem_.measures}
+        names = self.objectives
+        if names is None:
+            names = [*self.problem_.score, *(self.problem_.costs or ["members"])]
+        for name in names:
+            if name not in measures:
+                raise InputError(
+                    f"objectives: expected metrics ({', '.join(measures)}), found {name!r}"
+                    f"{registry.nearest(name, measures)}"
+                )
+        return Roles(
+            self.problem_.measures, [Objective(name, measures[name].sense) for name in names]
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "front_")
+
+
+def searched(
+    problem: EnsembleProblem,
+    roles: Roles,
+    search: str,
+    options: Mapping[str, Any],
+    evaluations: int,
+    seed: int,
+) -> tuple[Algorithm, Front]:
+    """Run a registered search in this process; return it and the front of all it evaluated.
+
+    Raises
+    ------
+    InputError
+        No such search, or parameters that it does not know.
+    """
+    kind = registry.load("algorithms", search)
+    checked = check(parameters(kind), dict(options), f"options of {search}")
+    algorithm: Algorithm = kind(problem, roles, seed=seed, **dict(checked))
+    budget = check(Budget, {"evaluations": evaluations}, "budget")
+    return algorithm, run(problem, algorithm, SerialEvaluator(problem, seed), budget=budget)
+
+
+def _named(models: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    pairs = list(models.items()) if isinstance(models, Mapping) else list(models)
+    named = {str(name): model for name, model in pairs}
+    if len(named) < len(pairs):
+        raise InputError(f"models: expected different names, found {[name for name, _ in pairs]}")
+    return named
+
+
+def _configs(models: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each model's class, for similarity."""
+    return [{"family": type(model).__name__} for model in models.values()]

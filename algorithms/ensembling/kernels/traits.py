@@ -1,0 +1,197 @@
+"""Weighted means of predictions, and what an ensemble costs and how alike its members are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from algorithms.ensembling.kernels.picks import Picks, shared
+from framework.arrays import Array, FloatArray, IntArray
+from framework.jit import njit
+
+_ONE = 2.0**31  # similarities in fixed point
+_LEAST = 2.0**-52  # scikit-learn's: a probability of 0 or 1 has a finite logarithm
+
+
+def combine(P: Array, picks: Picks, out: FloatArray) -> None:
+    """Set each row of ``out`` to the mean prediction of its members, weighted by the counts.
+
+    Parameters
+    ----------
+    P : float (K, W)
+        Predictions, record by record (and class by class).
+    picks : Picks
+        Not empty in a row.
+    out : float64 (n, W)
+
+    Notes
+    -----
+    Members are added in ascending order, so a row does not depend on the batch.
+    """
+    _combine(P, *picks, out)
+
+
+@njit
+def _combine(
+    P: Array, models: IntArray, counts: IntArray, starts: IntArray, out: FloatArray
+) -> None:
+    for r in range(len(out)):
+        row = out[r]
+        row[:] = 0.0
+        total = 0
+        for at in range(starts[r], starts[r + 1]):
+            total += counts[at]
+            one = P[models[at]]
+            for i in range(len(row)):
+                row[i] += counts[at] * np.float64(one[i])
+        for i in range(len(row)):
+            row[i] /= total
+
+
+@njit
+def hits(M: FloatArray, y: IntArray, classes: int) -> IntArray:
+    """Count the records of each class whose most likely class (the first of equals) is right.
+
+    Parameters
+    ----------
+    M : float64 (n, N), the probability of the second class, or (n, N * C), of each
+    y : int64 (N,)
+    classes : int
+        C.
+
+    Returns
+    -------
+    int64 (n, C)
+    """
+    n, records = len(M), len(y)
+    found = np.zeros((n, classes), dtype=np.int64)
+    for r in range(n):
+        for i in range(records):
+            if M.shape[1] == records:
+                best = int(M[r, i] > 0.5)
+            else:
+                best = 0
+                for c in range(1, classes):
+                    if M[r, i * classes + c] > M[r, i * classes + best]:
+                        best = c
+            if best == y[i]:
+                found[r, best] += 1
+    return found
+
+
+@njit
+def mean_minus_log(P: FloatArray) -> FloatArray:
+    """Return the mean of -log(p) over each row of probabilities (n, N)."""
+    found = np.empty(len(P))
+    for r in range(len(P)):
+        total = 0.0
+        for p in P[r]:
+            total -= math.log(min(max(p, _LEAST), 1.0 - _LEAST))
+        found[r] = total / P.shape[1]
+    return found
+
+
+@njit
+def mean_square(D: FloatArray) -> FloatArray:
+    """Return the mean of the squares of each row of (n, N)."""
+    found = np.empty(len(D))
+    for r in range(len(D)):
+        total = 0.0
+        for d in D[r]:
+            total += d * d
+        found[r] = total / D.shape[1]
+    return found
+
+
+@njit
+def mean_absolute(D: FloatArray) -> FloatArray:
+    """Return the mean of the absolute values of each row of (n, N)."""
+    found = np.empty(len(D))
+    for r in range(len(D)):
+        total = 0.0
+        for d in D[r]:
+            total += abs(d)
+        found[r] = total / D.shape[1]
+    return found
+
+
+def fixed_similarities(alike: Array) -> Array:
+    """Return similarities from 0 to 1 in fixed point, uint32, so that sums do not hang on order."""
+    return np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.uint32)
+
+
+def traits(
+    picks: Picks, costs: FloatArray, alike: Array
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Measure the ensembles of a batch by their members: the models picked at least once.
+
+    Parameters
+    ----------
+    picks : Picks
+        n rows.
+    costs : float64 (K, m)
+    alike : uint32 (s, K, K)
+        :func:`fixed_similarities` of pairs of models, symmetric.
+
+    Returns
+    -------
+    sizes : float64 (n, 2)
+        Number of members, and of picks.
+    sums : float64 (n, m)
+        Costs, each member's once: the paper's b2 (HAPEns, Section 3).
+    means : float64 (n, s)
+        Mean similarity over unordered pairs of members, 1 where there is but one member: with
+        loss correlations the paper's b1.
+
+    Notes
+    -----
+    O(members) a row for what it adds to the members that all rows share, and O(K members) for
+    those, once a batch.
+    """
+    common = np.flatnonzero(shared(*picks, len(costs)))
+    return _traits(*picks, costs, alike, common)
+
+
+@njit
+def _traits(
+    models: IntArray, counts: IntArray, starts: IntArray,
+    costs: FloatArray, alike: Array, common: IntArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    n, k, kinds = len(starts) - 1, len(costs), len(alike)
+    sizes = np.zeros((n, 2))
+    sums = np.zeros((n, costs.shape[1]))
+    means = np.ones((n, kinds))
+    within = np.zeros((kinds, k), dtype=np.int64)  # of each model to the common ones
+    base = np.zeros(kinds, dtype=np.int64)
+    for s in range(kinds):
+        for j in common:
+            base[s] += within[s, j]
+            for other in range(k):
+                within[s, other] += alike[s, j, other]
+    taken = np.zeros(k, dtype=np.bool_)
+    taken[common] = True
+    added = np.empty(k, dtype=np.int64)
+    for r in range(n):
+        m = 0
+        for at in range(starts[r], starts[r + 1]):
+            j = models[at]
+            sizes[r, 1] += counts[at]
+            for c in range(costs.shape[1]):
+                sums[r, c] += costs[j, c]
+            if not taken[j]:
+                added[m] = j
+                m += 1
+        members = starts[r + 1] - starts[r]
+        sizes[r, 0] = members
+        if members < 2:
+            continue
+        for s in range(kinds):
+            total = base[s]
+            for a in range(m):
+                row = alike[s, added[a]]
+                total += within[s, added[a]]
+                for b in range(a):
+                    total += row[added[b]]
+            means[r, s] = total / (_ONE * (members * (members - 1) // 2))
+    return sizes, sums, means

@@ -1,0 +1,347 @@
+"""Weighted ensembles that run: what a user deploys of a library of models (HAPEns, Equation 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from framework.arrays import Array, FloatArray
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.libraries.library import Cost
+from framework.registry import nearest
+
+
+class _WeightedEnsemble(BaseEstimator):  # type: ignore[misc]
+    """What classifiers and regressors share: members, weights, and the mean of predictions."""
+
+    models_: list[Any]
+    weights_: FloatArray
+
+    def __init__(
+        self,
+        estimators: Sequence[tuple[str, Any]] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.weights = weights
+
+    @classmethod
+    def _default(cls) -> Any:
+        raise NotImplementedError
+
+    def fit(self, X: pd.DataFrame | Array, y: Array) -> Any:
+        """Fit a clone of each member whose weight is above 0.
+
+        Parameters
+        ----------
+        X : DataFrame or array (n, d)
+            A frame goes to the members as it is.
+        y : (n,)
+
+        Raises
+        ------
+        InputError
+            Weights that are none, or other than the members.
+        ValueError
+            What scikit-learn or a member refuses.
+        """
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan")
+        y = self._targets(y)
+        pairs = [("model", self._default())] if self.estimators is None else list(self.estimators)
+        self._set([name for name, _ in pairs], [clone(model) for _, model in pairs], self.weights)
+        for model in self.models_:
+            model.fit(X, y)
+        return self
+
+    def _targets(self, y: Array) -> Array:
+        return y
+
+    def _set(
+        self, names: Sequence[str], models: Sequence[Any], weights: Sequence[float] | Array | None
+    ) -> list[int]:
+        """Keep what has a weight above 0; return its positions."""
+        found = np.ones(len(models)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if len(names) == 0 or found.shape != (len(names),) or len(set(names)) < len(names):
+            raise InputError(
+                f"estimators: expected one or more with different names and a weight each, found "
+                f"{len(names)} named {list(names)} and {found.size} weights"
+            )
+        if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
+            raise InputError(
+                f"weights: expected finite numbers from 0, one above it, found {found.tolist()}"
+            )
+        kept = np.flatnonzero(found).tolist()
+        self.names_ = [str(names[i]) for i in kept]
+        self.models_ = [models[i] for i in kept]
+        self.weights_ = found[kept]
+        self.encoder_: Encoder | None = None
+        self.costs_: dict[str, Cost] = {}
+        return kept
+
+    def _adopt(
+        self,
+        models: Mapping[str, Any],
+        weights: Sequence[float] | Array,
+        costs: Mapping[str, Cost] | None,
+        encoder: Encoder | None,
+    ) -> None:
+        """Take fitted models and what came with them; learn which features they take."""
+        kept = self._set(list(models), list(models.values()), weights)
+        self.encoder_ = encoder
+        for name, cost in (costs or {}).items():
+            values = np.asarray(cost.values, dtype=np.float64)
+            if values.shape != (len(models),):
+                raise InputError(
+                    f"costs: expected {len(models)} values of {name!r}, one a model, found shape "
+                    f"{values.shape}"
+                )
+            self.costs_[name] = Cost(values[kept], cost.unit)
+        if encoder is not None:
+            self.n_features_in_ = len(encoder.feature_names)
+            if encoder.named:
+                self.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
+            return
+        widths = {int(m.n_features_in_) for m in self.models_ if hasattr(m, "n_features_in_")}
+        if len(widths) > 1:
+            raise InputError(
+                f"models: expected members of the same features, found numbers of features "
+                f"{sorted(widths)}"
+            )
+        if widths:
+            self.n_features_in_ = widths.pop()
+        named = [m.feature_names_in_ for m in self.models_ if hasattr(m, "feature_names_in_")]
+        if named:
+            self.feature_names_in_ = np.array(named[0], dtype=object)
+
+    def predict_cost(self) -> dict[str, float]:
+        """Return what a prediction costs: each cost's sum over the members."""
+        check_is_fitted(self)
+        return {name: float(cost.values.sum()) for name, cost in self.costs_.items()}
+
+    def _records(self, X: Any) -> Any:
+        """Return records (n, d) as the members take them."""
+        check_is_fitted(self)
+        if isinstance(X, pd.DataFrame):
+            if hasattr(self, "n_features_in_"):
+                validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan")
+        return self._encoded(X)
+
+    def _encoded(self, X: Any) -> Any:
+        return X if self.encoder_ is None else self.encoder_.transform(X)
+
+    def _mean(self, predictions: Sequence[FloatArray]) -> FloatArray:
+        total = self.weights_[0] * predictions[0]
+        for weight, prediction in zip(self.weights_[1:], predictions[1:], strict=True):
+            total += weight * prediction
+        return np.asarray(total / self.weights_.sum())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "models_")
+
+
+class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: ignore[misc]
+    """Predicts the weighted mean of its members' probabilities, and the likeliest class.
+
+    ``from_fitted`` makes one of fitted models, as a library has them; ``fit`` trains the members.
+    Only members with a weight above 0 are kept, and run.
+
+    Parameters
+    ----------
+    estimators : sequence of (str, classifier with ``predict_proba``), optional
+        None: a logistic regression.
+    weights : sequence of float, optional
+        From 0, one each; None: equal.
+
+    Attributes
+    ----------
+    classes_ : (C,)
+    names_ : list of str, the members'
+    models_ : list of fitted classifiers
+    weights_ : float64 (members,), as given: how often each was picked, say
+    costs_ : mapping of str to Cost, what each member costs
+    encoder_ : Encoder or None, what turns records into what the members take
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,), if the features are known by name
+    """
+
+    @classmethod
+    def _default(cls) -> Any:
+        return LogisticRegression(max_iter=1000)
+
+    @classmethod
+    def from_fitted(
+        cls,
+        models: Mapping[str, Any],
+        weights: Sequence[float] | Array,
+        classes: Sequence[Any] | Array,
+        *,
+        costs: Mapping[str, Cost] | None = None,
+        encoder: Encoder | None = None,
+    ) -> WeightedEnsembleClassifier:
+        """Return an ensemble of fitted models, without training.
+
+        Parameters
+        ----------
+        models : mapping of str to classifier
+            Their classes are those of ``classes``, or positions in it.
+        weights : sequence of float
+            From 0, one a model; those with 0 are left out.
+        classes : sequence, length C
+        costs : mapping of str to Cost, optional
+            Values one a model.
+        encoder : Encoder, optional
+            What turns records into what the models take.
+
+        Raises
+        ------
+        InputError
+            The parts do not fit together.
+        """
+        ensemble = cls()
+        ensemble.classes_ = np.asarray(classes)
+        ensemble._adopt(models, weights, costs, encoder)
+        for name, model in zip(ensemble.names_, ensemble.models_, strict=True):
+            _places(model, ensemble.classes_, name)
+        return ensemble
+
+    def _targets(self, y: Array) -> Array:
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        return y
+
+    def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return the weighted mean of the members' probabilities (n, C) for records (n, d)."""
+        return self._probabilities(self._records(X))
+
+    def predict(self, X: pd.DataFrame | Array) -> Array:
+        """Return the likeliest class (n,) of each record, the first of equals."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    def _probabilities(self, records: Any) -> FloatArray:
+        found = []
+        for name, model in zip(self.names_, self.models_, strict=True):
+            places = _places(model, self.classes_, name)
+            part = np.zeros((len(records), len(self.classes_)))
+            part[:, places] = model.predict_proba(records)
+            found.append(part)
+        return self._mean(found)
+
+
+class WeightedEnsembleRegressor(RegressorMixin, _WeightedEnsemble):  # type: ignore[misc]
+    """Predicts the weighted mean of its members' values.
+
+    Parameters and attributes as of :class:`WeightedEnsembleClassifier`, without classes; the
+    default member is a ridge regression.
+    """
+
+    @classmethod
+    def _default(cls) -> Any:
+        return Ridge()
+
+    @classmethod
+    def from_fitted(
+        cls,
+        models: Mapping[str, Any],
+        weights: Sequence[float] | Array,
+        *,
+        costs: Mapping[str, Cost] | None = None,
+        encoder: Encoder | None = None,
+    ) -> WeightedEnsembleRegressor:
+        """Return an ensemble of fitted models; see the classifier's method."""
+        ensemble = cls()
+        ensemble._adopt(models, weights, costs, encoder)
+        return ensemble
+
+    def _targets(self, y: Array) -> Array:
+        return np.asarray(y, dtype=np.float64)
+
+    def predict(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return the weighted mean of the members' predictions (n,) for records (n, d)."""
+        return self._values(self._records(X))
+
+    def _values(self, records: Any) -> FloatArray:
+        return self._mean([np.asarray(m.predict(records), np.float64) for m in self.models_])
+
+
+WeightedEnsemble = WeightedEnsembleClassifier | WeightedEnsembleRegressor
+
+
+def predict_table(model: WeightedEnsemble, frame: pd.DataFrame) -> pd.DataFrame:
+    """Predict records of a table, whatever else is in it.
+
+    Parameters
+    ----------
+    model : WeightedEnsembleClassifier or WeightedEnsembleRegressor
+    frame : DataFrame (n, any)
+        Has a column for each feature, in any order; where the features have no names, these
+        columns alone.
+
+    Returns
+    -------
+    DataFrame, indexed as ``frame``
+        ``label`` and ``confidence``, the probability of that label; ``value`` of a regressor.
+
+    Raises
+    ------
+    InputError
+        A column is missing, or a value cannot be used.
+    """
+    check_is_fitted(model)
+    names = getattr(model, "feature_names_in_", None)
+    for name in () if names is None else names:
+        if name not in frame.columns:
+            raise InputError(
+                f"data: expected a column {name!r}, found none of that name"
+                f"{nearest(name, frame.columns)}"
+            )
+    width = getattr(model, "n_features_in_", frame.shape[1])
+    if names is None and frame.shape[1] != width:
+        raise InputError(
+            f"data: expected {width} columns, the features in their order, found {frame.shape[1]}"
+        )
+    records: Any = frame if names is None else frame[list(names)]
+    if names is None and model.encoder_ is None:
+        records = records.to_numpy()  # what was fitted without names is asked without
+    try:
+        records = model._encoded(records)
+        if len(frame) == 0:
+            return _table(model, np.zeros((0, len(getattr(model, "classes_", [0])))), frame)
+        if isinstance(model, WeightedEnsembleClassifier):
+            return _table(model, model._probabilities(records), frame)
+        return _table(model, model._values(records)[:, None], frame)
+    except ValueError as error:
+        raise InputError(f"data: expected records that the members take, found: {error}") from error
+
+
+def _table(model: WeightedEnsemble, found: FloatArray, frame: pd.DataFrame) -> pd.DataFrame:
+    if isinstance(model, WeightedEnsembleRegressor):
+        return pd.DataFrame({"value": found[:, 0]}, index=frame.index)
+    labels = model.classes_[found.argmax(axis=1)]
+    return pd.DataFrame({"label": labels, "confidence": found.max(axis=1)}, index=frame.index)
+
+
+def _places(model: Any, classes: Array, name: str) -> list[int]:
+    """Return the column of the ensemble's probabilities for each of a member's classes."""
+    known, own = classes.tolist(), np.asarray(model.classes_).tolist()
+    if set(own) <= set(known):
+        return [known.index(label) for label in own]
+    if set(own) <= set(range(len(known))):
+        return [int(position) for position in own]
+    raise InputError(f"member {name!r}: expected the classes {known}, found {own}")

@@ -1,0 +1,291 @@
+"""Weighted ensembles of a library's models, as a problem (HAPEns, Section 3).
+
+A candidate says how often each model is picked; its prediction is the mean of the members'
+predictions, weighted by these counts (Equation 1). Models are never called: all is computed from
+what they predicted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from algorithms.ensembling.kernels import traits as kernels
+from algorithms.ensembling.kernels.picks import Picks, picks_of
+from algorithms.ensembling.scores import Scores, Truth, check_names, default_score
+from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+from framework.experiment.config import Section
+from framework.libraries.config import LibrarySection
+from framework.libraries.library import Library
+from framework.problem import Problem
+from framework.registry import nearest
+from framework.roles import Measure
+from framework.space import Counts
+from framework.streams import RowStreams
+
+VERSION = 1  # raise it when a value changes for the same library
+
+_MEMBERS = Measure("members", "min", "amount", text="number of different models")
+_PICKS = Measure("picks", "min", "amount", text="number of picks, repeated ones too")
+_CORRELATION = Measure(
+    "loss_correlation", "min", text="mean |correlation| of the members' losses, pair by pair"
+)
+_SIMILARITY = Measure(
+    "config_similarity", "min", text="mean likeness of the members' configurations (Gower)"
+)
+
+
+class EnsembleConfig(Section):
+    """The ``problem`` section of kind ``ensemble``.
+
+    library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
+    most : greatest number of times that one model is picked.
+    score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``,
+        ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
+        scorers; ``roc_auc`` or ``rmse`` unless given.
+    costs : which costs of the library to report; all unless given.
+    """
+
+    library: LibrarySection
+    most: int = Field(50, ge=1, le=100_000)
+    score: tuple[str, ...] | None = None
+    costs: tuple[str, ...] | None = None
+
+    @field_validator("score", "costs", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class EnsembleProblem(Problem):
+    """Score, costs and diversity of weighted ensembles from a library of models.
+
+    Measures, in natural sign:
+
+    the scores
+        ``roc_auc`` (one-versus-rest, macro-averaged, for several classes) or ``rmse`` unless
+        others are asked for. AUC is that of predictions rounded to 2^-22: exact, in integers, and
+        at most a pair of records apart from that of the unrounded ones now and then (see
+        :func:`algorithms.ensembling.kernels.auc.auc`). On test records nothing is rounded.
+    each cost of the library, under its name
+        Sum over the members: every model with a count above 0, once (the paper's b2 and C(w)).
+    ``members``, ``picks``
+        Number of different models, and of picks in all.
+    ``loss_correlation``
+        Mean |Pearson correlation| of the members' loss vectors over unordered pairs; 1 for a
+        single model (the paper's b1, absolute as in QDO-ES's code). A loss is one minus the
+        probability of the true class; for regression the squared error.
+    ``config_similarity``
+        Mean Gower similarity of the members' configurations; 1 for a single model. Only where
+        the library knows them.
+
+    Parameters
+    ----------
+    library : Library
+    most : int
+        Greatest count of a model.
+    score : str or sequence of str, optional
+    costs : sequence of str, optional
+        Which costs to report; all of them if None.
+
+    Raises
+    ------
+    InputError
+        An unknown score or cost, or one that is named as another measure.
+    """
+
+    reports = (
+        Measure("roc_auc", "max", text="or any other score, of the validation records"),
+        Measure("inference_time", "min", "amount", text="or any other cost, summed over members"),
+        _MEMBERS,
+        _PICKS,
+        _CORRELATION,
+        _SIMILARITY,
+    )
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        most: int = 50,
+        score: str | Sequence[str] | None = None,
+        costs: Sequence[str] | None = None,
+    ) -> None:
+        self.library, self.most = library, most
+        self.space: Counts = Counts(len(library), most, empty=False)
+        self._classes = len(library.classes or ())
+        names = (score,) if isinstance(score, str) else score
+        self.score = (default_score(self._classes),) if names is None else tuple(names)
+        check_names(self.score)
+        self.costs = _chosen(library, costs)
+        self._validation = self._scores(library.validation, library.y_validation)
+        self._test: Scores | None = None
+        self._table = np.zeros((len(library), len(self.costs)))
+        for c, name in enumerate(self.costs):
+            self._table[:, c] = library.costs[name].values
+        self._alike = self._similarities()
+        self.measures = self._measures()
+        content = [VERSION, fingerprint_of(library), most, self.score, self.costs]
+        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    Config = EnsembleConfig
+
+    @classmethod
+    def from_config(cls, config: EnsembleConfig) -> EnsembleProblem:
+        """Open or build the library.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with the library or the other keys.
+        """
+        from framework.libraries.build import obtain_library  # workers do without it
+
+        library = obtain_library(config.library)
+        return cls(library, most=config.most, score=config.score, costs=config.costs)
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return self.library.ids
+
+    def describe(self) -> Mapping[str, Any]:
+        library = self.library
+        tested = 0 if library.y_test is None else len(library.y_test)
+        return {
+            "name": library.name,
+            "source": str(library.folder or "a library in memory"),
+            "fingerprint": fingerprint_of(library),
+            "records": len(library.y_validation) + tested,
+            "validation": len(library.y_validation),
+            "test": tested,
+            "models": len(library),
+            "classes": [str(label) for label in library.classes or ()],
+        }
+
+    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+        return self._measure(X, self._validation)
+
+    def evaluate_test(
+        self, X: Array, streams: RowStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        library = self.library
+        if library.test is None or library.y_test is None:
+            return None
+        if self._test is None:
+            self._test = self._scores(library.test, library.y_test, exact=True)
+        return self._measure(X, self._test)
+
+    def explain(self, x: Array) -> str | None:
+        return None if (x > 0).any() else "expected a model picked at least once, found none"
+
+    def example(self) -> Mapping[str, list[Any]]:
+        from algorithms.ensembling.deploy import example_records
+
+        return example_records(self.library)
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted ensemble (see :mod:`algorithms.ensembling.model`) of a genome.
+
+        Raises
+        ------
+        InputError
+            The library has no fitted models, or one cannot be read.
+        """
+        from algorithms.ensembling.deploy import deploy
+
+        return deploy(self.library, x, self.costs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Ranks are made again from the library, which may be mapped from disk.
+        return {**self.__dict__, "_validation": None, "_test": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._validation = self._scores(self.library.validation, self.library.y_validation)
+
+    def _scores(self, P: Array, y: Array, exact: bool = False) -> Scores:
+        return Scores(self.score, P, Truth(y, self._classes), exact=exact)
+
+    def _similarities(self) -> Array:
+        library = self.library
+        losses = loss_vectors(library.validation, library.y_validation, bool(self._classes))
+        alike = [loss_correlation(losses)]
+        if library.configs is not None:
+            alike.append(config_similarity(library.configs))
+        return np.stack([kernels.fixed_similarities(table) for table in alike])
+
+    def _measures(self) -> tuple[Measure, ...]:
+        k = len(self.library)
+        everything = picks_of(np.ones((1, k), dtype=np.int32))
+        highs = kernels.traits(everything, self._table, self._alike)[1][0]
+        costs = [
+            Measure(name, "min", "amount", high=float(high) or 1.0,
+                    unit=self.library.costs[name].unit, text="sum over the members")
+            for name, high in zip(self.costs, highs, strict=True)
+        ]  # fmt: skip
+        sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.most))]
+        alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
+        found = (*self._validation.measures(), *costs, *sizes, *alike)
+        names = [measure.name for measure in found]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"library: expected costs with other names than measures have, found a cost named "
+                f"{twice!r}; rename it"
+            )
+        return found
+
+    def _measure(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
+        picks = self._picks(X)
+        empty = picks.starts[1:] == picks.starts[:-1]
+        if empty.any():  # any row in its place: what it yields is dropped
+            picks = picks_of(np.where(empty[:, None], np.int32(1), X))
+        sizes, sums, means = kernels.traits(picks, self._table, self._alike)
+        columns = [*scores(picks).values(), *sums.T, *sizes.T, *means.T]
+        if empty.any():
+            columns = [np.where(empty, np.nan, column) for column in columns]
+        return dict(zip(self.metrics, columns, strict=True))
+
+    def _picks(self, X: Array) -> Picks:
+        if X.ndim != 2 or X.shape[1] != self.space.d:
+            raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
+        picks = picks_of(X)
+        counts = picks.counts
+        if len(counts) and (counts.min() < 0 or counts.max() > self.most):
+            raise ValueError(f"expected counts from 0 to {self.most}, found {X.min()} to {X.max()}")
+        return picks
+
+
+def fingerprint_of(library: Library) -> str:
+    """Return the library's fingerprint, or one of its content where it was made without."""
+    if library.fingerprint:
+        return library.fingerprint
+    plain = [library.ids, list(map(str, library.classes or ())), sorted(library.costs)]
+    digest = hashlib.sha256(json.dumps(plain).encode())
+    arrays = [library.validation, library.y_validation, library.test, library.y_test]
+    arrays += [library.costs[name].values for name in sorted(library.costs)]
+    for array in arrays:
+        if array is not None:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _chosen(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
+    if costs is None:
+        return tuple(library.costs)
+    for name in costs:
+        if name not in library.costs:
+            raise InputError(
+                f"problem.costs: expected costs of the library "
+                f"({', '.join(library.costs) or 'it has none'}), found {name!r}"
+                f"{nearest(name, library.costs)}"
+            )
+    return tuple(costs)

@@ -1,0 +1,230 @@
+"""How good ensembles are: their scores on one set of records, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.ensembling.kernels import auc as ranks
+from algorithms.ensembling.kernels import traits as kernels
+from algorithms.ensembling.kernels.picks import Picks, picks_of
+from framework import registry
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+from framework.roles import Measure, Sense
+
+_BLOCK_BYTES = 400_000  # mean predictions held at a time
+_SLACK = 1 + 1e-9  # a bound that rounding cannot break
+
+
+class Truth(NamedTuple):
+    """What predictions are compared with.
+
+    y : numpy.ndarray, shape (N,)
+        Index of each record's class, or its value.
+    classes : int
+        Number of classes; 0 for regression.
+    """
+
+    y: Array
+    classes: int
+
+
+class _Score(NamedTuple):
+    """A score of mean predictions (n, N) or (n, N * C) against the truth, (n,).
+
+    ``high`` is None for a loss that no mean exceeds the worst member's of: it is convex.
+    """
+
+    sense: Sense
+    f: Callable[[FloatArray, Truth], FloatArray]
+    high: float | None
+    text: str
+
+
+def _log_loss(M: FloatArray, truth: Truth) -> FloatArray:
+    return kernels.mean_minus_log(_of_true_class(M, truth))
+
+
+def _brier(M: FloatArray, truth: Truth) -> FloatArray:
+    if truth.classes == 2:
+        return kernels.mean_square(M - truth.y)
+    apart = M - np.eye(truth.classes)[truth.y].ravel()
+    return kernels.mean_square(apart) * truth.classes
+
+
+def _accuracy(M: FloatArray, truth: Truth) -> FloatArray:
+    return np.asarray(kernels.hits(M, truth.y, truth.classes).sum(axis=1) / len(truth.y))
+
+
+def _balanced_accuracy(M: FloatArray, truth: Truth) -> FloatArray:
+    counts = np.bincount(truth.y, minlength=truth.classes)
+    recalls = kernels.hits(M, truth.y, truth.classes)[:, counts > 0] / counts[counts > 0]
+    return np.asarray(recalls.sum(axis=1) / (counts > 0).sum())
+
+
+def _rmse(M: FloatArray, truth: Truth) -> FloatArray:
+    return np.sqrt(kernels.mean_square(M - truth.y))
+
+
+def _mae(M: FloatArray, truth: Truth) -> FloatArray:
+    return kernels.mean_absolute(M - truth.y)
+
+
+def _r2(M: FloatArray, truth: Truth) -> FloatArray:
+    spread = float(np.mean((truth.y - truth.y.mean()) ** 2))
+    return np.asarray(1.0 - kernels.mean_square(M - truth.y) / (spread or np.nan))
+
+
+AUC = "roc_auc"
+_AUC_TEXT = "area under the ROC curve; of several classes, the mean of each against the rest"
+
+CLASSIFICATION: dict[str, _Score] = {
+    "log_loss": _Score("min", _log_loss, None, "mean of -log(probability of the true class)"),
+    "accuracy": _Score("max", _accuracy, 1.0, "share of records whose likeliest class is right"),
+    "balanced_accuracy": _Score("max", _balanced_accuracy, 1.0, "mean recall of the classes"),
+    "brier": _Score("min", _brier, None, "mean squared error of the probabilities"),
+}
+REGRESSION: dict[str, _Score] = {
+    "rmse": _Score("min", _rmse, None, "root of the mean squared error"),
+    "mae": _Score("min", _mae, None, "mean absolute error"),
+    "r2": _Score("max", _r2, 1.0, "share of the variance explained"),
+}
+
+
+class Scores:
+    """Scores of ensembles on one set of records.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``, ``brier`` for
+        classification, of ``rmse``, ``mae``, ``r2`` for regression, or of scikit-learn's scorers
+        (greater is better there; classes are their indices). The latter are slow.
+    P : numpy.ndarray of float32, shape (K, N) or (K, N, C)
+    truth : Truth
+    exact : bool
+        Rank without the rounding of :func:`algorithms.ensembling.kernels.auc.auc`.
+
+    Raises
+    ------
+    InputError
+        An unknown score, or one of the other kind of task.
+    """
+
+    def __init__(
+        self, names: Sequence[str], P: Array, truth: Truth, *, exact: bool = False
+    ) -> None:
+        own = CLASSIFICATION if truth.classes else REGRESSION
+        self.names, self.truth, self.exact = tuple(names), truth, exact
+        self._P = P.reshape(len(P), -1)
+        self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
+        self._means: dict[str, Callable[[FloatArray, Truth], FloatArray]] = {}
+        self._scores = own
+        for name in names:
+            if name == AUC and truth.classes:
+                continue
+            self._means[name] = own[name].f if name in own else _scorer(name, truth)
+
+    def __call__(self, picks: Picks) -> dict[str, FloatArray]:
+        """Return each score of the rows of picks, (n,) each; NaN where nothing is picked."""
+        found: dict[str, FloatArray] = {}
+        if self._ranks is not None:
+            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, picks)
+        if self._means:
+            found |= self._of_means(picks)
+        return {name: found[name] for name in self.names}
+
+    def measures(self) -> tuple[Measure, ...]:
+        """Return what the scores are; bounds without a theory come from the models' own scores."""
+        singles = self(picks_of(np.eye(len(self._P), dtype=np.int32)))
+        return tuple(self._measure(name, singles[name]) for name in self.names)
+
+    def _measure(self, name: str, singles: FloatArray) -> Measure:
+        if name == AUC:
+            return Measure(name, "max", text=_AUC_TEXT)
+        if name in self._scores:
+            score = self._scores[name]
+            if score.sense == "max":
+                low = min(0.0, float(singles.min()) * _SLACK)
+                return Measure(name, "max", low=low, high=1.0, text=score.text)
+            return Measure(name, "min", high=_above(singles), text=score.text)
+        low, high = float(np.nanmin(singles)), float(np.nanmax(singles))
+        if low >= 0.0 and high <= 1.0 and self.truth.classes:
+            return Measure(name, "max", text="scikit-learn's score")
+        spread = (high - low) or 1.0
+        return Measure(name, "max", low=low - spread, high=high + spread,
+                       text="scikit-learn's score")  # fmt: skip
+
+    def _of_means(self, picks: Picks) -> dict[str, FloatArray]:
+        width, n = self._P.shape[1], picks.n
+        block = max(1, _BLOCK_BYTES // (8 * width))
+        found = {name: np.empty(n) for name in self._means}
+        M = np.empty((min(block, n), width))
+        for start in range(0, n, block):
+            stop = min(start + block, n)
+            part = picks._replace(starts=picks.starts[start : stop + 1])
+            kernels.combine(self._P, part, M[: stop - start])
+            for name, f in self._means.items():
+                found[name][start:stop] = f(M[: stop - start], self.truth)
+        return found
+
+
+def default_score(classes: int) -> str:
+    """Return the score that is meant where none is named."""
+    return AUC if classes else "rmse"
+
+
+def _above(singles: FloatArray) -> float:
+    return float(singles.max()) * _SLACK or 1.0
+
+
+def _of_true_class(M: FloatArray, truth: Truth) -> FloatArray:
+    if truth.classes == 2:
+        return np.where(truth.y == 1, M, 1.0 - M)
+    places = np.arange(len(truth.y)) * truth.classes + truth.y
+    return np.ascontiguousarray(M[:, places])
+
+
+def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray]:
+    """Return one of scikit-learn's scorers, asked row by row."""
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    from framework.problems.given import Given
+
+    own = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)
+    other = list(REGRESSION) if truth.classes else [AUC, *CLASSIFICATION]
+    if name in other:
+        task = "classification" if truth.classes else "regression"
+        raise InputError(
+            f"problem.score: expected a score for {task} ({', '.join(own)}), found {name!r}"
+        )
+    if name not in get_scorer_names():
+        raise InputError(
+            f"problem.score: expected one of {', '.join(own)} or a scorer of scikit-learn, found "
+            f"{name!r}{registry.nearest(name, [*own, *get_scorer_names()])}"
+        )
+    scorer = get_scorer(name)
+
+    def f(M: FloatArray, truth: Truth) -> FloatArray:
+        given = Given(truth.classes)
+        return np.array([scorer(given, given.shaped(row), truth.y) for row in M], dtype=np.float64)
+
+    try:  # a scorer of another task fails on any prediction
+        width = len(truth.y) * (truth.classes if truth.classes > 2 else 1)
+        f(np.full((1, width), 1.0 / (truth.classes or 1)), truth)
+    except Exception as error:
+        raise InputError(
+            f"problem.score: expected a scorer that takes such predictions, found {name!r}: {error}"
+        ) from error
+    return f
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise InputError unless there is a score, and each once."""
+    if not names or len(set(names)) < len(names):
+        raise InputError(
+            f"problem.score: expected one or more different scores, found {list(names)}"
+        )

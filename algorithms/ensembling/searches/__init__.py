@@ -1,0 +1,1 @@
+"""Searches over ensembles, and what they are made of."""

@@ -1,0 +1,67 @@
+"""Probabilities that follow what pays: of random parents, of crossover, of mutation after it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from algorithms.ensembling.searches.children import BEST, CROSSED, MUTATED, RANDOM
+from framework.arrays import FloatArray, IntArray
+
+_WINDOW = 10  # batches
+_LIMITS = np.array([[0.05, 0.95], [0.1, 0.9], [0.1, 0.9]])
+
+
+class Rates:
+    """Three probabilities, each a choice between two sides.
+
+    A side's probability is the share of the *other* side's mean loss in the sum of both means,
+    over the children of the last ten batches, where both sides have more than two; clipped.
+
+    Parameters
+    ----------
+    every : int
+        Batches between two adjustments.
+
+    Attributes
+    ----------
+    values : numpy.ndarray of float64, shape (3,)
+        Of a random parent (not the best one), of crossover (not mutation alone), and of mutation
+        after crossover; 0.5 at first.
+    """
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self.values: FloatArray = np.full(3, 0.5)
+        self._batches = 0
+        self._window: deque[FloatArray] = deque(maxlen=_WINDOW)
+
+    def learn(self, marks: IntArray, loss: FloatArray) -> None:
+        """Take in a batch of children.
+
+        Parameters
+        ----------
+        marks : numpy.ndarray of int64, shape (n, 4)
+            See :data:`algorithms.ensembling.searches.children.CROSSED`.
+        loss : numpy.ndarray of float64, shape (n,)
+            Not negative.
+        """
+        crossed, mutated = marks[:, CROSSED], marks[:, MUTATED]
+        sides = np.stack([
+            marks[:, RANDOM], marks[:, BEST],
+            crossed, 1 - crossed,
+            crossed * mutated, crossed * (1 - mutated),
+        ])  # fmt: skip
+        self._window.append(np.stack([(sides * loss).sum(axis=1), sides.sum(axis=1)]))
+        self._batches += 1
+        if self._batches % self.every == 0:
+            self._adjust()
+
+    def _adjust(self) -> None:
+        totals, numbers = np.sum(self._window, axis=0).reshape(2, 3, 2)
+        for j, (low, high) in enumerate(_LIMITS):
+            if (numbers[j] > 2).all():
+                this, other = totals[j] / numbers[j]
+                share = other / (this + other) if this + other > 0 else 0.5
+                self.values[j] = min(max(share, low), high)

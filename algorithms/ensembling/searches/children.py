@@ -1,0 +1,305 @@
+"""New ensembles from known ones: parents, crossover, mutation, rejection; a batch a call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.ensembling.searches.count_vectors import Rows
+from algorithms.moves.seen import FIRST_CODE, finished, insert_code, next_word
+from framework.arrays import Array, IntArray, WordArray
+from framework.jit import njit
+
+DYNAMIC, DETERMINISTIC, TOURNAMENT = range(3)
+CROSSED, MUTATED, RANDOM, BEST = range(4)
+"""Columns of marks: whether a child is a cross, whether it is mutated, and how many of its
+parents were drawn at random and taken as the best."""
+
+
+class Plan(NamedTuple):
+    """How children are made.
+
+    Attributes
+    ----------
+    random_parent, crossover, mutation : float
+        Probabilities: of a random parent rather than the best; of two parents rather than one;
+        that a cross is mutated too.
+    method : int
+        DYNAMIC, DETERMINISTIC or TOURNAMENT choice of parents.
+    average : bool
+        Average crossover always, rather than where two-point crossover cannot be.
+    whole_batch : bool
+        Whether rejections are counted over the batch rather than for each child.
+    retries : int
+        Rejections before the emergency brake.
+    most : int
+        Greatest count.
+    """
+
+    random_parent: float
+    crossover: float
+    mutation: float
+    method: int
+    average: bool
+    whole_batch: bool
+    retries: int
+    most: int
+
+
+@njit
+def breed(
+    rows: Rows, ranked: IntArray, start: IntArray, plan: Plan, table: WordArray,
+    rng: np.random.Generator, out: Array, marks: IntArray,
+) -> int:  # fmt: skip
+    """Fill ``out`` with ensembles never proposed before; return how many there are.
+
+    Parameters
+    ----------
+    rows : Rows
+        What the elites are among.
+    ranked : numpy.ndarray of int64, shape (e,)
+        The elites, best first; may be empty.
+    start : numpy.ndarray of int64, shape (s >= 1, w)
+        Members of the start population, ascending in each row, one pick each.
+    plan : Plan
+    table : numpy.ndarray of uint64
+        Codes of the shares proposed so far (see :mod:`algorithms.moves.seen`), with room for a batch.
+    rng : numpy.random.Generator
+    out : numpy.ndarray of int, shape (n, d)
+        All zero.
+    marks : numpy.ndarray of int64, shape (n, 4)
+
+    Notes
+    -----
+    Two ensembles are the same where their counts divided by the greatest common divisor are.
+    After ``plan.retries`` rejected mutants the step of mutation grows by one; after as many
+    rejected crosses every cross is mutated too; both for the rest of the batch. Fewer than n rows
+    come back where the step exceeds the greatest count.
+    """
+    d = out.shape[1]
+    union, child = np.empty((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
+    rejected = np.zeros(2, dtype=np.int64)  # crosses, mutants
+    made, step, mutate_all = 0, 1, False
+    while made < len(out) and step <= plan.most:
+        crossed = rng.random() < plan.crossover
+        first, second, drawn = parents(ranked, len(start), crossed, plan, rng)
+        size = merge(rows, first, second, start, union)
+        a, b = crossing(union, size, plan.average, rng) if crossed else (0, 0)
+        pair = crossed and b > a
+        for which in range(2 if pair else 1):
+            members = inherit(union, size, crossed, a, b, which, child)
+            mutated = not crossed or mutate_all or rng.random() < plan.mutation
+            if mutated:
+                members = mutate(child, members, step, plan.most, d, rng)
+            if members and insert_code(table, shares_code(child, members)):
+                for m in range(members):
+                    out[made, child[0, m]] = child[1, m]
+                marks[made, CROSSED], marks[made, MUTATED] = crossed, mutated
+                marks[made, RANDOM], marks[made, BEST] = drawn
+                made += 1
+                if not plan.whole_batch:
+                    rejected[:] = 0
+                if made == len(out):
+                    break
+                continue
+            rejected[int(mutated)] += 1
+            if rejected[int(mutated)] == plan.retries:
+                rejected[int(mutated)] = 0
+                if mutated:
+                    step += 1
+                else:
+                    mutate_all = True
+    return made
+
+
+@njit
+def parents(
+    ranked: IntArray, starts: int, two: bool, plan: Plan, rng: np.random.Generator
+) -> tuple[int, int, tuple[int, int]]:
+    """Return two parents (one twice, if one is wanted), and how many were random and best.
+
+    A parent is a row, or -1 - s for row s of the start population, which helps out where there
+    are too few elites.
+    """
+    n, wanted = len(ranked), 2 if two else 1
+    if n < wanted:
+        helper = -1 - int(rng.random() * starts)
+        if n:
+            return ranked[0], helper, (0, 0)
+        other = -1 - int(rng.random() * starts) if two else helper
+        return helper, other, (0, 0)
+    if plan.method == DYNAMIC:
+        at = np.zeros(2, dtype=np.int64)
+        randoms = 0
+        for p in range(wanted):
+            if rng.random() < plan.random_parent:
+                at[p] = int(rng.random() * n)
+                randoms += 1
+        return ranked[at[0]], ranked[at[wanted - 1]], (randoms, wanted - randoms)
+    if plan.method == DETERMINISTIC:
+        return ranked[0], ranked[wanted - 1], (0, 0)
+    i, j = tournament(n, wanted, rng)
+    return ranked[i], ranked[j], (0, 0)
+
+
+@njit
+def tournament(n: int, wanted: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Return the winners' ranks (one twice, if one is wanted) among ``n`` elites.
+
+    Ten times as many elites as are wanted take part. One of them wins with a chance in proportion
+    to 0.2^rank, then another among the rest.
+    """
+    entries = np.sort(rng.permutation(n)[: 10 * wanted])
+    won = np.zeros(2, dtype=np.int64)
+    for p in range(wanted):
+        total = 0.0
+        for r in range(len(entries)):
+            total += 0.0 if entries[r] < 0 else 0.2**r
+        left = rng.random() * total
+        for r in range(len(entries)):
+            if entries[r] >= 0:
+                won[p] = r
+                left -= 0.2**r
+                if left < 0.0:
+                    break
+        chosen = entries[won[p]]
+        entries[won[p]] = -1
+        won[p] = chosen
+    return won[0], won[wanted - 1]
+
+
+@njit
+def merge(rows: Rows, first: int, second: int, start: IntArray, union: IntArray) -> int:
+    """Fill ``union`` with the members of either parent and both parents' counts of them.
+
+    Returns
+    -------
+    int
+        Number of members; row 0 of ``union`` has them, rows 1 and 2 the counts.
+    """
+    size = 0
+    items_a, counts_a = _vector(rows, first, start)
+    items_b, counts_b = _vector(rows, second, start)
+    i = j = 0
+    while i < len(items_a) or j < len(items_b):
+        a_next = j == len(items_b) or (i < len(items_a) and items_a[i] <= items_b[j])
+        b_next = i == len(items_a) or (j < len(items_b) and items_b[j] <= items_a[i])
+        union[0, size] = items_a[i] if a_next else items_b[j]
+        union[1, size] = counts_a[i] if a_next else 0
+        union[2, size] = counts_b[j] if b_next else 0
+        i += a_next
+        j += b_next
+        size += 1
+    return size
+
+
+@njit
+def _vector(rows: Rows, parent: int, start: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the members and counts of a parent."""
+    if parent < 0:
+        return start[-1 - parent], np.ones(start.shape[1], dtype=np.int64)
+    low, high = rows.start[parent], rows.start[parent + 1]
+    return rows.items[low:high], rows.counts[low:high]
+
+
+@njit
+def crossing(
+    union: IntArray, size: int, average: bool, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Return the segment that two-point crossover swaps; (0, 0) for average crossover.
+
+    Two different points of ``range(size)`` are drawn, which needs a size of 3 at least.
+    """
+    if average or size < 3:
+        return 0, 0
+    a = int(rng.random() * size)
+    b = int(rng.random() * (size - 1))
+    b += b >= a
+    return min(a, b), max(a, b)
+
+
+@njit
+def inherit(
+    union: IntArray, size: int, crossed: bool, a: int, b: int, which: int, child: IntArray
+) -> int:
+    """Fill ``child`` (members, counts) from both parents; return its number of members.
+
+    Not crossed: the first parent. Crossed with a segment [a, b): parent ``which``, with the
+    other's counts in the segment. Without a segment, or where nothing is left so: the counts'
+    average, rounded up.
+    """
+    members = 0
+    if not crossed or b > a:
+        for s in range(size):
+            swapped = a <= s < b
+            count = union[2 - which, s] if swapped else union[1 + which, s]
+            if count:
+                child[0, members], child[1, members] = union[0, s], count
+                members += 1
+    if members:
+        return members
+    for s in range(size):
+        child[0, s], child[1, s] = union[0, s], (union[1, s] + union[2, s] + 1) // 2
+    return size
+
+
+@njit
+def mutate(
+    child: IntArray, members: int, step: int, most: int, d: int, rng: np.random.Generator
+) -> int:
+    """Add ``step`` picks of a model drawn uniformly; return the number of members.
+
+    A single model is never added to itself. 0 where a count would exceed ``most``, or where there
+    is no other model.
+    """
+    if members == 1:
+        if d == 1:
+            return 0
+        item = int(rng.random() * (d - 1))
+        item += item >= child[0, 0]
+    else:
+        item = int(rng.random() * d)
+    at = 0
+    while at < members and child[0, at] < item:
+        at += 1
+    if at == members or child[0, at] != item:
+        for m in range(members, at, -1):
+            child[0, m], child[1, m] = child[0, m - 1], child[1, m - 1]
+        child[0, at], child[1, at] = item, 0
+        members += 1
+    child[1, at] += step
+    return members if child[1, at] <= most else 0
+
+
+@njit
+def shares_code(child: IntArray, members: int) -> np.uint64:
+    """Return a code of the counts divided by their greatest common divisor."""
+    divisor = 0
+    for m in range(members):
+        divisor = _gcd(child[1, m], divisor)
+    h = FIRST_CODE
+    for m in range(members):
+        h = next_word(h, np.uint64(child[0, m]))
+        h = next_word(h, np.uint64(child[1, m] // divisor))
+    return finished(h)
+
+
+@njit
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@njit
+def add_shares(table: WordArray, X: Array) -> None:
+    """Put the codes of rows of counts, shape (n, d), into a table with room."""
+    child = np.empty((2, X.shape[1]), dtype=np.int64)
+    for r in range(len(X)):
+        members = 0
+        for j in range(X.shape[1]):
+            if X[r, j]:
+                child[0, members], child[1, members] = j, X[r, j]
+                members += 1
+        insert_code(table, shares_code(child, members))

@@ -1,0 +1,238 @@
+"""The engine of HAPEns, QDO-ES and QO-ES: children of elites, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.ensembling.searches import children
+from algorithms.ensembling.searches.adaptive_rates import Rates
+from algorithms.ensembling.searches.archives import BestArchive, EliteArchive
+from algorithms.ensembling.searches.base import CountsSearch
+from algorithms.ensembling.searches.count_vectors import Store
+from algorithms.ensembling.searches.sliding_archive import SlidingArchive
+from algorithms.moves.seen import Seen
+from framework.arrays import Array, FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Roles
+
+_CELLS = 7
+
+_METHODS = {
+    "dynamic": children.DYNAMIC,
+    "deterministic": children.DETERMINISTIC,
+    "tournament": children.TOURNAMENT,
+}
+
+
+class EnsembleEvolution(CountsSearch):
+    """Evolve count vectors: an archive of elites, two-point crossover, one more pick a mutant.
+
+    1. Every model alone is evaluated; the archive does not get them (that of ``pareto_es`` does).
+    2. The start population: disjoint random pairs.
+    3. Batches of children of the elites. Each has two parents with one probability, which cross,
+       else one, which mutates; a cross mutates too with another probability; each parent is
+       random with a third, else the best elite. The three probabilities follow what pays
+       (:class:`~algorithms.ensembling.searches.adaptive_rates.Rates`). An ensemble proposed before is rejected and
+       made anew; after ``retries`` rejections of mutants the step of mutation grows by one, after
+       as many of crosses all crosses are mutated, both for the rest of the batch.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over :class:`~framework.space.Counts`.
+    roles : Roles
+        Infeasible rows rank below all feasible ones, in the archive too.
+    seed : int
+    fitness : str, optional
+        The objective to go by; the first one if None.
+    behavior : pair of str, optional
+        The two measures that the niches are made of, bounded ones; the method's own if None.
+    batch : int
+        Children of one state of the archive.
+    start : {'pairs', 'singles', 'best_pairs'}
+        Disjoint random pairs, all single models, or the best single model with each other one.
+    parents : {'dynamic', 'deterministic', 'tournament'}
+        As above; always the best (two); or the winners among ten random elites for each parent,
+        with chances in proportion to 0.2^rank.
+    crossover : {'two_point', 'average'}
+        Two-point crossover on the members of either parent, the counts' average rounded up where
+        these are fewer than three or a child is empty; or ``'average'`` always, which the HAPEns
+        authors' code ran.
+    adjust_every : int
+        Batches between two adjustments of the probabilities. The paper has "every ten
+        iterations"; 1 is the authors' code.
+    retries : int
+        Rejections before the emergency brake.
+    count_retries : {'child', 'batch'}
+        The paper allows ``retries`` for an ensemble; the authors' code counts over a batch.
+
+    Raises
+    ------
+    InputError
+        Another space, or a fitness or a behaviour that cannot be.
+
+    Notes
+    -----
+    - The model that mutation picks is uniform over all models (paper). The authors' code draws
+      without replacement for each vector; after rejection the children have the same distribution.
+    - A child that two-point crossover leaves empty is replaced by the average (paper); the
+      authors' code drops it.
+    - Mutants whose count would exceed the space's greatest are rejected. Where a batch finds no
+      new ensemble its parents are random; where that helps nothing the run ends.
+    - Failed rows enter neither the archive nor the probabilities.
+    - ``findings()['returned']`` has the ids of the feasible elites, which the method returns by
+      the paper. The run's front, over everything evaluated, holds at least as much. A last batch
+      that the budget cuts is not told, so that its rows are never elites.
+
+    A batch costs O(members) a child, O(batch d) to write it out, and the archive's O(log n).
+    """
+
+    niches: ClassVar[tuple[str, str] | None]
+    """The method's own behaviours; None: there are no niches, the best rows are kept."""
+
+    with_singles: ClassVar[bool] = False
+    """Whether the archive gets the single models in any case."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        fitness: str | None = None,
+        behavior: tuple[str, str] | None = None,
+        batch: Annotated[int, Field(ge=1)] = 40,
+        start: Literal["pairs", "singles", "best_pairs"] = "pairs",
+        parents: Literal["dynamic", "deterministic", "tournament"] = "dynamic",
+        crossover: Literal["two_point", "average"] = "two_point",
+        adjust_every: Annotated[int, Field(ge=1)] = 10,
+        retries: Annotated[int, Field(ge=1)] = 50,
+        count_retries: Literal["child", "batch"] = "child",
+    ) -> None:
+        super().__init__(problem, roles, seed=seed, fitness=fitness)
+        self.batch, self.start, self.retries = batch, start, retries
+        self._method, self._average = _METHODS[parents], crossover == "average"
+        self._whole_batch = count_retries == "batch"
+        self._rates = Rates(adjust_every)
+        self._seen, self._store = Seen(), Store()
+        self._ids: list[IntArray] = []
+        self._starters: IntArray = np.zeros((1, 1), dtype=np.int64)
+        self._best_single = 0
+        self._best_id: list[int] = []
+        self._stage = 0  # batches proposed: the singles, the start population, children
+        self._marks: IntArray | None = None  # of the children that wait for an answer
+        if self.niches is None and behavior is not None:
+            raise InputError(f"algorithm.behavior: expected none, since {self.kind} has no niches")
+        self._behavior = behavior or self.niches
+        self._archive = self._new_archive()
+
+    def propose(self) -> Array | None:
+        """Return all singles, then the start population, then children, shape (n, d)."""
+        self._stage += 1
+        if self._stage == 1:
+            return self._proposed(self.singles())
+        if self._stage == 2:
+            X = self._start_population()
+            if len(X):
+                return self._proposed(X)
+        return self._children()
+
+    def learn(self, batch: Evaluated) -> None:
+        """Put rows into the archive, and follow what pays."""
+        ok = batch.ok
+        rows = batch if not batch.errors else batch.take(ok)
+        loss, violation = self.loss(rows), self.roles.violation(rows.values)
+        if self._stage == 1:
+            if len(rows):
+                at = np.lexsort((loss, violation))[0]
+                self._best_single = int(np.argmax(rows.X[at]))
+                self._best_id = rows.ids[[at]][violation[[at]] == 0.0].tolist()
+            if self.start != "singles" and not self.with_singles:
+                return
+        if self._marks is not None:
+            self._rates.learn(self._marks[ok], loss)
+        self._store.add(rows.X)
+        self._ids.append(rows.ids)
+        self._archive.add(self._descriptors(rows), violation, loss)
+
+    def findings(self) -> Mapping[str, Any]:
+        """Return the ids of the feasible elites, ascending; before there are any, the best single.
+
+        The key is ``returned``.
+        """
+        if not len(self._archive):
+            return {"returned": self._best_id}
+        elites = self._archive.feasible()
+        return {"returned": np.sort(np.concatenate(self._ids)[elites]).tolist()}
+
+    def _new_archive(self) -> EliteArchive:
+        """Return the archive, empty."""
+        if self._behavior is None:
+            return BestArchive(_CELLS * _CELLS)
+        self._signs = np.array([self.measure(name, "behavior") for name in self._behavior])
+        measures = [self.roles.measures[name] for name in self._behavior]
+        for measure in measures:
+            if not np.isfinite([measure.low, measure.high]).all():
+                raise InputError(
+                    f"algorithm.behavior: expected bounded metrics, found {measure.name!r}"
+                )
+        bounds = np.array([[measure.low, measure.high] for measure in measures])
+        low, high = np.sort(bounds * self._signs[:, np.newaxis], axis=1).T
+        d = self.space.d
+        return SlidingArchive(low, high, first=d + self.batch, every=d, cells=_CELLS)
+
+    def _descriptors(self, rows: Evaluated) -> FloatArray:
+        """Return the behaviours, smaller is better, shape (n, 2)."""
+        if self._behavior is None:
+            return np.zeros((len(rows), 2))
+        columns = np.column_stack([rows.values[name] for name in self._behavior])
+        return np.asarray(columns * self._signs + 0.0)
+
+    def _proposed(self, X: Array) -> Array:
+        children.add_shares(self._seen.reserve(len(X)), X)
+        self._seen.added(len(X))
+        return X
+
+    def _start_population(self) -> Array:
+        """Return the start population, shape (n, d), as far as it was not proposed yet."""
+        d = self.space.d
+        if self.start == "pairs":
+            members = self.rng.permutation(d)[: d // 2 * 2].reshape(-1, 2)
+        elif self.start == "best_pairs":
+            others = np.delete(np.arange(d), self._best_single)
+            members = np.column_stack([np.full(d - 1, self._best_single), others])
+        else:
+            members = np.zeros((0, 2), dtype=np.int64)
+        X = np.zeros((len(members), d), dtype=self.space.dtype)
+        np.put_along_axis(X, members, 1, axis=1)
+        self._starters = np.sort(members, axis=1) if len(X) else np.arange(d)[:, np.newaxis]
+        return X
+
+    def _children(self) -> Array | None:
+        X = np.zeros((self.batch, self.space.d), dtype=self.space.dtype)
+        marks = np.zeros((self.batch, 4), dtype=np.int64)
+        random_parent, crossover, mutation = self._rates.values.tolist()
+        plan = children.Plan(
+            random_parent, crossover, mutation, self._method, self._average, self._whole_batch,
+            self.retries, self.most,
+        )  # fmt: skip
+        anyone = plan._replace(random_parent=1.0, method=children.DYNAMIC)
+        ranked, table = self._archive.ranked(), self._seen.reserve(self.batch)
+        made = 0
+        for used in (plan, anyone):
+            if made == 0:
+                made = children.breed(
+                    self._store.rows, ranked, self._starters, used, table, self.rng, X, marks
+                )
+        self._seen.added(made)
+        if made == 0:
+            self.done, self.reason = True, "no ensemble found that was not proposed before"
+            return None
+        self._marks = marks[:made]
+        return X[:made]

@@ -1,0 +1,69 @@
+"""HAPEns, and its siblings QDO-ES, QO-ES and Pareto-ES."""
+
+from __future__ import annotations
+
+from algorithms.ensembling.searches.archives import EliteArchive, FrontArchive
+from algorithms.ensembling.searches.evolution import EnsembleEvolution
+from framework.arrays import FloatArray
+from framework.batch import Evaluated
+
+
+class HAPEns(EnsembleEvolution):
+    """Hardware-aware post-hoc ensembling: niches of loss correlation and of memory.
+
+    Ensembles compete only within a niche of a 7 x 7 grid whose boundaries slide
+    (:class:`~algorithms.ensembling.searches.sliding_archive.SlidingArchive`): first when as many rows are
+    in as there are models and a batch, then whenever their number is a multiple of the models'.
+    Parameters and everything else: :class:`~algorithms.ensembling.searches.evolution.EnsembleEvolution`;
+    ``behavior`` takes another cost.
+
+    Notes
+    -----
+    "HAPEns: Hardware-Aware Post-Hoc Ensembling for Tabular Data", Section 3 and Algorithm 1. More
+    evaluations move the boundaries to large ensembles, so that the elites lose the cheap end; the
+    run's front keeps it.
+    """
+
+    kind = "hapens"
+    niches = ("loss_correlation", "memory")
+
+
+class QDOES(EnsembleEvolution):
+    """Quality-diversity optimisation: niches of config similarity and of loss correlation.
+
+    Parameters and the rest: as for :class:`HAPEns`. Purucker et al. 2023, arXiv:2307.08364.
+    """
+
+    kind = "qdo_es"
+    niches = ("config_similarity", "loss_correlation")
+
+
+class QOES(EnsembleEvolution):
+    """Quality optimisation: no niches, the 49 best ensembles are the elites.
+
+    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. Purucker et al. 2023,
+    arXiv:2307.08364.
+    """
+
+    kind = "qo_es"
+    niches = None
+
+
+class ParetoES(EnsembleEvolution):
+    """HAPEns' operators on the front itself: the elites are all non-dominated rows so far.
+
+    The single models are among them from the start, so that the cheap end is never lost; any
+    number of objectives counts, and no behaviour. What it returns is the run's front.
+
+    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
+    """
+
+    kind = "pareto_es"
+    niches = None
+    with_singles = True
+
+    def _new_archive(self) -> EliteArchive:
+        return FrontArchive()
+
+    def _descriptors(self, rows: Evaluated) -> FloatArray:
+        return self.roles.losses(rows.values)

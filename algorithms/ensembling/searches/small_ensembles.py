@@ -1,0 +1,140 @@
+"""Every small ensemble, once: the exact front over pairs, triples, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import comb, gcd
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.ensembling.searches.base import CountsSearch
+from framework.arrays import Array, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Roles
+
+MOST_ENSEMBLES = 10_000_000
+"""Greatest number of ensembles that are gone through."""
+
+
+class SmallEnsembles(CountsSearch):
+    """Ask for every ensemble of few members and few picks, each once, and learn nothing.
+
+    The run's front is then the exact front over these ensembles.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over :class:`~framework.space.Counts`.
+    roles : Roles
+    seed : int
+        Not used: nothing is drawn.
+    members : int
+        Greatest number of different models.
+    picks : int, optional
+        Greatest number of picks; as ``members`` if None.
+    batch : int
+        Ensembles a batch, at most.
+
+    Raises
+    ------
+    InputError
+        More than 10 million ensembles; the number is named.
+
+    Notes
+    -----
+    Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is asked for. There are
+    at most ``sum_m C(K, m) C(picks, m)``.
+    """
+
+    kind = "small_ensembles"
+    lookahead = 4
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        members: Annotated[int, Field(ge=1)] = 2,
+        picks: Annotated[int, Field(ge=1)] | None = None,
+        batch: Annotated[int, Field(ge=1)] = 1000,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self.batch = batch
+        picks = members if picks is None else picks
+        self._sizes = min(members, picks, self.space.d)
+        sizes = range(1, self._sizes + 1)
+        total = sum(comb(self.space.d, m) * comb(picks, m) for m in sizes)
+        if total > MOST_ENSEMBLES:
+            raise InputError(
+                f"algorithm.members: small_ensembles goes through at most {MOST_ENSEMBLES:,} "
+                f"ensembles, found up to {total:,} of at most {members} members and {picks} picks; "
+                "take fewer members or picks"
+            )
+        self._patterns = [patterns(m, picks, self.most) for m in sizes]
+        self._size, self._next = 0, 0  # members, counted from 0, and ensembles of that size
+        self._groups = self._all_groups()
+
+    def propose(self) -> Array | None:
+        """Return the next ensembles, shape (at most batch, d); None after the last."""
+        while self._size < self._sizes:
+            shape = len(self._groups), len(self._patterns[self._size])
+            if self._next < shape[0] * shape[1]:
+                return self._some(shape)
+            self._size, self._next = self._size + 1, 0
+            self._groups = self._all_groups()
+        self.done, self.reason = True, "every small ensemble was asked for"
+        return None
+
+    def learn(self, batch: Evaluated) -> None:
+        """Ignore the answers."""
+
+    def _some(self, shape: tuple[int, int]) -> Array:
+        stop = min(self._next + self.batch, shape[0] * shape[1])
+        group, pattern = np.unravel_index(np.arange(self._next, stop), shape)
+        self._next = stop
+        X = np.zeros((len(group), self.space.d), dtype=self.space.dtype)
+        picks = self._patterns[self._size][pattern].astype(X.dtype)
+        np.put_along_axis(X, self._groups[group], picks, axis=1)
+        return X
+
+    def _all_groups(self) -> IntArray:
+        """Return all sets of members of the current size, shape (n, size)."""
+        if self._size >= self._sizes:
+            return np.zeros((0, 1), dtype=np.int64)
+        return np.array(list(combinations(range(self.space.d), self._size + 1)), dtype=np.int64)
+
+
+def patterns(members: int, picks: int, most: int) -> IntArray:
+    """Return the counts that ``members`` members can have, no two with the same shares.
+
+    Parameters
+    ----------
+    members : int
+    picks : int
+        Greatest sum.
+    most : int
+        Greatest count.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (n, members)
+        Positive, without a common divisor.
+    """
+    found = [counts for counts in _sums(members, picks, most) if gcd(*counts) == 1]
+    return np.array(found, dtype=np.int64).reshape(len(found), members)
+
+
+def _sums(members: int, picks: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Yield all positive counts of at most ``most`` with a sum of at most ``picks``."""
+    if members == 0:
+        yield ()
+        return
+    for first in range(1, min(most, picks - members + 1) + 1):
+        for rest in _sums(members - 1, picks - first, most):
+            yield first, *rest

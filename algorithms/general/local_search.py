@@ -1,0 +1,148 @@
+"""Pareto local search: whole neighbourhoods of the best rows known."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.moves.seen import Seen
+from algorithms.moves.variation import variation
+from framework.algorithm import Algorithm
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.dominance import pareto_layers
+from framework.problem import Problem
+from framework.roles import Roles
+
+_FEWEST_STEPS, _ATTEMPTS = 2, 16
+
+
+class ParetoLocalSearch(Algorithm):
+    """Explore the neighbours of non-dominated rows, then of those next behind them.
+
+    An archive keeps rows of distinct objective vectors, best Pareto layer first. Each batch takes
+    archive rows not explored yet, from the best layer that has some, and asks for their whole
+    neighbourhoods (or samples of them), as far as they were never asked for. Where all of the
+    archive is explored, random walks from its rows start the search anew.
+
+    On ordered partitions the neighbours are: an item to another stage or to a new one, two items
+    swapped, two neighbouring stages merged, an item left out or taken in. On counts and subsets:
+    one pick more, one less, a member dropped, a member swapped for another model.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts` or
+        :class:`~framework.space.Bits`.
+    roles : Roles
+    seed : int
+    batch : int
+        Rows a batch, at least; the last neighbourhood is asked for whole.
+    archive : int
+        Rows kept. The non-dominated ones are kept in any case; those behind them, in whole
+        order of layers, lead around local optima. With 1 it is a Pareto local search proper.
+    kick : int
+        Steps of a restart's random walk, at most; longer where walks end at rows known.
+    neighbours : int, optional
+        How many neighbours of a row are asked for at a time, drawn at random, before its layer's
+        other rows get their turn; all at once if None.
+
+    Notes
+    -----
+    No genome is asked for twice. The run ends where walks find no genome that is new.
+
+    Infeasible rows rank below all feasible ones, by violation; failed rows are not kept. Of rows
+    with equal objectives and violation the first stays.
+
+    Pareto local search: Paquete, Chiarandini and Stuetzle 2004; rows behind the front: this
+    package. A batch costs O(neighbourhood) to make and one non-dominated sort of archive and
+    batch to learn.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        batch: Annotated[int, Field(ge=1)] = 300,
+        archive: Annotated[int, Field(ge=1)] = 1000,
+        kick: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
+        neighbours: Annotated[int, Field(ge=1)] | None = None,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self._moves = variation("local_search", self.space)
+        self.batch, self.archive, self.kick = batch, archive, kick
+        self.neighbours = neighbours
+        self._asked_before, self._vectors = Seen(), Seen()
+        self._X: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
+        self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
+        self._violation: FloatArray = np.zeros(0)
+        self._layer: IntArray = np.zeros(0, dtype=np.int64)
+        self._explored: BoolArray = np.zeros(0, dtype=bool)
+
+    def propose(self) -> Array | None:
+        """Return new neighbours of archive rows, shape (at least batch, d), or what there is."""
+        pieces = self._explore()
+        pieces += self._restart(self.batch - sum(map(len, pieces)))
+        if not sum(map(len, pieces)):
+            self.done, self.reason = True, "no candidate left that was not asked for"
+            return None
+        return np.concatenate(pieces)
+
+    def learn(self, batch: Evaluated) -> None:
+        """Take rows with new objective vectors into the archive, drop the worst layers."""
+        rows = batch.take(batch.ok)
+        losses, violation = self.roles.losses(rows.values), self.roles.violation(rows.values)
+        new = self._vectors.add(np.column_stack([losses, violation]).view(np.int64))
+        losses = np.concatenate([self._losses, losses[new]])
+        violation = np.concatenate([self._violation, violation[new]])
+        layer = pareto_layers(losses, violation)
+        kept = np.argsort(layer, kind="stable")
+        kept = kept[: max(self.archive, int((layer == 0).sum()))]
+        X = np.concatenate([self._X, rows.X[new]])
+        explored = np.concatenate([self._explored, np.zeros(int(new.sum()), dtype=bool)])
+        self._X, self._explored = X[kept], explored[kept]
+        self._losses, self._violation, self._layer = losses[kept], violation[kept], layer[kept]
+
+    def _explore(self) -> list[Array]:
+        """Return new neighbours of unexplored rows, the best layer first, until a batch is full."""
+        waiting = self.rng.permutation(np.flatnonzero(~self._explored))
+        waiting = waiting[np.argsort(self._layer[waiting], kind="stable")]
+        pieces: list[Array] = []
+        count = 0
+        for i in waiting.tolist():
+            if count >= self.batch:
+                break
+            pieces.append(self._some_neighbours(i))
+            count += len(pieces[-1])
+        return pieces
+
+    def _some_neighbours(self, i: int) -> Array:
+        """Return new neighbours of an archive row, and note whether these were the last."""
+        x = self._X[i]
+        room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
+        found = room[: self._moves.neighbours(x, room)]
+        if self.neighbours is not None:
+            found = found[~self._asked_before.knows(found)]
+        self._explored[i] = self.neighbours is None or len(found) <= self.neighbours
+        if not self._explored[i]:
+            found = found[self.rng.permutation(len(found))[: self.neighbours]]
+        return found[self._asked_before.add(found)]
+
+    def _restart(self, count: int) -> list[Array]:
+        """Return up to ``count`` new ends of random walks from archive rows (or random genomes)."""
+        pieces: list[Array] = []
+        for longer in range(_ATTEMPTS):
+            if count <= 0:
+                break
+            if len(self._X):
+                rows = self._X[self.rng.integers(len(self._X), size=count)]
+                self._moves.wander(rows, _FEWEST_STEPS, self.kick + longer, self.rng)
+            else:
+                rows = self._moves.scatter(count, self.rng)
+            pieces.append(rows[self._asked_before.add(rows)])
+            count -= len(pieces[-1])
+        return pieces

@@ -1,0 +1,256 @@
+"""NSGA-II, NSGA-III and SMS-EMOA (through pymoo) with operators that fit the space."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from pymoo.algorithms.moo import sms
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.algorithms.moo.nsga3 import NSGA3
+from pymoo.core.crossover import Crossover
+from pymoo.core.mutation import Mutation
+from pymoo.core.problem import Problem as PymooProblem
+from pymoo.core.sampling import Sampling
+from pymoo.core.termination import NoTermination
+from pymoo.operators.selection.tournament import TournamentSelection
+from pymoo.util.ref_dirs import get_reference_directions
+
+from algorithms.moves.variation import Variation, variation
+from algorithms.multistage.emsco import Rate
+from framework.algorithm import Algorithm
+from framework.arrays import Array, FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Roles
+
+
+class Peer(Algorithm):
+    """A search of pymoo in ask/tell form: its selection and survival, our variation.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts` or
+        :class:`~framework.space.Bits`.
+    roles : Roles
+    seed : int
+    population : int
+        Survivors, and children a generation.
+    mutation_rate, crossover_rate, beta : float
+        On ordered partitions as in :class:`~algorithms.multistage.emsco.EMSCO`. On counts and
+        subsets a child gets one move, and with chance ``mutation_rate`` one more each time;
+        ``beta`` has no meaning there.
+
+    Notes
+    -----
+    - On ordered partitions the first generation, recombination with compression, and mutation
+      are EMSCO's own (Algorithms 1 and 2). On counts and subsets the first rows are subsets whose
+      size is uniform on a logarithmic scale, a child has each count from either parent, and a
+      move is one pick more, one less, a member dropped, or one swapped for another model.
+    - No genome is twice in a population.
+    - pymoo draws from this algorithm's stream and from nothing else.
+    - Losses are scaled to [0, 1] by the measures' bounds where they have some, since pymoo
+      compares some differences with absolute thresholds.
+    - Constraints as in pymoo: feasible rows first, then by violation; failed rows are left out.
+    - Where a generation fails altogether the next one is made from the same parents.
+    - The run ends where 100 attempts at mating give no new genome.
+
+    pymoo: Blank and Deb 2020, doi:10.1109/ACCESS.2020.2990567.
+    """
+
+    kind: str
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        population: Annotated[int, Field(ge=2)] = 300,
+        mutation_rate: Rate = 0.075,
+        crossover_rate: Rate = 0.8,
+        beta: Annotated[float, Field(gt=0)] = 2.0,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self._limits = roles.limits()
+        self._search = self._made(population, mutation_rate, crossover_rate, beta)
+        self._search.setup(
+            PymooProblem(
+                n_var=self.space.d, n_obj=len(roles.objectives), n_ieq_constr=1,
+                xl=self.space.lower, xu=self.space.upper, vtype=int,
+            ),
+            termination=NoTermination(),
+        )  # fmt: skip
+        self._search.random_state = self.rng
+        self._children: Any = None
+
+    @abstractmethod
+    def _pymoo(self, population: int, **parts: Any) -> Any:
+        """Return pymoo's algorithm of a population size, made of these operators."""
+
+    def _made(self, population: int, mutation: float, crossover: float, beta: float) -> Any:
+        moves = variation(self.kind, self.space, mutation, beta)
+        return self._pymoo(
+            population,
+            sampling=_Init(moves),
+            crossover=_Recombine(moves, crossover),
+            mutation=_Mutate(moves),
+            eliminate_duplicates=True,
+        )
+
+    def propose(self) -> Array | None:
+        """Return the next generation's children, shape (at most population, d)."""
+        self._children = self._search.ask()
+        if self._children is None:
+            self.done, self.reason = True, "no new genome from mating"
+            return None
+        return np.array(self._children.get("X"), dtype=self.space.dtype)
+
+    def learn(self, batch: Evaluated) -> None:
+        """Hand pymoo the rows that succeeded; it picks the survivors."""
+        ok = batch.ok
+        if not ok.any():
+            return
+        rows = batch.take(ok)
+        children = self._children[ok]
+        children.set("F", self._scaled(self.roles.losses(rows.values)))
+        children.set("G", self.roles.violation(rows.values)[:, np.newaxis])
+        with warnings.catch_warnings():  # NSGA-III switches warnings off for the whole process
+            self._search.tell(infills=children)
+        self._children = None
+
+    def _scaled(self, losses: FloatArray) -> FloatArray:
+        low, high = self._limits.T
+        known = np.isfinite(low) & np.isfinite(high) & (high > low)
+        low, high = np.where(known, low, 0.0), np.where(known, high, 1.0)
+        return np.asarray((losses - low) / (high - low))
+
+
+class NSGAII(Peer):
+    """NSGA-II: non-dominated sorting and crowding distance.
+
+    Deb, Pratap, Agarwal and Meyarivan 2002, doi:10.1109/4235.996017. Parameters: :class:`Peer`.
+    """
+
+    kind = "nsga2"
+
+    def _pymoo(self, population: int, **parts: Any) -> Any:
+        return NSGA2(pop_size=population, **parts)
+
+
+class NSGAIII(Peer):
+    """NSGA-III: non-dominated sorting and niches around reference directions.
+
+    The directions are the finest simplex lattice (Das and Dennis 1998) of at most ``population``
+    points. Parents are drawn by lot, the less infeasible of two. Parameters: :class:`Peer`.
+
+    Deb and Jain 2014, doi:10.1109/TEVC.2013.2281535.
+    """
+
+    kind = "nsga3"
+
+    def _pymoo(self, population: int, **parts: Any) -> Any:
+        m = len(self.roles.objectives)
+        _several(self.roles, self.kind)
+        cuts = 1
+        while math.comb(cuts + m, m - 1) <= population:
+            cuts += 1
+        if math.comb(cuts + m - 1, m - 1) > population:
+            raise InputError(
+                f"algorithm.population: nsga3 needs at least {m} for {m} objectives, found "
+                f"{population}"
+            )
+        directions = get_reference_directions("das-dennis", m, n_partitions=cuts)
+        # pymoo's tournament draws from the operating system's entropy where violations tie
+        selection = TournamentSelection(func_comp=_less_infeasible)
+        return NSGA3(directions, pop_size=population, selection=selection, **parts)
+
+
+class SMSEMOA(Peer):
+    """SMS-EMOA: non-dominated sorting and hypervolume contributions.
+
+    A generation makes ``population`` children and drops the least contributors one by one (the
+    original makes one child at a time). Parameters: :class:`Peer`.
+
+    Beume, Naujoks and Emmerich 2007, doi:10.1016/j.ejor.2006.08.008.
+    """
+
+    kind = "sms_emoa"
+
+    def _pymoo(self, population: int, **parts: Any) -> Any:
+        _several(self.roles, self.kind)
+        # pymoo's tournament does not pickle
+        selection = TournamentSelection(func_comp=_dominating)
+        return sms.SMSEMOA(pop_size=population, selection=selection, **parts)
+
+
+def _several(roles: Roles, kind: str) -> None:
+    if len(roles.objectives) < 2:
+        raise InputError(
+            f"objectives: {kind} needs at least two, found one; take another algorithm"
+        )
+
+
+def _less_infeasible(
+    pop: Any, P: IntArray, *, random_state: np.random.Generator, **_: Any
+) -> IntArray:
+    """Return of each pair, shape (n, 2), the one that violates less, or one by lot; (n, 1)."""
+    violation = pop.get("CV")[:, 0][P]
+    return _winners(P, violation[:, 0] - violation[:, 1], random_state)
+
+
+def _dominating(pop: Any, P: IntArray, *, random_state: np.random.Generator, **_: Any) -> IntArray:
+    """Return of each pair the one that violates less or else dominates, or one by lot; (n, 1)."""
+    violation, losses = pop.get("CV")[:, 0][P], pop.get("F")[P]
+    better = (losses[:, 0] <= losses[:, 1]).all(axis=1)
+    worse = (losses[:, 0] >= losses[:, 1]).all(axis=1)
+    lead = violation[:, 0] - violation[:, 1]
+    return _winners(P, np.where(lead == 0.0, worse * 1.0 - better, lead), random_state)
+
+
+def _winners(P: IntArray, lead: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return the first of a pair where ``lead`` is negative, the second where it is positive."""
+    first = np.where(lead == 0.0, rng.random(len(P)) < 0.5, lead < 0.0)
+    return np.where(first, P[:, 0], P[:, 1])[:, np.newaxis]
+
+
+class _Init(Sampling):  # type: ignore[misc]
+    """The space's first genomes."""
+
+    def __init__(self, moves: Variation) -> None:
+        super().__init__()
+        self.moves = moves
+
+    def _do(
+        self, problem: Any, n_samples: int, *_: Any, random_state: Any = None, **__: Any
+    ) -> Array:
+        return self.moves.first(n_samples, random_state)
+
+
+class _Recombine(Crossover):  # type: ignore[misc]
+    """A child of two genomes."""
+
+    def __init__(self, moves: Variation, rate: float) -> None:
+        super().__init__(n_parents=2, n_offsprings=1, prob=rate)
+        self.moves = moves
+
+    def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
+        A, B = X[0].astype(np.int64), X[1].astype(np.int64)
+        return self.moves.recombine(A, B, random_state)[np.newaxis]
+
+
+class _Mutate(Mutation):  # type: ignore[misc]
+    """A genome changed a little."""
+
+    def __init__(self, moves: Variation) -> None:
+        super().__init__(prob=1.0)
+        self.moves = moves
+
+    def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
+        return self.moves.mutate(X.astype(np.int64), random_state)

@@ -1,0 +1,1 @@
+"""Sampling, recombination, mutation and neighbours of genomes, a module a space."""

@@ -1,0 +1,252 @@
+"""Tuning the rivals as a problem: a candidate is one cell of their grids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from algorithms.multistage.baselines.grids import (
+    METHODS,
+    Cell,
+    Criterion,
+    MethodName,
+    cells_of,
+    estimator_of,
+)
+from algorithms.multistage.baselines.measure import Measured, measure
+from framework.arrays import Array, FloatArray
+from framework.data import (
+    CostsConfig,
+    DatasetConfig,
+    SplitConfig,
+    feature_costs,
+    load_table,
+    split_records,
+)
+from framework.errors import InputError
+from framework.experiment.config import Section
+from framework.problem import Problem
+from framework.roles import Measure
+from framework.run.evaluator import Evaluator
+from framework.space import Counts
+from framework.streams import RowStreams
+
+FORMAT = 1  # raise it when a rival's fits or the grids change
+
+
+class Records(NamedTuple):
+    """Records (n, d) and their labels (n,)."""
+
+    X: pd.DataFrame
+    y: Array
+
+
+class RivalConfig(Section):
+    """The ``problem`` section of kind ``rivals``; all keys but ``methods`` as of ``multistage``.
+
+    methods : whose grids to search; all of them unless given.
+    """
+
+    dataset: DatasetConfig
+    split: SplitConfig = SplitConfig.model_validate({})
+    costs: CostsConfig | None = None
+    threshold: float | dict[str | int | float | bool, float] = 0.75
+    methods: list[MethodName] = Field(list(METHODS), min_length=1)
+
+
+class RivalProblem(Problem):
+    """Coverage, accuracy and cost of fitted budgeted classifiers, over the grids they are tuned on.
+
+    A genome is one gene, the number of a cell: a rival with one choice of its parameters. It is
+    fitted on the training records and measured on the validation records. ``grid`` searches every
+    cell; ``aggregate`` as the only objective is the paper's way of tuning, coverage, accuracy and
+    cost together give the front of everything the rivals can do.
+
+    Usually made by :meth:`from_config`.
+
+    Parameters
+    ----------
+    training, validation, test : Records
+        ``test`` may be empty.
+    costs : float64 (d,)
+    threshold : float or mapping of class label to float
+    cells : sequence of Cell
+        At least two.
+    fingerprint : str
+        Of the data and their split.
+    about_data, example : mappings
+        See :meth:`describe` and :meth:`example`.
+
+    Raises
+    ------
+    InputError
+        Fewer than two cells: there is nothing to search.
+    """
+
+    reports = (
+        Measure("coverage", "max", text="share of records that get an answer"),
+        Measure("accuracy", "max", text="share of the answers that are right"),
+        Measure("cost", "min", "amount", text="mean acquisition cost a record"),
+        Measure("aggregate", "max", high=3.0, text="coverage + accuracy + 1 - cost / all costs"),
+        Measure("plain_accuracy", "max", text="accuracy, were every record answered"),
+        Measure("plain_aggregate", "max", high=2.0, text="plain_accuracy + 1 - cost / all costs"),
+    )
+
+    def __init__(
+        self,
+        training: Records,
+        validation: Records,
+        test: Records,
+        *,
+        costs: FloatArray,
+        threshold: float | Mapping[Any, float],
+        cells: Sequence[Cell],
+        fingerprint: str,
+        about_data: Mapping[str, Any] | None = None,
+        example: Mapping[str, list[Any]] | None = None,
+    ) -> None:
+        if len(cells) < 2:
+            raise InputError(
+                "problem.methods: expected a grid of two cells or more to search, found "
+                f"{len(cells)}; add methods"
+            )
+        self.training, self.validation, self.test = training, validation, test
+        self.costs, self.threshold, self.cells = np.asarray(costs), threshold, list(cells)
+        self.space: Counts = Counts(1, len(cells) - 1)
+        high = float(self.costs.sum())
+        self.measures = tuple(m._replace(high=high) if m.name == "cost" else m
+                              for m in self.reports)  # fmt: skip
+        limits = threshold if isinstance(threshold, float) else sorted(map(str, threshold.items()))
+        content = [FORMAT, fingerprint, self.costs.tolist(), limits, self.cells]
+        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self._about_data, self._example = dict(about_data or {}), dict(example or {})
+        self._known: dict[int, Measured] = {}
+
+    Config = RivalConfig
+
+    @classmethod
+    def from_config(cls, config: RivalConfig) -> RivalProblem:
+        """Load and split the data.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with data, costs or the other keys.
+        """
+        from algorithms.multistage.setup import class_thresholds, example_records
+
+        table = load_table(config.dataset)
+        split = split_records(table.labels, config.split)
+        classes = np.array(table.classes)
+        training, validation, test = (
+            Records(table.features.iloc[part], classes[table.labels[part]]) for part in split
+        )
+        names = [str(name) for name in table.features.columns]
+        costs = feature_costs(config.costs, names, training.X, table.labels[split.train])
+        thresholds = class_thresholds(config.threshold, table).tolist()
+        return cls(
+            training, validation, test,
+            costs=costs,
+            threshold=dict(zip(classes.tolist(), thresholds, strict=True)),
+            cells=cells_of(config.methods),
+            fingerprint=f"{table.fingerprint} {config.split.model_dump_json()}",
+            about_data={
+                "name": table.name,
+                "source": table.source,
+                "fingerprint": table.fingerprint,
+                "records": len(table.labels),
+                "features": len(names),
+                "classes": [str(label) for label in table.classes],
+                "train": len(split.train),
+                "validation": len(split.validation),
+                "test": len(split.test),
+            },
+            example=example_records(training.X, training.y),
+        )  # fmt: skip
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return ("cell",)
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._about_data
+
+    def example(self) -> Mapping[str, list[Any]]:
+        return self._example
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}  # workers measure for themselves
+
+    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+        return _columns([self._measured(int(cell)) for cell in X[:, 0]])
+
+    def evaluate_test(
+        self, X: Array, streams: RowStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        if not len(self.test.y):
+            return None
+        fitted = [self._fitted(self.cells[int(cell)]) for cell in X[:, 0]]
+        return _columns([measure(rival, *self.test) for rival in fitted])
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted rival of a cell, with the label ``inconclusive`` for rejects."""
+        from algorithms.multistage.setup import INCONCLUSIVE
+
+        return self._fitted(self.cells[int(x[0])], reject_label=INCONCLUSIVE)
+
+    def _measured(self, number: int) -> Measured:
+        """Return what a cell is worth on validation records; fitted once a process."""
+        if number not in self._known:
+            self._known[number] = measure(self._fitted(self.cells[number]), *self.validation)
+        return self._known[number]
+
+    def _fitted(self, cell: Cell, **common: Any) -> Any:
+        estimator = estimator_of(cell, costs=self.costs, threshold=self.threshold, **common)
+        return estimator.fit(*self.training)
+
+
+def tune(
+    problem: RivalProblem, evaluator: Evaluator, by: Criterion | None = None
+) -> dict[MethodName, int]:
+    """Return the cell of each rival that is best on validation records.
+
+    Of equals the one of greater aggregate, then the first: a criterion that ignores confidence must
+    not prefer trees that were hardly begun because they are tried first. A rival all of whose cells
+    fail is left out.
+
+    Parameters
+    ----------
+    problem : RivalProblem
+    evaluator : Evaluator
+        Of that problem; it is given all cells at once.
+    by : {'aggregate', 'plain_aggregate'}, optional
+        What to maximise; None: for each rival what its grid says.
+    """
+    cells = np.arange(len(problem.cells))
+    evaluator.submit(cells, cells[:, np.newaxis].astype(problem.space.dtype))
+    metrics = [by or METHODS[cell.method].tuned_by for cell in problem.cells]
+    worth: dict[int, tuple[float, float]] = {}
+    while len(worth) < len(cells):
+        for piece in evaluator.collect():
+            for i, number in enumerate(piece.ids.tolist()):
+                pair = piece.values[metrics[number]][i], piece.values["aggregate"][i]
+                worth[number] = float(pair[0]), float(pair[1])
+    best: dict[MethodName, int] = {}
+    for number, cell in enumerate(problem.cells):
+        held = best.get(cell.method)
+        failed = np.isnan(worth[number]).any()
+        if not failed and (held is None or worth[number] > worth[held]):
+            best[cell.method] = number
+    return best
+
+
+def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:
+    """Return measurements column by column."""
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(Measured._fields))
+    return dict(zip(Measured._fields, table.T.copy(), strict=True))

@@ -1,0 +1,116 @@
+"""Chains of feature sets: another way to write ordered partitions, for exact searches.
+
+A chromosome with stages Q1, Q2, ... is the chain of sets acquired so far: Q1, Q1 + Q2, ..., all
+features. Sets are bit masks. The measures of a chain are whole numbers: records with an answer,
+with the right answer, and the cost over all records in fixed point.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from algorithms.multistage.exact.tables import StageTables
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.front import nondominated
+
+
+@dataclass(frozen=True)
+class Found:
+    """Points, each with a chain that reaches it.
+
+    Attributes
+    ----------
+    answered, right, cost : numpy.ndarray of int64, shape (m,)
+        Records with an answer, with the right one, and the cost over all records.
+    chains : numpy.ndarray of int, shape (m, stages - 1)
+        Sets acquired up to each stage but the last, in any order; 0 where there is no such stage.
+    chromosomes : numpy.ndarray of int64, shape (m,), or None
+        How many chains reach the point; None where they were not counted.
+    """
+
+    answered: IntArray
+    right: IntArray
+    cost: IntArray
+    chains: Array
+    chromosomes: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.answered)
+
+    def take(self, rows: BoolArray | IntArray) -> Found:
+        """Return the points under a mask or at positions."""
+        counts = None if self.chromosomes is None else self.chromosomes[rows]
+        return Found(
+            self.answered[rows], self.right[rows], self.cost[rows], self.chains[rows], counts
+        )
+
+    def front(self) -> Found:
+        """Return the points that no other one dominates."""
+        rate = self.right / np.maximum(self.answered, 1)
+        return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
+
+    def genomes(self, n: int) -> IntArray:
+        """Return the stage of each of ``n`` features, from 0."""
+        return genomes_of(self.chains, n)
+
+    def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
+        """Return the measures in their units, as the problem computes them."""
+        return {
+            "coverage": self.answered / records,
+            "accuracy": self.right / np.maximum(self.answered, 1),
+            "cost": self.cost / (cost_scale * records),
+        }
+
+
+def genomes_of(chains: Array, n: int) -> IntArray:
+    """Return the stage of each of ``n`` features, from 0: how many sets of the chain lack it."""
+    sets = chains[:, :, None]
+    outside = (sets > 0) & (sets >> np.arange(n) & 1 == 0)
+    return np.asarray(outside.sum(axis=1), dtype=np.int64)
+
+
+def prices(costs: IntArray) -> IntArray:
+    """Return the cost of every set, shape (2^n,)."""
+    table = np.zeros(1 << len(costs), dtype=np.int64)
+    for i, cost in enumerate(costs.tolist()):
+        table[1 << i : 2 << i] = table[: 1 << i] + cost
+    return table
+
+
+def surjections(n: int, k: int) -> int:
+    """Count the ordered partitions of n items into exactly k stages (EMSCO paper, Equation 1)."""
+    return sum((-1) ** (k - i) * math.comb(k, i) * i**n for i in range(k + 1))
+
+
+def single_stage(tables: StageTables, total: int) -> tuple[int, int, int]:
+    """Return answered, right and cost of the chain whose only set has all features."""
+    answered = int(np.bitwise_count(tables.conclusive[-1]).sum())
+    right = int(np.bitwise_count(tables.right[-1]).sum())
+    return answered, right, tables.records * total
+
+
+def hard_first(tables: StageTables) -> StageTables:
+    """Return the tables with the records that few sets answer first.
+
+    What is still undecided then lies in the first words.
+    """
+    order = np.argsort(_bits(tables.conclusive, tables.records).sum(axis=0), kind="stable")
+    conclusive, right = (
+        _words(_bits(rows, tables.records)[:, order]) for rows in (tables.conclusive, tables.right)
+    )
+    return StageTables(conclusive, right, tables.everyone, tables.records)
+
+
+def _bits(rows: WordArray, records: int) -> Array:
+    octets = np.ascontiguousarray(rows.astype("<u8")).view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=records, bitorder="little")
+
+
+def _words(bits: Array) -> WordArray:
+    octets = np.packbits(bits, axis=1, bitorder="little")
+    padded = np.zeros((len(bits), -(-octets.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    return padded.view("<u8").astype(np.uint64)

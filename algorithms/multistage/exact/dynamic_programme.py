@@ -1,0 +1,300 @@
+"""The exact front of any number of stages, by a dynamic programme over sets and records.
+
+A state is a set of features acquired, the records still undecided, and what was paid for it so
+far: wrong answers, cost, stages. What can follow depends on the set and the undecided records
+alone, so of the states of one set many need not be followed:
+
+P1  the same undecided records: only the Pareto-optimal (wrong, cost, stages).
+P2  undecided records, wrong, cost and stages of one all within those of another: the other goes.
+    Any end of the other does as well after the one: it answers a superset of records, of which
+    the same or fewer wrongly, and pays for fewer.
+P3  a stage that answers no record does what the next one does with both their features: skipped.
+P4  a state none of whose ends can beat a known point in coverage, accuracy or cost goes.
+
+P3 and P4 keep every objective vector but lose chromosomes that tie, so these are not counted.
+The tests for P1, P2 and P4 may miss a case (lists are short): that costs time, never exactness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from algorithms.multistage.exact.chains import Found, prices
+from algorithms.multistage.exact.dynamic_steps import (
+    FULL_POINTS,
+    FULL_STATES,
+    Points,
+    Sets,
+    States,
+    expand,
+    hopes_of,
+    look_ahead,
+    look_at_open,
+)
+from algorithms.multistage.exact.tables import StageTables
+from framework.arrays import Array, FloatArray, IntArray
+from framework.front import nondominated
+
+STEP_SECONDS = 1.2e-7  # to follow a state to a larger set, about
+_LIST = 64  # states that a new one is compared with
+_HOPES = 1_000_000  # rows that are thinned out at a time
+
+Stop = Literal["memory", "time"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far the programme may go, counted, so that it goes equally far on any machine.
+
+    Attributes
+    ----------
+    rows : int
+        States held; see :func:`row_bytes`.
+    steps : float
+        States followed to larger sets; each takes about :data:`STEP_SECONDS`.
+    """
+
+    rows: int
+    steps: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Above:
+    """Points that no chain beats: each chain's is at most as good as one of them, in everything.
+
+    Attributes
+    ----------
+    answered : numpy.ndarray of int64, shape (m,)
+    rate : numpy.ndarray of float64, shape (m,)
+        Right ones of the answers.
+    cost : numpy.ndarray of int64, shape (m,)
+        Over all records, fixed point.
+    """
+
+    answered: IntArray
+    rate: FloatArray
+    cost: IntArray
+
+    def __len__(self) -> int:
+        return len(self.answered)
+
+    def front(self) -> Above:
+        """Return the points that no other one is as good as."""
+        keep = nondominated(np.column_stack([-self.answered, -self.rate, self.cost]))
+        return Above(self.answered[keep], self.rate[keep], self.cost[keep])
+
+    def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
+        """Return the measures in their units."""
+        return {
+            "coverage": self.answered / records,
+            "accuracy": self.rate,
+            "cost": self.cost / (cost_scale * records),
+        }
+
+    def __add__(self, other: Above) -> Above:
+        return Above(
+            np.concatenate([self.answered, other.answered]),
+            np.concatenate([self.rate, other.rate]),
+            np.concatenate([self.cost, other.cost]),
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the programme came to.
+
+    Attributes
+    ----------
+    found : Found
+        Attained points, none dominated by another, by cost, without counts; the front if
+        ``stopped`` is None.
+    stopped : {'memory', 'time'} or None
+        The limit that it met.
+    above : Above or None
+        Where it was stopped and that was asked for.
+    """
+
+    found: Found
+    stopped: Stop | None = None
+    above: Above | None = None
+
+
+def front_of_chains(
+    tables: StageTables,
+    costs: IntArray,
+    k: int,
+    known: Found,
+    limits: Limits,
+    *,
+    bounds: bool = False,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Outcome:
+    """Return the front of all chains of at most ``k`` sets, or what limits leave of it.
+
+    Parameters
+    ----------
+    tables : StageTables
+    costs : numpy.ndarray of int64, shape (n,)
+        Fixed-point, not negative.
+    k : int
+        Greatest number of stages, 2 <= k <= n.
+    known : Found
+        Some chains' points, none dominated by another; the better, the faster.
+    limits : Limits
+    bounds : bool
+        Whether to say, where a limit is met, what the front cannot beat.
+    report : callable
+        Told how many feature sets are done, of how many.
+
+    Returns
+    -------
+    Outcome
+
+    Notes
+    -----
+    Each subset of each set is looked at: 3^n times the states of a set, which depend on the data.
+    Any order is right in which subsets come first. That of the sets' numbers finds good points
+    early; by price, what is still open at a limit is dear, which is worth more for bounds.
+    """
+    sets = _look_at(tables, prices(costs))
+    states, points = _start(tables, len(sets.price)), _points(known, len(costs))
+    order = np.arange(1, len(sets.price) - 1)
+    if bounds:
+        order = order[np.lexsort((order, np.bitwise_count(order), sets.price[order]))]
+    states, points, done, stopped = _follow(order, k, sets, states, points, limits, report)
+    found = _found(points)
+    if stopped is None or not bounds:
+        return Outcome(found, stopped)
+    open_sets = np.zeros(len(sets.price), dtype=bool)
+    open_sets[order[done:]] = True
+    left = look_at_open(sets, tables.right, open_sets)
+    return Outcome(found, stopped, _above(found, _hopes(left, sets, states, points)))
+
+
+def _follow(
+    order: IntArray, k: int, sets: Sets, states: States, points: Points, limits: Limits,
+    report: Callable[[int, int], None],
+) -> tuple[States, Points, int, Stop | None]:  # fmt: skip
+    """Make the states of each set in turn; return how many sets are done, and what stopped it."""
+    sums = _sums(sets)
+    recent, steps = np.zeros(_LIST, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    size = 1
+    for done, here in enumerate(order.tolist()):
+        if steps[0] >= limits.steps:
+            return states, points, done, "time"
+        while True:
+            end = expand(here, size, k, sets, states, points, sums, recent, steps)
+            if end == FULL_POINTS:
+                points = _more_points(points)
+            elif end != FULL_STATES:
+                break
+            elif len(states.cost) >= limits.rows:
+                return states, points, done, "memory"
+            else:
+                states = _longer_states(states, limits.rows)
+        states.first[here], states.stop[here] = size, end
+        size = end
+        report(done + 1, len(order))
+    return states, points, len(order), None
+
+
+def row_bytes(words: int) -> int:
+    """Return the memory of a state."""
+    return 8 * words + 28
+
+
+def set_bytes(words: int, records: int) -> int:
+    """Return the memory of what is known of a set."""
+    return 8 * (4 * words + records + 2)
+
+
+def _look_at(tables: StageTables, price: IntArray) -> Sets:
+    undecided = ~tables.conclusive & tables.everyone
+    wrong = tables.conclusive & ~tables.right
+    reach, hope = np.zeros_like(wrong), np.zeros_like(wrong)
+    cheapest = np.zeros((len(price), tables.records), dtype=np.int64)
+    sets = Sets(price, undecided, wrong, reach, hope, cheapest)
+    look_ahead(sets, tables.right)
+    return sets
+
+
+def _start(tables: StageTables, sets: int) -> States:
+    """Return states with the only one of the empty set in the first row."""
+    rows, words = 1 << 12, len(tables.everyone)
+    small = [np.zeros(rows, dtype=np.int32) for _ in range(5)]
+    first, stop = np.zeros((2, sets), dtype=np.int64)
+    waiting = np.zeros((rows, words), dtype=np.uint64)
+    states = States(first, stop, waiting, np.zeros(rows, dtype=np.int64), *small)
+    states.stop[0] = 1
+    states.waiting[0], states.left[0] = tables.everyone, tables.records
+    return states
+
+
+def _points(known: Found, n: int) -> Points:
+    order = np.argsort(known.cost, kind="stable")
+    room = 2 * len(known) + 64
+    chains = np.zeros((room, n), dtype=np.int32)
+    chains[: len(known), : known.chains.shape[1]] = known.chains[order]
+    answered, right, cost = (
+        _with_room(column[order], room) for column in (known.answered, known.right, known.cost)
+    )
+    return Points(np.array([len(known)]), answered, right, cost, chains)
+
+
+def _longer_states(states: States, rows_at_most: int) -> States:
+    rows = min(2 * len(states.cost), rows_at_most)
+    longer = [_with_room(column, rows) for column in states[2:]]
+    return States(states.first, states.stop, *longer)
+
+
+def _hopes(left: Array, sets: Sets, states: States, points: Points) -> Iterator[IntArray]:
+    """Yield what no open end of each state can beat: answered, right, wrong, cost; (m, 4)."""
+    sums = _sums(sets)
+    batch, size = [np.zeros((0, 4), dtype=np.int64)], 0
+    for here in np.flatnonzero(left & (states.stop > states.first)).tolist():
+        hopes = np.zeros((states.stop[here] - states.first[here], 4), dtype=np.int64)
+        batch.append(hopes[: hopes_of(here, sets, states, points, sums, hopes)])
+        size += len(batch[-1])
+        if size > _HOPES:
+            yield np.concatenate(batch)
+            batch, size = [], 0
+    if batch:
+        yield np.concatenate(batch)
+
+
+def _above(found: Found, hopes: Iterator[IntArray]) -> Above:
+    """Return the best of attained points and hopes."""
+    above = Above(found.answered, found.right / np.maximum(found.answered, 1), found.cost)
+    for rows in hopes:
+        answered, right, wrong, cost = rows.T
+        # division rounds in order: what is less is not more afterwards
+        above += Above(answered, right / np.maximum(right + wrong, 1), cost)
+        above = above.front()
+    return above
+
+
+def _sums(sets: Sets) -> IntArray:
+    """Return room for the sums of costs by octets of records."""
+    return np.zeros((8 * sets.undecided.shape[1], 256), dtype=np.int64)
+
+
+def _found(points: Points) -> Found:
+    size = int(points.size[0])
+    return Found(
+        points.answered[:size], points.right[:size], points.cost[:size], points.chains[:size]
+    )
+
+
+def _more_points(points: Points) -> Points:
+    longer = [_with_room(column, 2 * len(column)) for column in points[1:]]
+    return Points(points.size, *longer)
+
+
+def _with_room(column: Array, rows: int) -> Array:
+    longer = np.zeros((rows, *column.shape[1:]), dtype=column.dtype)
+    longer[: len(column)] = column
+    return longer

@@ -1,0 +1,311 @@
+"""Every chain of feature sets, one by one: the exact front of few stages, with counts.
+
+For each pair (answered, right) the least cost over all chains is kept, how many chains have it,
+and one of them. The front lies among these cells, and everything is an integer. The chains are
+divided by their first set into pieces that can be done anywhere: minima and counts are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.multistage.exact.chains import Found, prices, surjections
+from algorithms.multistage.exact.tables import StageTables
+from algorithms.multistage.kernels.scoring import popcount
+from framework.arrays import Array, IntArray, WordArray, frozen
+from framework.jit import njit
+from framework.run.evaluator import InProcess, Workforce
+
+_NEVER = np.int64(2**62)  # cost of a cell that no chain reached
+_PIECE_CHAINS = 20_000_000  # a tenth of a second: Ctrl-C and the progress bar wait for a piece
+_PIECES_AT_MOST = 1000
+
+Piece = tuple[int, int]
+"""Chains whose first set is from the first number to below the second; (0, 1): those of one set
+and of two."""
+
+
+class Walk(NamedTuple):
+    """What a piece reads, read-only as it comes out of Ray's object store.
+
+    ``faces`` see :func:`_faces`; ``right`` the tables'; ``price`` of every set; ``everyone`` a bit
+    a record; ``alike`` see :func:`_alike`; ``records`` how many; ``k`` the most stages.
+    """
+
+    faces: WordArray
+    right: WordArray
+    price: IntArray
+    everyone: WordArray
+    alike: IntArray
+    records: int
+    k: int
+
+
+class Cells(NamedTuple):
+    """Pairs (answered, right) that were reached, by number of the cell.
+
+    ``least`` cost, how many chains have it (``tally``), and the first of them (``example``).
+    """
+
+    number: IntArray
+    least: IntArray
+    tally: IntArray
+    example: Array
+
+
+def enumerate_chains(
+    tables: StageTables,
+    costs: IntArray,
+    k: int,
+    workers: Workforce | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Found:
+    """Go through all chains of at most ``k`` sets.
+
+    Parameters
+    ----------
+    tables : StageTables
+    costs : numpy.ndarray of int64, shape (n,)
+        Fixed-point, not negative.
+    k : int
+        Greatest number of stages, 1 <= k <= n.
+    workers : Workforce, optional
+        Do the pieces; this process if not given. They change nothing but the time.
+    report : callable
+        Told how many chains are done, of how many.
+
+    Returns
+    -------
+    Found
+        For each pair (answered, right) that some chain has: the least cost, how many chains have
+        these three, and the first of them.
+
+    Notes
+    -----
+    O(words) a chain: three masked popcounts, for the last two sets at once, and a look at the
+    cell. A chain that leaves no record undecided ends the walk: all that extend it are alike, and
+    are counted by formula.
+    """
+    walk = walk_of(tables, costs, k)
+    number, chains = pieces(len(costs), k)
+    least, tally, example = _no_cells(walk)
+    done, total = 0, sum(chains)
+    results = (workers or InProcess()).map(enumerate_piece, walk, number)
+    for cells, many in zip(results, chains, strict=True):
+        _merge(least, tally, example, cells)
+        done += many
+        report(done, total)
+    reached = np.flatnonzero(tally)
+    answered, right = _pair_of(reached, tables.records)
+    return Found(answered, right, least[reached], example[reached], tally[reached])
+
+
+def walk_of(tables: StageTables, costs: IntArray, k: int) -> Walk:
+    """Return what the pieces read."""
+    columns = (_faces(tables), tables.right, prices(costs), tables.everyone, _alike(len(costs), k))
+    faces, right, price, everyone, alike = map(frozen, columns)
+    return Walk(faces, right, price, everyone, alike, tables.records, k)
+
+
+def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
+    """Divide the chains; return the pieces and how many chains each has.
+
+    They depend on ``n`` and ``k`` alone. Those that begin with a single feature are many and stay
+    together, so the largest piece has a share of up to ln(2) / n of all.
+    """
+    if k == 1:
+        return [(0, 1)], [1]
+    full = (1 << n) - 1
+    sizes = np.bitwise_count(np.arange(1, full))
+    upto = np.cumsum(_alike(n, k)[n - sizes, k - 1])
+    total = int(upto[-1]) if k > 2 and len(upto) else 0
+    size = max(_PIECE_CHAINS, total // _PIECES_AT_MOST)
+    ends = np.searchsorted(upto, np.arange(size, total, size)) + 1  # the piece that gets full
+    bounds = np.unique(np.concatenate([[0], ends, [len(upto)]])) if total else np.zeros(1, int)
+    numbers: list[Piece] = [(0, 1)]
+    chains = [full]  # 2^n - 2 of two sets and one of one
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        numbers.append((start + 1, stop + 1))
+        chains.append(int(upto[stop - 1] - (upto[start - 1] if start else 0)))
+    return numbers, chains
+
+
+def enumerate_piece(walk: Walk, piece: Piece) -> Cells:
+    """Go through a piece's chains."""
+    least, tally, example = _no_cells(walk)
+    faces, right, price, everyone, alike, N, k = walk
+    if piece[0]:
+        _subtrees(faces, right, price, everyone, N, k, *piece, alike, least, tally, example)
+    else:
+        answered, correct, cost = single(walk)
+        only = answered * (answered + 1) // 2 + correct
+        least[only], tally[only] = cost, 1
+        if k > 1:
+            _pairs(
+                faces, price, 0, everyone, N, 0, 0, 0, N, np.zeros(1, dtype=np.int64),
+                least, tally, example,
+            )  # fmt: skip
+    reached = np.flatnonzero(tally)
+    return Cells(reached, least[reached], tally[reached], example[reached])
+
+
+def _no_cells(walk: Walk) -> tuple[IntArray, IntArray, Array]:
+    """Return least cost, tally and example of all cells, none reached."""
+    cells = (walk.records + 1) * (walk.records + 2) // 2
+    example = np.zeros((cells, max(walk.k - 1, 1)), dtype=np.int32)
+    return np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example
+
+
+def single(walk: Walk) -> tuple[int, int, int]:
+    """Return answered, right and cost of the chain whose only set has all features."""
+    undecided = int(np.bitwise_count(walk.faces[-1, : len(walk.everyone)]).sum())
+    right = int(np.bitwise_count(walk.right[-1]).sum())
+    return walk.records - undecided, right, walk.records * int(walk.price[-1])
+
+
+def _merge(least: IntArray, tally: IntArray, example: Array, cells: Cells) -> None:
+    """Take in the cells of a piece; of chains at the same cost the earlier piece's is kept."""
+    at = cells.number
+    better = cells.least < least[at]
+    tally[at[better]] = 0
+    least[at[better]], example[at[better]] = cells.least[better], cells.example[better]
+    as_good = cells.least == least[at]
+    tally[at[as_good]] += cells.tally[as_good]
+
+
+def _pair_of(cells: IntArray, records: int) -> tuple[IntArray, IntArray]:
+    """Return answered and right of cells."""
+    answered = np.repeat(np.arange(records + 1), np.arange(1, records + 2))[cells]
+    return answered, cells - answered * (answered + 1) // 2
+
+
+def table_bytes(records: int, k: int) -> int:
+    """Return the memory of the cells: those of the piece under way and those of all."""
+    return 2 * (records + 1) * (records + 2) // 2 * (16 + 4 * max(k - 1, 1))
+
+
+def _faces(tables: StageTables) -> WordArray:
+    """Return, a row a set: undecided; right here or else at the end; undecided even at the end.
+
+    Shape (2^n, 3 * words).
+    """
+    undecided = ~tables.conclusive & tables.everyone
+    finally_right = tables.right | (tables.right[-1] & undecided)
+    return np.concatenate([undecided, finally_right, undecided & undecided[-1]], axis=1)
+
+
+def _alike(n: int, k: int) -> IntArray:
+    """Return how many chains go on in 2 to s sets where m features are left, shape (n+1, k+1)."""
+    table = np.zeros((n + 1, k + 1), dtype=np.int64)
+    for m in range(n + 1):
+        for s in range(2, k + 1):
+            table[m, s] = table[m, s - 1] + surjections(m, s)
+    return table
+
+
+@njit
+def _pairs(
+    faces: WordArray, price: IntArray, held: int, waiting: WordArray, left: int, right: int,
+    cost: int, depth: int, records: int, chain: IntArray, least: IntArray, tally: IntArray,
+    example: Array,
+) -> None:  # fmt: skip
+    """Enter the chains that go on from ``held`` with one more set and then all features."""
+    words = len(waiting)
+    full = len(price) - 1
+    total = price[full]
+    rest = full & ~held
+    start = cost - left * price[held]
+    more = (rest - 1) & rest
+    while more:
+        here = held | more
+        still, good, never = 0, right, 0
+        for w in range(words):
+            mask = waiting[w]
+            still += popcount(mask & faces[here, w])
+            good += popcount(mask & faces[here, words + w])
+            never += popcount(mask & faces[here, 2 * words + w])
+        paid = start + left * price[here] + still * (total - price[here])
+        answered = records - never
+        cell = ((answered * (answered + 1)) >> 1) + good
+        if paid < least[cell]:  # written out: a call here makes the loop half as fast
+            least[cell], tally[cell] = paid, 1
+            for d in range(depth):
+                example[cell, d] = chain[d]
+            example[cell, depth] = here
+            for d in range(depth + 1, example.shape[1]):
+                example[cell, d] = 0
+        elif paid == least[cell]:
+            tally[cell] += 1
+        more = (more - 1) & rest
+
+
+@njit
+def _enter(
+    cell: int, paid: int, number: int, chain: IntArray, depth: int, least: IntArray,
+    tally: IntArray, example: Array,
+) -> None:  # fmt: skip
+    """Enter ``number`` chains that begin with ``chain[:depth]`` and end alike."""
+    if paid < least[cell]:
+        least[cell] = paid
+        tally[cell] = 0
+        for d in range(example.shape[1]):
+            example[cell, d] = chain[d] if d < depth else 0
+    if paid == least[cell]:
+        tally[cell] += number
+
+
+@njit
+def _subtrees(
+    faces: WordArray, rights: WordArray, price: IntArray, everyone: WordArray, records: int,
+    k: int, first: int, last: int, alike: IntArray, least: IntArray, tally: IntArray,
+    example: Array,
+) -> None:  # fmt: skip
+    """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
+    words = len(everyone)
+    full = len(price) - 1
+    waiting = np.zeros((k, words), dtype=np.uint64)  # undecided after each set of the chain
+    left, right, cost = np.zeros((3, k), dtype=np.int64)
+    chain, more = np.zeros((2, k), dtype=np.int64)
+    waiting[0], left[0] = everyone, records
+    for root in range(first, last):
+        depth, here = 0, root
+        while True:
+            before = chain[depth - 1] if depth else 0
+            cost[depth + 1] = cost[depth] + left[depth] * (price[here] - price[before])
+            left[depth + 1], right[depth + 1] = 0, right[depth]
+            for w in range(words):
+                right[depth + 1] += popcount(waiting[depth, w] & rights[here, w])
+                waiting[depth + 1, w] = waiting[depth, w] & faces[here, w]
+                left[depth + 1] += popcount(waiting[depth + 1, w])
+            chain[depth] = here
+            depth += 1
+            if left[depth] == 0:
+                number = alike[popcount(np.uint64(full & ~here)), k - depth]
+                cell = ((records * (records + 1)) >> 1) + right[depth]
+                _enter(cell, cost[depth], number, chain, depth, least, tally, example)
+                more[depth] = 0
+            else:
+                _pairs(faces, price, here, waiting[depth], left[depth], right[depth], cost[depth],
+                       depth, records, chain, least, tally, example)  # fmt: skip
+                more[depth] = full & ~here if depth < k - 2 else 0
+            depth, here = next_set(chain, more, full, depth)
+            if depth == 0:
+                break
+
+
+@njit
+def next_set(chain: IntArray, more: IntArray, full: int, depth: int) -> tuple[int, int]:
+    """Return where the walk goes on: how many sets of the chain stay, and the set after them.
+
+    ``more`` has, for each depth, the features that the last set tried there adds.
+    """
+    while depth > 0:
+        if more[depth]:
+            more[depth] = (more[depth] - 1) & full & ~chain[depth - 1]
+        if more[depth]:
+            return depth, chain[depth - 1] | more[depth]
+        depth -= 1
+    return 0, 0

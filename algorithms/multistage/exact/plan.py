@@ -1,0 +1,183 @@
+"""What an exact search will do, chosen and told before it starts; or why it cannot be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from algorithms.multistage.exact.chains import surjections
+from algorithms.multistage.exact.enumeration import table_bytes
+from algorithms.multistage.exact import dynamic_programme as programme
+from framework.errors import InputError
+from framework.roles import Roles
+
+METRICS = ("coverage", "accuracy", "cost")
+FEATURES_AT_MOST = 22
+_QUICK_SECONDS = 60.0  # up to here chains are enumerated: that counts chromosomes as well
+_SEED_CHAINS = 50_000_000  # chains looked at to give the programme a good start
+_LEAST_ROWS = 100_000  # states that the programme needs room for to be worth a try
+
+Method = Literal["enumeration", "programme"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """How large a search is, and what it may take.
+
+    Attributes
+    ----------
+    n, k : int
+        Features and most stages.
+    records, words : int
+        Validation records, and machine words of a bit each.
+    memory_gb, hours : float
+    """
+
+    n: int
+    k: int
+    records: int
+    words: int
+    memory_gb: float
+    hours: float
+
+    @property
+    def candidates(self) -> int:
+        return chains(self.n, self.k)
+
+    @property
+    def seconds(self) -> float:
+        """What going through all chains takes, about."""
+        return self.candidates * (3 + self.words) * 1e-9
+
+    @property
+    def enumeration_bytes(self) -> int:
+        sets = (1 << self.n) * (56 * self.words + 2 * self.records + 8)
+        return sets + table_bytes(self.records, self.k)
+
+    @property
+    def rows(self) -> int:
+        """States of the programme that fit into the memory."""
+        sets = 2**self.n
+        fixed = sets * (32 * self.words + 2 * self.records)
+        fixed += sets * programme.set_bytes(self.words, self.records)
+        fixed += table_bytes(self.records, 4)
+        # while they grow there are old ones and new ones
+        return int((self.memory_gb * 1e9 - fixed) / 1.5 / programme.row_bytes(self.words))
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether all chains can be gone through within memory and hours."""
+        fits = self.enumeration_bytes <= self.memory_gb * 1e9
+        return fits and self.seconds <= 3600 * self.hours
+
+    @property
+    def seed_stages(self) -> int:
+        """Most stages whose chains are few enough to be looked at beforehand."""
+        few = (j for j in range(1, self.k + 1) if chains(self.n, j) <= _SEED_CHAINS)
+        return max(few)
+
+    def limits(self, falls_back: bool) -> programme.Limits:
+        """Return how far the programme goes: no longer than the enumeration that would follow."""
+        seconds = self.seconds if falls_back else 3600 * self.hours
+        return programme.Limits(self.rows, seconds / programme.STEP_SECONDS)
+
+
+def choose(
+    task: Task, method: Literal["auto"] | Method, *, one_way: bool, counted: bool, bounds: bool
+) -> tuple[Method, str]:
+    """Return the method to begin with and the plan, or refuse what cannot be done.
+
+    Parameters
+    ----------
+    task : Task
+    method : {'auto', 'enumeration', 'programme'}
+    one_way : bool
+        Whether constraints leave the programme.
+    counted : bool
+        Whether chromosomes are wanted, which the programme does not know.
+    bounds : bool
+        Whether bounds will do.
+
+    Raises
+    ------
+    InputError
+        It cannot finish within memory and hours, as far as can be told.
+    """
+    if task.n > FEATURES_AT_MOST:
+        raise InputError(
+            f"algorithm.kind: exact trains all 2^n - 1 sub-classifiers, found n={task.n} features "
+            f"({2**task.n - 1:,}), at most {FEATURES_AT_MOST} can be done; take another algorithm"
+        )
+    candidates = task.candidates
+    text = f"{2**task.n - 1:,} sub-classifiers, "
+    counting = (
+        f"then all {candidates:,} candidates one by one, about {duration(task.seconds)} and "
+        f"{task.enumeration_bytes / 1e9:.2g} GB"
+    )
+    room = task.rows >= _LEAST_ROWS and one_way and task.k > 1 and not counted
+    waited = method == "enumeration" or not room or task.seconds <= _QUICK_SECONDS
+    if method != "programme" and task.enumerable and waited:
+        return "enumeration", f"exact: {text}{counting}"
+    if room and method != "enumeration":
+        seconds = 3600 * task.hours
+        otherwise = "what it leaves open is told by bounds" if bounds else "then it gives up"
+        if method == "auto" and task.enumerable:
+            seconds = task.seconds
+            otherwise = f"then one by one, about {duration(seconds)}"
+        return "programme", (
+            f"exact: {text}then a dynamic programme over {2**task.n:,} feature sets for "
+            f"{candidates:,} candidates, up to {task.memory_gb:g} GB and "
+            f"{duration(seconds)}; {otherwise}"
+        )
+    reason = "" if one_way else ", and constraints leave no other method"
+    if counted:
+        reason = ", and algorithm.chromosomes leaves no other method"
+    raise InputError(
+        f"algorithm: exact cannot finish within memory_gb={task.memory_gb:g} and "
+        f"hours={task.hours:g}: {text}{counting}{reason}; raise these, lower problem.max_stages or "
+        "take another algorithm"
+    )
+
+
+def check_roles(roles: Roles) -> bool:
+    """Tell whether all constraints bound the worse side alone; refuse roles that are not known."""
+    for objective in roles.objectives:
+        if objective.metric not in METRICS:
+            raise InputError(
+                f"objectives: exact knows {', '.join(METRICS)}, found {objective.metric!r}; take "
+                "another algorithm"
+            )
+        sense = roles.measures[objective.metric].sense
+        if objective.sense != sense:
+            raise InputError(
+                f"objectives: exact takes {objective.metric} with sense {sense}, found "
+                f"{objective.sense}; take another algorithm"
+            )
+    one_way = True
+    for constraint in roles.constraints:
+        if constraint.metric not in METRICS:
+            raise InputError(
+                f"constraints: exact knows {', '.join(METRICS)}, found {constraint.metric!r}; "
+                "take another algorithm"
+            )
+        largest_best = roles.measures[constraint.metric].sense == "max"
+        other_way = constraint.at_most if largest_best else constraint.at_least
+        if other_way is not None and constraint.metric == "cost":
+            raise InputError(
+                "constraints: exact takes a greatest cost, found a least one; take another "
+                "algorithm"
+            )
+        one_way &= other_way is None
+    return one_way
+
+
+def chains(n: int, k: int) -> int:
+    """Count the chains of at most ``k`` sets of ``n`` features (EMSCO paper, Equation 2)."""
+    return sum(surjections(n, j) for j in range(1, k + 1))
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    if seconds < 120:
+        return f"{max(seconds, 0.1):.1f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"

@@ -1,0 +1,405 @@
+"""Multi-stage classifiers with early exit and a terminal reject, as a problem (EMSCO, Section 2).
+
+A candidate is an ordered partition of the features into stages. A record passes the stages in
+turn; at each, the features of the stage are acquired (and paid for) and a classifier trained on
+all features acquired so far predicts; the record leaves as soon as the most likely class is
+confident enough, or undecided after the last stage.
+
+A stage's classifier depends on its set of features alone, so all candidates share one cache of
+sub-classifiers, kept as bits per record; scoring a candidate is a handful of word operations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.multistage.exact.tables import StageTables
+from algorithms.multistage.kernels import scoring as kernels
+from algorithms.multistage.part_store import PartStore, cache_dir
+from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
+from algorithms.multistage.subclassifiers import StageData, train
+from framework.arrays import Array, FloatArray, WordArray, frozen
+from framework.data import CostsConfig, DatasetConfig, SplitConfig
+from framework.errors import InputError
+from framework.experiment.config import Section
+from framework.problem import Parts, SharedParts
+from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.roles import Measure
+from framework.space import Partition
+from framework.streams import RowStreams
+
+_CHUNK = 4096  # sub-classifiers trained at a time where all of them are
+PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
+
+
+class MultiStageConfig(Section):
+    """The ``problem`` section of kind ``multistage``.
+
+    threshold : confidence that a prediction needs, for all classes or by label (the paper's
+        future work); labels left out need 0.5.
+    max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
+    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    calibration : how confidences are calibrated, by cross-validation within the training records.
+    """
+
+    dataset: DatasetConfig
+    split: SplitConfig = SplitConfig.model_validate({})
+    costs: CostsConfig | None = None
+    threshold: float | dict[str | int | float | bool, float] = 0.75
+    max_stages: int | None = Field(None, ge=1)
+    remove_features: bool = False
+    classifier: ClassifierConfig = ClassifierConfig()
+    calibration: CalibrationMethod = "none"
+
+
+class MultiStageProblem(SharedParts):
+    """Coverage, conclusive accuracy and cost of ordered feature partitions.
+
+    Usually made by :meth:`from_config`. Measures, over the validation records:
+
+    ``coverage``
+        Share of records that leave with an answer (Equation 3, conclusiveness).
+    ``accuracy``
+        Share of the answers that are right (Equation 4, conclusive accuracy). Without any answer
+        it is undefined (0/0); 0 then.
+    ``cost``
+        Mean cost of the features acquired, undecided records included (Section 2.2.3, raw cost).
+    ``stages``
+        Number of stages.
+    ``inconclusive_rate``
+        Share of records terminally rejected, 1 - coverage.
+    ``false_positive_rate``
+        Share of the negative records with an answer that are called positive; 0 where no negative
+        record has one. Only where there is a positive class.
+
+    All are exact: integer counts over integer counts, costs in fixed point.
+
+    Parameters
+    ----------
+    data : StageData
+    costs : numpy.ndarray of int64, shape (n,)
+        Fixed-point costs; a real cost is ``costs / cost_scale``.
+    cost_scale : int
+    max_stages : int
+    remove_features : bool
+    classifier : ClassifierConfig
+    calibration : {'none', 'isotonic', 'sigmoid'}
+    fingerprint : str
+        Of the data, split and encoding in ``data``.
+    feature_names, classes : sequences
+    encoder : mapping
+        ``Encoder.to_json()`` of the fitted encoder, for :meth:`decode`.
+    about_data : mapping
+        See :meth:`describe`.
+    example : mapping
+        See :meth:`example`.
+    """
+
+    reports = (
+        Measure("coverage", "max", text="share of records that get an answer"),
+        Measure("accuracy", "max", text="share of the answers that are right"),
+        Measure("cost", "min", "amount", text="mean acquisition cost a record"),
+        Measure("stages", "min", "amount", text="number of stages"),
+        Measure("inconclusive_rate", "min", text="share of records without an answer"),
+        Measure(
+            "false_positive_rate", "min",
+            text="share of the answered negatives that are called positive",
+        ),
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        data: StageData,
+        *,
+        costs: Array,
+        cost_scale: int = 1,
+        max_stages: int,
+        remove_features: bool = False,
+        classifier: ClassifierConfig | None = None,
+        calibration: CalibrationMethod = "none",
+        fingerprint: str,
+        feature_names: Sequence[str],
+        classes: Sequence[Any],
+        encoder: Mapping[str, Any],
+        about_data: Mapping[str, Any] | None = None,
+        example: Mapping[str, list[Any]] | None = None,
+    ) -> None:
+        n = data.n_features
+        classifier = classifier or ClassifierConfig()
+        self.data = data
+        self.costs = frozen(np.asarray(costs, dtype=np.int64))
+        self.cost_scale = cost_scale
+        self.kind, self.parameters = classifier.kind, classifier.parameters
+        self.calibration = calibration
+        self.space: Partition = Partition(n, max_stages, removal=remove_features)
+        self.feature_names, self.classes = tuple(feature_names), tuple(classes)
+        self.encoder = dict(encoder)
+        self._about_data, self._example = dict(about_data or {}), dict(example or {})
+        highs = {"cost": float(self.costs.sum()) / cost_scale, "stages": float(max_stages)}
+        self.measures = tuple(
+            measure._replace(high=highs.get(measure.name, measure.high))
+            for measure in self.reports
+            if data.positive >= 0 or measure.name != "false_positive_rate"
+        )
+        content = [PARTS_FORMAT, fingerprint, self.kind, self.parameters,
+                   data.thresholds.tolist(), data.positive]  # fmt: skip
+        if calibration != "none":  # without it, as before there was any: caches stay good
+            content.append(calibration)
+        self.parts_fingerprint = _digest(content)
+        self.fingerprint = _digest(
+            [self.parts_fingerprint, self.costs.tolist(), cost_scale, max_stages, remove_features]
+        )
+        truth = data.y_held != data.positive
+        cut = data.n_validation
+        everyone = np.ones(len(truth), dtype=bool)
+        self._everyone = frozen(pack(everyone[:cut])), frozen(pack(everyone[cut:]))
+        self._negatives = frozen(pack(truth[:cut])), frozen(pack(truth[cut:]))
+        self._table = PartTable(words_for(n), data.planes, data.words)
+        self._store: PartStore | None = None
+
+    Config = MultiStageConfig
+
+    @classmethod
+    def from_config(cls, config: MultiStageConfig) -> MultiStageProblem:
+        """Load the data, split and encode them, and open the cache of sub-classifiers.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with data, costs or the other keys.
+        """
+        from algorithms.multistage.setup import set_up
+
+        problem = cls(**set_up(config))
+        problem.open_store()
+        return problem
+
+    def open_store(self) -> None:
+        folder = cache_dir()
+        if folder is not None:
+            shape = self.data.planes, self.data.words
+            self._store = PartStore(folder, self.parts_fingerprint, *shape)
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._about_data
+
+    def example(self) -> Mapping[str, list[Any]]:
+        return self._example
+
+    def memory(self, candidates: int | None) -> tuple[int, str]:
+        data = self.data
+        fixed = sum(a.nbytes for a in (data.design, data.held, data.y, data.y_held))
+        part = 8 * (words_for(data.n_features) + data.planes * data.words)
+        most = 2**data.n_features - 1
+        if candidates is not None:
+            most = min(most, candidates * self.space.k)
+        total = fixed + most * part
+        text = f"data {fixed / 1e6:,.1f} MB, sub-classifiers {part / 1e3:,.1f} MB per 1,000"
+        if candidates is None and most * part > 1e12:
+            return total, text
+        return total, f"{text}; at most {most:,} of them, {total / 1e6:,.0f} MB in all"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Parts and the disk stay with the driver; workers are sent the parts they lack.
+        return {**self.__dict__, "_store": None, "_table": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # The table is made here: what came through Ray's object store cannot be written.
+        self.__dict__ |= state
+        data = self.data
+        self._table = PartTable(words_for(data.n_features), data.planes, data.words)
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return self.feature_names
+
+    @property
+    def n_parts(self) -> int:
+        return self._table.n
+
+    def missing_parts(self, X: Array) -> WordArray:
+        X = self._genomes(X)
+        lacking = kernels.missing(X, self._table.slots, self._table.keys)
+        if self._store is not None and len(lacking):
+            self._table.add(self._store.get(lacking))
+            lacking = kernels.missing(X, self._table.slots, self._table.keys)
+        # the largest first: they take longest, and no worker should wait for one begun last
+        sizes = np.bitwise_count(lacking).sum(axis=1, dtype=np.int64)
+        return lacking[np.argsort(-sizes, kind="stable")]
+
+    def build_parts(self, keys: WordArray) -> Parts:
+        return train(self.data, self.kind, self.parameters, keys, self.calibration)
+
+    def add_parts(self, parts: Parts) -> None:
+        self._table.add(parts)
+        if self._store is not None and parts.models:
+            self._store.put(parts)
+
+    def parts_since(self, start: int) -> Parts:
+        return self._table.slice(start, self.data.validation_words)
+
+    def lacking_sets(self) -> WordArray:
+        """Return the feature sets whose sub-classifier :meth:`tables` would have to train.
+
+        Those on disk are held afterwards.
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (m, 1)
+            Keys of parts, at most 2^n - 1; n below 64.
+        """
+        lacking = np.setdiff1d(self._all_sets(), self._table.keys[: self._table.n, 0])[:, None]
+        if self._store is None:
+            return lacking
+        for start in range(0, len(lacking), _CHUNK):
+            self._table.add(self._store.get(lacking[start : start + _CHUNK]))
+        return np.setdiff1d(lacking[:, 0], self._table.keys[: self._table.n, 0])[:, None]
+
+    def tables(self) -> StageTables:
+        """Train the sub-classifiers that are lacking, every feature set's; return all their bits.
+
+        With one stage only that of all features is there; the other rows stay empty.
+
+        Raises
+        ------
+        InputError
+            One of them cannot be trained.
+
+        Notes
+        -----
+        2^n - 1 of them, n below 64.
+        """
+        n, wanted = self.space.n, self._all_sets()
+        lacking = self.lacking_sets()
+        for start in range(0, len(lacking), _CHUNK):
+            self.add_parts(self.build_parts(lacking[start : start + _CHUNK]))
+        keys = self._table.keys[: self._table.n, 0].astype(np.int64)
+        for number, error in self._table.errors.items():
+            if keys[number] >= wanted[0]:
+                names = [self.feature_names[f] for f in range(n) if keys[number] >> f & 1]
+                raise InputError(
+                    "problem.classifier: expected a sub-classifier of every feature set, found "
+                    f"none on {', '.join(names)}: {error}"
+                )
+        words = self.data.validation_words
+        conclusive, right = np.zeros((2, 2**n, words), dtype=np.uint64)
+        conclusive[keys] = self._table.bits[: len(keys), 0, :words]
+        right[keys] = self._table.bits[: len(keys), 1, :words]
+        return StageTables(conclusive, right, self._everyone[0], self.data.n_validation)
+
+    def _all_sets(self) -> WordArray:
+        """Return every feature set that a stage may have acquired, of fewer than 64 features."""
+        n = self.space.n
+        return np.arange(1 if self.space.k > 1 else 2**n - 1, 2**n, dtype=np.uint64)
+
+    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+        return self._measure(X, 0)
+
+    def evaluate_test(
+        self, X: Array, streams: RowStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        if len(self.data.y_held) == self.data.n_validation:
+            return None
+        if self._table.stripped:
+            raise ValueError("expected parts with their test records, found stripped ones")
+        return self._measure(X, 1)
+
+    def explain(self, x: Array) -> str | None:
+        for key in self._keys(x):
+            number = self._table.find(key)
+            if number in self._table.errors:
+                names = [self.feature_names[f] for f in features_of(key, self.space.n)]
+                return f"sub-classifier on {', '.join(names)}: {self._table.errors[number]}"
+        return None
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted :class:`~algorithms.multistage.model.MultiStageClassifier`."""
+        from algorithms.multistage.setup import deploy
+
+        return deploy(self, x, self._models(np.array(self._keys(x))))
+
+    def walk(self, model: Any) -> Any:
+        from algorithms.multistage.routing import walk_records
+
+        data, n = self.data, self.data.n_validation
+        return walk_records(
+            model, data.held[:, :n].T, data.y_held[:n], self.calibration, len(data.y)
+        )
+
+    def _models(self, keys: WordArray) -> list[bytes]:
+        """Return the models of sub-classifiers: from the disk, else trained (again)."""
+        known: dict[bytes, bytes] = {}
+        if self._store is not None:
+            stored = self._store.get(keys)
+            known = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
+        models = []
+        for key in keys:
+            model = known.get(key.tobytes())
+            if not model:
+                parts = train(
+                    self.data, self.kind, self.parameters, key[None], self.calibration,
+                    keep_all=True,
+                )  # fmt: skip
+                if parts.errors:
+                    raise InputError(f"problem.classifier: {parts.errors[0]}")
+                model = parts.models[0]
+                self.add_parts(parts)
+            models.append(model)
+        return models
+
+    def _genomes(self, X: Array) -> Array:
+        """Return a writeable copy in the space's type (one machine-code version for all)."""
+        if X.ndim != 2 or X.shape[1] != self.space.d:
+            raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
+        if len(X) and (X.min() < self.space.lower[0] or X.max() >= self.space.k):
+            raise ValueError(
+                f"expected stages from {self.space.lower[0]} to {self.space.k - 1}, "
+                f"found {X.min()} to {X.max()}"
+            )
+        return np.array(X, dtype=self.space.dtype, order="C")
+
+    def _complete(self, X: Array) -> None:
+        lacking = self.missing_parts(X)
+        if len(lacking):
+            self.add_parts(self.build_parts(lacking))
+
+    def _keys(self, x: Array) -> list[WordArray]:
+        """Return the feature set of each stage of one genome."""
+        masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
+        return [pack(mask) for mask in masks]
+
+    def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
+        """Score genomes on the validation (0) or the test records (1)."""
+        self._complete(X)
+        first = self.data.validation_words * part
+        counts = kernels.score(
+            self._genomes(X), self._table.slots, self._table.keys, self._table.bits, first,
+            self._table.failed, self.costs, self._everyone[part], self._negatives[part],
+        )  # fmt: skip
+        cut = self.data.n_validation
+        records = cut if part == 0 else len(self.data.y_held) - cut
+        conclusive = counts[:, kernels.CONCLUSIVE]
+        values = {
+            "coverage": conclusive / records,
+            "accuracy": counts[:, kernels.RIGHT] / np.maximum(conclusive, 1),
+            "cost": counts[:, kernels.COST] / (self.cost_scale * records),
+            "stages": counts[:, kernels.STAGES].astype(np.float64),
+            "inconclusive_rate": (records - conclusive) / records,
+        }
+        if self.data.positive >= 0:
+            negatives = np.maximum(counts[:, kernels.NEGATIVE], 1)
+            values["false_positive_rate"] = counts[:, kernels.FALSE_POSITIVE] / negatives
+        failed = counts[:, kernels.FAILED] == 1
+        if failed.any():
+            values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
+        return values
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

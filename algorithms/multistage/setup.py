@@ -1,0 +1,187 @@
+"""From a configuration to a multi-stage problem, and from a genome to a model: the driver's part.
+
+Kept apart from the problem so that workers, which only score, need not load any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from algorithms.multistage.kernels.logistic import class_basis
+from algorithms.multistage.part_table import pack
+from algorithms.multistage.subclassifiers import StageData, columns_of
+from framework.arrays import Array, FloatArray, IntArray
+from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
+from framework.errors import InputError
+from framework.models.calibration import CalibratedProbability, folds_of, split
+from framework.models.classifiers import LOGISTIC_REGRESSION
+from framework.registry import nearest
+
+if TYPE_CHECKING:
+    from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+
+INCONCLUSIVE = "inconclusive"
+_EXAMPLE_RECORDS = 5
+
+
+def set_up(config: MultiStageConfig) -> dict[str, Any]:
+    """Load, split, encode and cost the data; return the arguments of ``MultiStageProblem``.
+
+    Everything that is fitted (imputing, scaling, encoding, importance) sees the training records
+    alone.
+    """
+    table = load_table(config.dataset)
+    split = split_records(table.labels, config.split)
+    if len(split.validation) == 0:
+        raise InputError("problem.split.validation: expected a share above 0, found 0")
+    training = table.features.iloc[split.train]
+    y = table.labels[split.train]
+    encoder = Encoder.fit(training, table.categorical)
+    names = [str(name) for name in table.features.columns]
+    costs = feature_costs(config.costs, names, training, y)
+    units, scale = exact_costs(costs, max(len(split.validation), len(split.test)))
+    if config.calibration != "none":
+        folds_of(y)  # refuses what has too few records
+    held = np.concatenate([split.validation, split.test])
+    data = StageData(
+        design=np.ascontiguousarray(encoder.transform(training).T),
+        y=y,
+        held=np.ascontiguousarray(encoder.transform(table.features.iloc[held]).T),
+        y_held=table.labels[held],
+        n_validation=len(split.validation),
+        first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
+        thresholds=class_thresholds(config.threshold, table),
+        positive=-1 if table.positive is None else table.positive,
+    )
+    return {
+        "data": data,
+        "costs": units,
+        "cost_scale": scale,
+        "max_stages": _max_stages(config, len(names)),
+        "remove_features": config.remove_features,
+        "classifier": config.classifier,
+        "calibration": config.calibration,
+        "fingerprint": f"{table.fingerprint} {config.split.model_dump_json()}",
+        "feature_names": names,
+        "classes": table.classes,
+        "encoder": encoder.to_json(),
+        "about_data": {
+            "name": table.name,
+            "source": table.source,
+            "fingerprint": table.fingerprint,
+            "records": len(table.labels),
+            "features": len(names),
+            "classes": [str(label) for label in table.classes],
+            "train": len(split.train),
+            "validation": len(split.validation),
+            "test": len(split.test),
+        },
+        "example": example_records(training, y),
+    }
+
+
+def example_records(frame: pd.DataFrame, y: IntArray) -> dict[str, list[Any]]:
+    """Return a few records, spread over the classes, as plain columns; None where one is missing.
+
+    Parameters
+    ----------
+    frame : DataFrame of n records
+    y : numpy.ndarray of int64, shape (n,)
+        Class codes.
+    """
+    order = np.argsort(y, kind="stable")
+    places = np.linspace(0, len(y) - 1, min(_EXAMPLE_RECORDS, len(y))).astype(np.int64)
+    frame = frame.iloc[order[places]]
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {str(name): plain[name].tolist() for name in plain.columns}
+
+
+def deploy(problem: MultiStageProblem, x: Array, models: list[bytes]) -> Any:
+    """Return the fitted multi-stage classifier of a genome from its stages' stored models."""
+    from algorithms.multistage.model import MultiStageClassifier
+
+    stages = [np.flatnonzero(x == stage) for stage in range(int(x.max()) + 1)]
+    classifiers = [
+        _classifier(problem, (x >= 0) & (x <= stage), model) for stage, model in enumerate(models)
+    ]
+    thresholds = dict(zip(problem.classes, problem.data.thresholds.tolist(), strict=True))
+    same = len(set(thresholds.values())) == 1
+    return MultiStageClassifier.from_fitted(
+        encoder=Encoder.from_json(problem.encoder),
+        stages=stages,
+        classifiers=classifiers,
+        classes=problem.classes,
+        costs=problem.costs / problem.cost_scale,
+        threshold=next(iter(thresholds.values())) if same else thresholds,
+        reject_label=INCONCLUSIVE,
+    )
+
+
+def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
+    """Return the classifier of a stage from its stored model."""
+    classes = np.asarray(problem.classes)
+    if problem.calibration == "none":
+        return _uncalibrated(problem, acquired, model)
+    base, calibration = split(model)
+    return CalibratedProbability(_uncalibrated(problem, acquired, base), calibration, classes)
+
+
+def _uncalibrated(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
+    if problem.kind != LOGISTIC_REGRESSION:
+        from framework.models.store import load_classifier
+
+        return load_classifier(model, f"sub-classifier {problem.kind}")
+    from framework.models.linear import LinearProbability
+
+    basis = class_basis(len(problem.classes))
+    theta = np.frombuffer(model, dtype="<f8").reshape(basis.shape[1], -1)
+    columns = columns_of(problem.data.first, pack(acquired))
+    weights: FloatArray = basis @ theta
+    if len(problem.classes) == 2:
+        weights = weights[1:]
+    return LinearProbability(np.asarray(problem.classes), weights[:, columns], weights[:, -1])
+
+
+def _max_stages(config: MultiStageConfig, n: int) -> int:
+    if config.max_stages is None:
+        return min(-(-n // 2), 10)
+    if config.max_stages > n:
+        raise InputError(
+            f"problem.max_stages: expected at most the {n} features of the data, found "
+            f"{config.max_stages}"
+        )
+    return config.max_stages
+
+
+def class_thresholds(given: float | Mapping[Any, float], table: Table) -> FloatArray:
+    """Return the confidence each class needs, in the order of the classes.
+
+    Parameters
+    ----------
+    given : float or mapping of class label to float
+        As configured: labels may be spelled as texts; those left out need 0.5.
+
+    Raises
+    ------
+    InputError
+        An unknown class, or a confidence that is none.
+    """
+    if not isinstance(given, Mapping):
+        given = dict.fromkeys(table.classes, given)
+    by_name = {str(label): value for label, value in given.items()}
+    names = [str(label) for label in table.classes]
+    for label, value in by_name.items():
+        if label not in names:
+            raise InputError(
+                f"problem.threshold: expected a class of the data ({', '.join(names)}), found "
+                f"{label!r}{nearest(label, names)}"
+            )
+        if not 0.0 < value <= 1.0:
+            raise InputError(
+                f"problem.threshold: expected confidences above 0 and at most 1, found {value}"
+            )
+    return np.array([by_name.get(name, 0.5) for name in names])

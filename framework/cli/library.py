@@ -1,0 +1,212 @@
+"""``paretolab library``: build, import or show a library."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from framework.cli.tables import console, program, show_steps
+from framework.errors import InputError
+from framework.experiment.config import check, override, read_yaml
+from framework.libraries.library import Library, load_library
+
+
+class LibraryCommand:
+    """Make libraries of fitted models' predictions and costs, and look at them."""
+
+    help = "build, import or show a library of models for ensembles"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        actions = parser.add_subparsers(metavar="ACTION", required=True)
+        build = actions.add_parser(
+            "build", help="train a pool of models, measure them, write their library"
+        )
+        _file_arguments(build)
+        build.add_argument(
+            "--workers", metavar="auto|serial|all|N", default="auto",
+            help="who trains: whichever pays, this process, Ray on all cores or on N",
+        )  # fmt: skip
+        build.add_argument("--address", metavar="ADDR", help="Ray cluster to join")
+        build.add_argument("--quiet", action="store_true", help="no progress")
+        build.set_defaults(action=_build)
+        bring = actions.add_parser(
+            "import", help="make a library of arrays, fitted models or a TabRepo context"
+        )
+        _file_arguments(bring)
+        bring.set_defaults(action=_import)
+        show = actions.add_parser("show", help="list a library's models, scores and costs")
+        show.add_argument("directory", metavar="DIR", help="directory of a library")
+        show.add_argument("--by", metavar="COLUMN", help="score (default), id or a cost")
+        show.set_defaults(action=_show)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        code: int = args.action(args)
+        return code
+
+
+def _file_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="CONFIG", help="YAML file with a section `library`")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="override a key, such as library.models=24",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="DIR", help="directory (default: libraries/NAME)")
+
+
+def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
+    """Return the checked section ``library`` of a file, or ``problem.library.build`` of a run's.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, a line a mistake.
+    """
+    raw = read_yaml(path)
+    for text in overrides:
+        override(raw, text)
+    where = "library"
+    section = raw.get("library")
+    if section is None and isinstance(raw.get("problem"), dict):
+        where = "problem.library.build"
+        inner = raw["problem"].get("library")
+        section = inner.get("build") if isinstance(inner, dict) else None
+    elif set(raw) - {"library"}:
+        extra = sorted(set(raw) - {"library"})[0]
+        raise InputError(f"{path}: expected the key library alone, found {extra!r} beside it")
+    if section is None:
+        raise InputError(f"{path}: expected a section library, found none")
+    return check(model, section, f"{path}: {where}", {"base": path.parent})
+
+
+def _build(args: argparse.Namespace) -> int:
+    from framework.libraries.build import build_library
+    from framework.libraries.config import BuildConfig
+    from framework.libraries.progress import Bar, Lines
+
+    config = read_section(Path(args.file), args.set, BuildConfig)
+    workers = _workers(args.workers)
+    folder, errors = _target(args.out, config.name), console(stderr=True)
+    bar = errors.is_terminal and not args.quiet
+    shown = Bar(errors) if bar else nullcontext(Lines(quiet=args.quiet))
+    with shown as progress:
+        library = build_library(
+            config, folder, workers=workers, address=args.address, progress=progress
+        )  # fmt: skip
+    _finish(library, folder)
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from framework.libraries.importing import import_library
+    from framework.libraries.importing_config import ImportConfig
+
+    config = read_section(Path(args.file), args.set, ImportConfig)
+    folder = _target(args.out, config.name)
+    library, said = import_library(config, folder)
+    for line in said:
+        console().print(line, markup=False, highlight=False, soft_wrap=True)
+    _finish(library, folder)
+    return 0
+
+
+def _workers(text: str) -> str | int:
+    if text in ("auto", "serial", "all"):
+        return text
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise InputError(f"--workers: expected auto, serial, all or a number above 0, found {text!r}")
+
+
+def _target(out: str | None, name: str) -> Path:
+    return Path(out) if out else Path("libraries") / name
+
+
+def _finish(library: Library, folder: Path) -> None:
+    out = console()
+    show_steps(out, [*_lines(library), ("look at it", f"{program()} library show {folder}")])
+
+
+def _show(args: argparse.Namespace) -> int:
+    library = load_library(args.directory)
+    out = console()
+    show_steps(out, _lines(library))
+    out.print(library_table(library, args.by or "score"))
+    return 0
+
+
+def _lines(library: Library) -> list[tuple[str, str]]:
+    test = "no" if library.test is None else f"{library.test.shape[1]:,}"
+    labels = library.classes
+    classes = "regression" if labels is None else f"classes {', '.join(map(str, labels))}"
+    return [
+        ("library", f"{library.name}: {len(library)} models, {classes}"),
+        ("records", f"{library.validation.shape[1]:,} validation, {test} test"),
+        ("costs", ", ".join(f"{k} ({c.unit})" if c.unit else k for k, c in library.costs.items())
+                  or "none"),
+        ("fingerprint", library.fingerprint[:16]),
+    ]  # fmt: skip
+
+
+def library_table(library: Library, by: str = "score") -> Table:
+    """Return a row a model: id, family, validation and test score, costs.
+
+    Parameters
+    ----------
+    by : str
+        Sorted by ``score`` (best first), ``id``, or a cost (least first).
+
+    Raises
+    ------
+    InputError
+        There is no such column.
+    """
+    name, best_first, scores = validation_scores(library)
+    columns = {"score": -best_first * scores, **{k: c.values for k, c in library.costs.items()}}
+    if by != "id" and by not in columns:
+        raise InputError(f"--by: expected one of {', '.join(['id', *columns])}, found {by!r}")
+    order = np.argsort(library.ids) if by == "id" else np.argsort(columns[by], kind="stable")
+    table = Table(pad_edge=False)
+    table.add_column("id", no_wrap=True)
+    families = library.configs is not None and any("family" in c for c in library.configs)
+    if families:
+        table.add_column("family")
+    table.add_column(name, justify="right")
+    for key, cost in library.costs.items():
+        table.add_column(f"{key}\n({cost.unit})" if cost.unit else key, justify="right")
+    for i in order:
+        cells = [library.ids[i]]
+        if families:
+            cells.append(str((library.configs or ())[i].get("family", "")))
+        cells.append(f"{scores[i]:.4f}")
+        cells += [f"{cost.values[i]:.4g}" for cost in library.costs.values()]
+        table.add_row(*cells)
+    return table
+
+
+def validation_scores(library: Library) -> tuple[str, int, Any]:
+    """Return the name of a score, 1 where more is better or -1, and each model's, float64 (K,).
+
+    The area under the ROC curve (of several classes the mean of one against the rest), for
+    regression the root of the mean squared error.
+    """
+    from sklearn.metrics import roc_auc_score, root_mean_squared_error
+
+    y = library.y_validation
+    if library.classes is None:
+        scores = [root_mean_squared_error(y, row) for row in library.validation]
+        return "RMSE\n(validation)", -1, np.array(scores)
+    if len(library.classes) == 2:
+        scores = [roc_auc_score(y, row) for row in library.validation]
+    else:
+        each = range(len(library.classes))
+        scores = [
+            np.mean([roc_auc_score(y == c, row[:, c]) for c in each]) for row in library.validation
+        ]
+    return "AUC\n(validation)", 1, np.array(scores)

@@ -1,0 +1,62 @@
+"""The ``paretolab`` command.
+
+Exit codes: 0 done, 2 bad input, 3 finished with failed rows over the limit, 130 interrupted
+(resumable).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from types import FrameType
+
+from framework import registry
+from framework.errors import ParetolabError
+
+_OWN = ("run", "resume", "check", "list", "choose", "predict")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        args = _parser().parse_args(arguments)
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except ParetolabError as error:
+        print(f"paretolab: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("paretolab: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="paretolab",
+        description="Search the designs of classifier systems for the best trade-offs.",
+    )
+    parser.add_argument("--version", action="version", version=version("paretolab"))
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    from framework.cli import commands as own
+
+    known = {name: getattr(own, name.capitalize()) for name in _OWN}
+    for name in registry.names("commands"):
+        known[name] = registry.load("commands", name)
+    for name, command in known.items():
+        sub = commands.add_parser(name, help=command.help, description=command.__doc__)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,121 @@
+"""What a run shows while it goes on: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from framework.experiment.experiment import Watcher
+from framework.run.driver import Progress as RunProgress
+from framework.run.driver import Work
+
+_LINE_EVERY = 5.0  # seconds between plain lines
+
+
+def describe(progress: RunProgress, rate: float) -> str:
+    """Return generation, evaluations, rate, front size and hypervolume in 60 characters or so."""
+    text = (
+        f"gen {progress.generation:,} · {progress.evaluations:,} evals · {rate:,.0f}/s · "
+        f"front {progress.front_size:,} · hypervolume {progress.hypervolume:.4f}"
+    )
+    return text + (f" · {progress.failed:,} failed" if progress.failed else "")
+
+
+def describe_work(work: Work) -> str:
+    """Return what is being done, how much of it is done, the rate and the time left at it."""
+    text = f"{work.what} · {work.done:,} of {work.total:,}"
+    if not work.done or not work.seconds:
+        return text
+    rate = work.done / work.seconds
+    left = timedelta(seconds=round((work.total - work.done) / rate))
+    return f"{text} · {rate:,.{1 if rate < 10 else 0}f}/s · {left} left"
+
+
+class _Rate:
+    """Evaluations a second since this session began."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._before = 0
+
+    def __call__(self, progress: RunProgress) -> float:
+        if progress.replayed:
+            self._start, self._before = time.perf_counter(), progress.evaluations
+            return 0.0
+        elapsed = max(time.perf_counter() - self._start, 1e-9)
+        return (progress.evaluations - self._before) / elapsed
+
+
+class ProgressBar(Watcher):
+    """A bar that fills with the budget."""
+
+    def __init__(self, console: Console) -> None:
+        self._rate = _Rate()
+        self._bar = Progress(
+            BarColumn(bar_width=12), TaskProgressColumn(), TextColumn("{task.fields[text]}"),
+            console=console,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=1.0, text="waiting for the first answers")
+        self._shown = 0.0
+
+    def on_start(self) -> None:
+        self._bar.start()
+
+    def on_work(self, work: Work) -> None:
+        if self._due():
+            text = describe_work(work)
+            self._bar.update(self._task, completed=work.done, total=work.total, text=text)
+
+    def on_batch(self, progress: RunProgress) -> None:
+        if self._due():
+            self._show(progress)
+
+    def on_end(self, progress: RunProgress) -> None:
+        self._show(progress)
+        self.close()
+
+    def close(self) -> None:
+        self._bar.stop()
+
+    def _due(self) -> bool:
+        now = time.perf_counter()
+        due = now - self._shown >= 0.1
+        self._shown = now if due else self._shown
+        return due
+
+    def _show(self, progress: RunProgress) -> None:
+        share = 1.0 if progress.stopped else progress.share
+        text = describe(progress, self._rate(progress))
+        self._bar.update(
+            self._task, completed=share, total=None if share is None else 1.0, text=text
+        )
+
+
+class ProgressLines(Watcher):
+    """A plain line every few seconds, and one at the end; when quiet, that one alone."""
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._every = float("inf") if quiet else _LINE_EVERY
+        self._rate = _Rate()
+        self._shown = time.perf_counter()
+
+    def on_work(self, work: Work) -> None:
+        self._line(describe_work(work))
+
+    def on_batch(self, progress: RunProgress) -> None:
+        self._line(describe(progress, self._rate(progress)))
+
+    def on_end(self, progress: RunProgress) -> None:
+        line = describe(progress, self._rate(progress))
+        print(f"{line} · ended by {progress.stopped}", file=self._stream, flush=True)
+
+    def _line(self, text: str) -> None:
+        if time.perf_counter() - self._shown >= self._every:
+            self._shown = time.perf_counter()
+            print(text, file=self._stream, flush=True)

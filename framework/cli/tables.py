@@ -1,0 +1,189 @@
+"""What commands print: the front as a table, and commands the user can copy."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from algorithms.multistage.routing import Chosen
+from framework.arrays import Array
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+
+_MOST_ROWS = 14
+_MOST_FEATURES = 12
+
+
+def console(stderr: bool = False) -> Console:
+    """Return a console that does not fold tables where the output is no terminal."""
+    plain = Console(stderr=stderr)
+    return plain if plain.is_terminal else Console(stderr=stderr, width=120)
+
+
+def program() -> str:
+    """Return how the user can call this command: by name where that finds this program."""
+    own = Path(sys.argv[0])
+    found = shutil.which("paretolab")
+    if own.name != "paretolab" or (found and Path(found).resolve() == own.resolve()):
+        return "paretolab"
+    return shlex.quote(_short(own))
+
+
+def front_table(front: Front, *, mark: int | None = None) -> Table:
+    """Return the front as a table, at most 14 rows spread over the order of the first amount.
+
+    Parameters
+    ----------
+    front : Front
+    mark : int, optional
+        Position of a solution to show in any case, with a star.
+    """
+    names = _shown(front)
+    order = np.argsort(front.rows.values[_ordering(front)], kind="stable")
+    picked = _spread(order, mark)
+    left = "" if len(picked) == len(front) else f", {len(picked)} of them shown"
+    table = Table(
+        title=f"Front: {len(front)} solutions{left}", title_justify="left", pad_edge=False
+    )
+    table.add_column("id", justify="right")
+    for name in names:
+        table.add_column(_heading(front, name), justify="right")
+    tested = [name for name in names if _differs_on_test(front, name)]
+    for name in tested:
+        table.add_column(f"{name}\n(test)", justify="right", style="dim")
+    for i in picked:
+        star = " *" if i == mark else ""
+        cells = [_cell(front.rows.values[name][i]) for name in names]
+        cells += [_cell((front.test or {})[name][i]) for name in tested]
+        table.add_row(f"{front.ids[i]}{star}", *cells)
+    return table
+
+
+def walk_table(chosen: Chosen) -> Table:
+    """Return where validation records leave a system, and whether its confidences hold."""
+    walk = chosen.walk
+    table = Table(
+        title=f"Solution {chosen.solution}, on {walk.records:,} validation records",
+        title_justify="left", pad_edge=False,
+    )  # fmt: skip
+    table.add_column("stage", justify="right")
+    table.add_column("acquires", max_width=48)
+    for name in ("cost\nso far", "records\nreach it", "leave\nhere", "claimed\nconfidence",
+                 "share\nright"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for number, stage in enumerate(walk.stages, start=1):
+        claims = [f"{stage.confidence:.3f}", f"{stage.accuracy:.3f}"] if stage.leaving else []
+        table.add_row(
+            str(number), _listed(stage.features), f"{stage.cost_so_far:g}", f"{stage.entering:,}",
+            f"{stage.leaving:,}", *claims,
+        )  # fmt: skip
+    table.add_row("", "no answer", "", "", f"{walk.rejected:,}")
+    return table
+
+
+def show_walk(out: Console, chosen: Chosen | None) -> None:
+    """Print the table of a chosen system, and a line for each stage not to be believed."""
+    if chosen is None:
+        return
+    out.print(walk_table(chosen))
+    for sentence in chosen.walk.warnings():
+        out.print(f"beware: {sentence}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_MOST_FEATURES])
+    more = len(names) - _MOST_FEATURES
+    return f"{shown}, and {more} more" if more > 0 else shown
+
+
+def next_steps(run_dir: RunDir, front: Front, tracked: bool) -> list[tuple[str, str]]:
+    """Return what to look at and what to do after a run: (label, text) pairs."""
+    command, place = program(), shlex.quote(_short(run_dir.path))
+    steps = [("run directory", _short(run_dir.path))]
+    pages = sorted(run_dir.plots.glob("*.html"))
+    if pages:
+        steps.append(("plots", f"{_short(run_dir.plots)} ({', '.join(p.name for p in pages)})"))
+    if (run_dir.model / "model.json").is_file():
+        steps.append(("recommended", f"{_short(run_dir.model)} (*, nearest to the ideal point)"))
+    steps.append(("choose another", f"{command} choose {place} {_example(front)}"))
+    if tracked:
+        steps.append(("MLflow pages", f"{command} ui"))
+    return steps
+
+
+def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
+    """Print label and text in two columns, a line each, nothing folded."""
+    width = max(len(label) for label, _ in steps)
+    for label, text in steps:
+        out.print(f"[bold]{label:<{width}}[/bold]  ", end="")
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _example(front: Front) -> str:
+    """Return options of `choose` that leave something of this front."""
+    rates = [o for o in front.roles.objectives if front.roles.measures[o.metric].kind == "rate"]
+    if not rates:
+        return f"--best {front.roles.names[0]} --export model/"
+    first = rates[0]
+    median = float(np.median(front.rows.values[first.metric]))
+    sign = ">=" if first.sense == "max" else "<="
+    bound = np.floor(median * 100) / 100 if sign == ">=" else np.ceil(median * 100) / 100
+    best = next((name for name in front.roles.names if name != first.metric), first.metric)
+    return f"--where '{first.metric}{sign}{bound:g}' --best {best} --export model/"
+
+
+def _shown(front: Front) -> list[str]:
+    """Objectives first, then constrained metrics, then how large a solution is."""
+    names = [*front.roles.names, *(c.metric for c in front.roles.constraints)]
+    names += [name for name in ("stages", "members") if name in front.roles.measures]
+    return list(dict.fromkeys(names))
+
+
+def _differs_on_test(front: Front, name: str) -> bool:
+    """Tell whether test records say something that validation does not (a cost may not)."""
+    if front.test is None:
+        return False
+    return not np.array_equal(front.test[name], front.rows.values[name], equal_nan=True)
+
+
+def _ordering(front: Front) -> str:
+    amounts = [n for n in front.roles.names if front.roles.measures[n].kind == "amount"]
+    return amounts[0] if amounts else front.roles.names[0]
+
+
+def _spread(order: Array, mark: int | None) -> list[int]:
+    if len(order) <= _MOST_ROWS:
+        return [int(i) for i in order]
+    places = np.unique(np.linspace(0, len(order) - 1, _MOST_ROWS).round().astype(int))
+    picked = set(order[places].tolist()) | (set() if mark is None else {mark})
+    return [int(i) for i in order if int(i) in picked]
+
+
+def _heading(front: Front, name: str) -> str:
+    senses = {o.metric: o.sense for o in front.roles.objectives}
+    arrow = {"max": " ↑", "min": " ↓"}.get(senses.get(name, ""), "")
+    unit = front.roles.measures[name].unit
+    return f"{name}{arrow}" + (f"\n({unit})" if unit else "")
+
+
+def _cell(value: Any) -> str:
+    number = float(value)
+    if number == int(number) and abs(number) < 1e6:
+        return f"{int(number)}" if number > 1 else f"{number:.3f}".rstrip("0").rstrip(".")
+    if abs(number) < 0.01:
+        return f"{number:.2g}"
+    return f"{number:.4f}" if abs(number) < 1 else f"{number:,.2f}"
+
+
+def _short(path: Path) -> str:
+    """Return the shorter of the path and its form relative to the current directory."""
+    absolute = path.absolute()
+    relative = absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute
+    return str(relative)

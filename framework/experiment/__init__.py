@@ -1,0 +1,1 @@
+"""From a configuration to run directories: one run, its repeats, resumption, export."""

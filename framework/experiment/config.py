@@ -1,0 +1,336 @@
+"""YAML -> a checked configuration, with every mistake named at once.
+
+A mistake is one line: file, key, what was expected, what was found; an unknown key suggests the
+nearest known one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from framework import registry
+from framework.errors import InputError
+from framework.experiment import config_errors as mistakes
+from framework.roles import Constraint, Objective
+
+
+class Section(BaseModel):
+    """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_from_yes(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse yes and no where pydantic would read 1 and 0."""
+        if isinstance(value, bool) and info.field_name is not None:
+            annotation = str(cls.model_fields[info.field_name].annotation)
+            if "bool" not in annotation and "Any" not in annotation:
+                raise ValueError(f"expected another value than true or false, found {value}")
+        return value
+
+
+class ObjectiveConfig(Section):
+    """``{metric: coverage, sense: max}``; ``worst`` is where the hypervolume starts."""
+
+    metric: str
+    sense: Literal["min", "max"]
+    worst: float | None = None
+
+
+class ConstraintConfig(Section):
+    """``{metric: false_positive_rate, at_most: 0.1}``."""
+
+    metric: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> ConstraintConfig:
+        if self.at_most is None and self.at_least is None:
+            raise ValueError("expected at_most or at_least, found neither")
+        return self
+
+
+class Budget(Section):
+    """When a run ends: at whichever comes first; at least one of the first four is needed.
+
+    generations : batches after the first one.
+    evaluations : rows.
+    seconds : of searching, all sessions together; the one budget whose front depends on the
+        machine.
+    patience : batches in a row without a change of the front.
+    failures : share of failed rows above which the run stops (once 50 rows are in).
+    """
+
+    generations: int | None = Field(default=None, ge=0)
+    evaluations: int | None = Field(default=None, ge=1)
+    seconds: float | None = Field(default=None, gt=0)
+    patience: int | None = Field(default=None, ge=1)
+    failures: float = Field(default=0.5, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _finite(self) -> Budget:
+        if not any((self.generations is not None, self.evaluations, self.seconds, self.patience)):
+            raise ValueError(
+                "expected one of generations, evaluations, seconds, patience; found none"
+            )
+        return self
+
+
+class TrackingConfig(Section):
+    """Where MLflow logs: any tracking URI, and the experiment's name (the run's name if None)."""
+
+    uri: str = "sqlite:///mlflow.db"
+    experiment: str | None = None
+
+
+_KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
+
+
+class RunConfig(Section):
+    """A whole experiment. ``problem`` and ``algorithm`` are checked by the class they name."""
+
+    name: str
+    problem: dict[str, Any]
+    objectives: list[ObjectiveConfig] = Field(min_length=1)
+    constraints: list[ConstraintConfig] = []
+    algorithm: dict[str, Any]
+    budget: Budget
+    seed: int = Field(default=0, ge=0)
+    trials: int = Field(default=1, ge=1)
+    workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
+    tracking: TrackingConfig | None = TrackingConfig()
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise ValueError(
+                f"expected letters, digits, '.', '_' and '-', first a letter or digit, found "
+                f"{name!r}"
+            )
+        return name
+
+    def objective_roles(self) -> list[Objective]:
+        return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
+
+    def constraint_roles(self) -> list[Constraint]:
+        return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
+
+    def identity(self) -> dict[str, Any]:
+        """Return, flat, the keys that decide which rows a run evaluates.
+
+        Budget, workers, trials, tracking and the name do not: a run may be resumed with others.
+        """
+        kept = self.model_dump(
+            include={"problem", "objectives", "constraints", "algorithm", "seed"}
+        )
+        return flatten(kept)
+
+
+def load_config(
+    path: str | os.PathLike[str], overrides: Sequence[str] = (), **top_level: Any
+) -> RunConfig:
+    """Read, override and check a configuration.
+
+    Parameters
+    ----------
+    path : path-like
+    overrides : sequence of 'dotted.key=value'
+        Values are YAML. List items go by number: ``objectives.0.sense=min``.
+    **top_level
+        Further top-level keys (``seed``, ``trials``, ``workers``); None is ignored.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, a line a mistake. The data are not looked at.
+    """
+    path = Path(path)
+    raw = read_yaml(path)
+    if "sweep" in raw:
+        raise InputError(f"{path}: expected a run, found a sweep; use `paretolab sweep {path}`")
+    for text in overrides:
+        override(raw, text)
+    raw |= {key: value for key, value in top_level.items() if value is not None}
+    return check_config(raw, path)
+
+
+def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
+    """Check the content of a configuration; ``path`` is where it was read or will be kept.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, a line a mistake.
+    """
+    found: list[str] = []
+    sections: dict[str, Any] = {}
+    with noting(found):
+        config: RunConfig = check(RunConfig, raw, str(path))
+    for key, group in _KINDS.items():
+        if isinstance(raw.get(key), dict):
+            with noting(found):
+                sections[key] = section(group, raw[key], f"{path}: {key}", base=path.parent)
+    if found:
+        raise InputError("\n".join(found))
+    return config.model_copy(update=sections)
+
+
+@contextmanager
+def noting(found: list[str]) -> Iterator[None]:
+    """Note mistakes instead of raising them, to report all of them at once."""
+    try:
+        yield
+    except InputError as error:
+        found.append(str(error))
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, which takes no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key.value!r} twice", problem_mark=key.start_mark
+                )
+            if key.tag != "tag:yaml.org,2002:merge":
+                seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML mapping, safely."""
+    try:
+        raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{path}: cannot read the configuration: {reason}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" (line {where.line + 1}, column {where.column + 1})" if where else ""
+        found = getattr(error, "problem", None) or str(error)
+        raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
+    if not isinstance(raw, dict):
+        raise InputError(f"{path}: expected keys and values, found {mistakes.shown(raw)}")
+    return raw
+
+
+def section(
+    group: registry.Group, raw: Mapping[str, Any], where: str, **context: Any
+) -> dict[str, Any]:
+    """Check a section whose ``kind`` names a registered class; return it with all defaults.
+
+    Paths in it are resolved against ``context['base']`` by models that have some.
+    """
+    if "kind" not in raw:
+        known = ", ".join(registry.names(group))
+        raise InputError(f"{where}.kind: expected one of {known}; found nothing")
+    try:
+        cls = registry.load(group, str(raw["kind"]))
+    except InputError as error:
+        raise InputError(f"{where}.kind: {str(error).removeprefix(f'{group}: ')}") from error
+    rest = {key: value for key, value in raw.items() if key != "kind"}
+    checked = check(parameters(cls), rest, where, context)
+    return {"kind": raw["kind"], **checked.model_dump(mode="json")}
+
+
+def parameters(cls: type) -> type[BaseModel]:
+    """Return the model of a class's configuration.
+
+    It is the class's ``Config`` where it has one, else made of the keyword parameters of its
+    ``__init__`` with their annotations and defaults; so what Python takes, a configuration takes.
+    """
+    own = getattr(cls, "Config", None)
+    if own is not None:
+        return typing.cast("type[BaseModel]", own)
+    hints = typing.get_type_hints(typing.cast("Any", cls).__init__, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and name != "seed":
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (hints[name], default)
+    return create_model(f"{cls.__name__}Config", __base__=Section, **fields)
+
+
+def check(
+    model: type[typing.Any], raw: Any, where: str, context: Mapping[str, Any] | None = None
+) -> Any:
+    """Validate ``raw``; all mistakes become one InputError, a line each."""
+    try:
+        return model.model_validate(raw, context=dict(context or {}))
+    except ValidationError as error:
+        raise InputError("\n".join(mistakes.lines(model, error, where))) from error
+
+
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings and lists of mappings as one mapping of dotted keys."""
+    if isinstance(tree, Mapping):
+        items = [(str(key), value) for key, value in tree.items()]
+    elif isinstance(tree, list) and any(isinstance(item, Mapping) for item in tree):
+        items = [(str(i), value) for i, value in enumerate(tree)]
+    else:
+        return {prefix: tree}
+    flat: dict[str, Any] = {}
+    for key, value in items:
+        flat |= flatten(value, f"{prefix}.{key}" if prefix else key)
+    return flat
+
+
+def override(raw: dict[str, Any], assignment: str) -> None:
+    """Apply ``dotted.key=value``: see :func:`load_config`."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set: expected KEY=VALUE, found {assignment!r}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"--set {key}: expected a YAML value, found {text!r}") from error
+    put(raw, key, value)
+
+
+def put(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; list items go by number."""
+    *path, last = key.split(".")
+    node: Any = raw
+    for step in path:
+        if isinstance(node, dict) and node.get(step) is None:
+            node[step] = {}
+        node = _child(node, step, key)
+    if isinstance(node, list):
+        _child(node, last, key)
+        node[int(last)] = value
+    elif isinstance(node, dict):
+        node[last] = value
+    else:
+        raise InputError(f"--set {key}: expected a section above {last!r}, found a plain value")
+
+
+def _child(node: Any, step: str, key: str) -> Any:
+    if isinstance(node, dict):
+        return node[step]
+    if isinstance(node, list) and step.isdigit() and int(step) < len(node):
+        return node[int(step)]
+    raise InputError(f"--set {key}: expected a key or a list position at {step!r}, found none")

@@ -1,0 +1,171 @@
+"""A whole experiment in a directory: one run, or several trials with other seeds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from framework import registry
+from framework.errors import InputError
+from framework.experiment.config import RunConfig
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import make_problem, make_roles, run_trial
+from framework.experiment.trials import run_trials
+from framework.experiment.workers import BudgetLeft, evaluator_for
+from framework.problem import Problem
+from framework.run.driver import Observer
+
+
+class Watcher(Observer):
+    """An observer that shows something, and ends doing so."""
+
+    def close(self) -> None:
+        """Stop showing; safe to call twice."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what: nothing here changes a front.
+
+    Attributes
+    ----------
+    address : str or None
+        A running Ray cluster.
+    track : bool
+        Whether to log to MLflow.
+    watcher : callable
+        Makes what shows the progress of a run.
+    report : callable
+        Takes lines for the user.
+    """
+
+    address: str | None
+    track: bool
+    watcher: Callable[[], Watcher]
+    report: Callable[[str], None]
+
+
+@contextmanager
+def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
+    """Make the directory of a new run: ``out``, or the first free ``runs/NAME-001``.
+
+    A directory that was made here goes again if no search has begun in it at the end.
+
+    Raises
+    ------
+    InputError
+        ``out`` holds a run already, or cannot be written.
+    """
+    run_dir = RunDir(_free_path(config.name) if out is None else out)
+    path = run_dir.path
+    if run_dir.config_file.exists():
+        raise InputError(
+            f"--out {path}: expected a new directory, found a run in it; `paretolab resume {path}` "
+            "goes on with that one"
+        )
+    made = not path.exists()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise InputError(
+            f"--out {path}: expected a directory that can be written, found: {error.strerror}; "
+            "give another --out"
+        ) from error
+    try:
+        yield run_dir
+    finally:
+        begun = run_dir.summary_file.exists() or any(path.rglob(run_dir.journal_file.name))
+        if made and not begun:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _free_path(name: str) -> Path:
+    paths = (Path("runs", f"{name}-{number:03d}") for number in count(1))
+    return next(path for path in paths if not path.exists())
+
+
+def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
+    """Run, or go on with, an experiment; return its summary.
+
+    Trials that are done are left alone. Whatever happens, what was told is in the journals.
+    """
+    problem = make_problem(config)
+    about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "trials": config.trials}
+    tracker = _tracker(config, run_dir) if options.track else None
+    watcher = options.watcher()
+    try:
+        if config.trials == 1:
+            observers = [watcher] if tracker is None else [tracker, watcher]
+            summary = _single(config, problem, run_dir, options, observers, about)
+        else:
+            run_dir.write_config(config)
+            run_dir.write_about(problem, make_roles(config, problem), **about)
+            if tracker is not None:
+                tracker.on_start()
+            summary = run_trials(
+                config, problem, run_dir, address=options.address, report=options.report
+            )
+        watcher.close()
+        conclude(problem, run_dir, summary)
+    finally:
+        watcher.close()
+        if tracker is not None:
+            options.report(tracker.finish().text)
+    return summary
+
+
+def _single(
+    config: RunConfig,
+    problem: Problem,
+    run_dir: RunDir,
+    options: Options,
+    observers: list[Observer],
+    about: dict[str, Any],
+) -> dict[str, Any]:
+    left = BudgetLeft()
+    with evaluator_for(
+        problem, config.seed, workers=config.workers, address=options.address, left=left,
+        report=options.report,
+    ) as (evaluator, description):  # fmt: skip
+        return run_trial(
+            config, problem, run_dir, evaluator,
+            observers=[left, *observers], evaluated_by=description, about=about,
+            report=options.report,
+        )  # fmt: skip
+
+
+def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any]) -> None:
+    """Write what follows from a finished front: the recommended model and the plots."""
+    if not summary["front_size"]:
+        return
+    from framework.analysis.choose import choose
+    from framework.experiment.export import export
+
+    front = run_dir.front()
+    export(problem, front, choose(front), run_dir.model, about={"run": summary["name"]})
+    for name in registry.names("reports"):
+        registry.load("reports", name)(run_dir)
+
+
+def _tracker(config: RunConfig, run_dir: RunDir) -> Any:
+    """Return the observer that logs to MLflow; None where the configuration has none."""
+    if config.tracking is None or "mlflow" not in registry.names("observers"):
+        return None
+    experiment = config.tracking.experiment or config.name
+    return registry.load("observers", "mlflow")(run_dir, config.tracking.uri, experiment)
+
+
+def uid_of(run_dir: RunDir) -> str:
+    """Return what identifies the run wherever it is logged; a resumed run keeps it."""
+    if run_dir.about_file.is_file():
+        return str(run_dir.about()["uid"])
+    return uuid.uuid4().hex

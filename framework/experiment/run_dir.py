@@ -1,0 +1,123 @@
+"""A run's directory: the names in it, and how to read it without the problem's data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from framework.arrays import Array
+from framework.errors import InputError
+from framework.experiment.config import RunConfig
+from framework.front import Front
+from framework.journal import Journal
+from framework.problem import Problem
+from framework.roles import Constraint, Measure, Objective, Roles
+
+
+class RunDir:
+    """Paths of one run, and readers for what lies there.
+
+    ``config.yaml`` resolved configuration · ``journal.sqlite`` the truth · ``front.csv`` ·
+    ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
+    what readers need of the problem (measures, roles, gene names, data) · ``tracking.json`` what
+    MLflow has so far · ``trials/NNN/`` one such directory a trial · ``sweep.yaml`` what is varied
+    over the trials, where that is more than the seed. An algorithm may add tables of its own, such
+    as ``upper_bound.csv`` (``Algorithm.listings``).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.yaml"
+        self.journal_file = self.path / "journal.sqlite"
+        self.front_file = self.path / "front.csv"
+        self.summary_file = self.path / "summary.json"
+        self.about_file = self.path / "about.json"
+        self.sweep_file = self.path / "sweep.yaml"
+        self.tracking_file = self.path / "tracking.json"
+        self.plots = self.path / "plots"
+        self.model = self.path / "model"
+
+    @classmethod
+    def existing(cls, path: str | os.PathLike[str]) -> RunDir:
+        """Return the directory of a run that was started.
+
+        Raises
+        ------
+        InputError
+            It is not one.
+        """
+        found = cls(path)
+        if not found.config_file.is_file():
+            raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
+        return found
+
+    def trials(self) -> list[RunDir]:
+        """Return the trials' directories, by number; none for a single run."""
+        return [RunDir(p) for p in sorted((self.path / "trials").glob("[0-9]*")) if p.is_dir()]
+
+    def config(self) -> RunConfig:
+        """Return the resolved configuration (no override, no second look at its sections)."""
+        raw = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        return RunConfig.model_validate(raw)
+
+    def write_config(self, config: RunConfig) -> None:
+        text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_whole(self.config_file, text)
+
+    def write_about(self, problem: Problem, roles: Roles, **more: Any) -> None:
+        """Note what readers of the directory need of the problem."""
+        about = {
+            "fingerprint": problem.fingerprint,
+            "measures": [measure._asdict() for measure in problem.measures],
+            "objectives": [objective._asdict() for objective in roles.objectives],
+            "constraints": [constraint._asdict() for constraint in roles.constraints],
+            "gene_names": list(problem.gene_names),
+            **more,
+        }
+        write_whole(self.about_file, json.dumps(about, indent=1))
+
+    def about(self) -> dict[str, Any]:
+        return dict(json.loads(self.about_file.read_text(encoding="utf-8")))
+
+    def roles(self) -> Roles:
+        about = self.about()
+        return Roles(
+            [Measure(**m) for m in about["measures"]],
+            [Objective(**o) for o in about["objectives"]],
+            [Constraint(**c) for c in about["constraints"]],
+        )
+
+    def journal(self) -> Journal:
+        """Open the journal for reading."""
+        return Journal(self.journal_file)
+
+    def front(self) -> Front:
+        """Return the final front, with test metrics where there are some."""
+        return Front.load(self.front_file, self.roles())
+
+    def summary(self) -> dict[str, Any]:
+        """Return summary.json, or an empty mapping where the run has not ended."""
+        if not self.summary_file.is_file():
+            return {}
+        return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))
+
+    def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
+        """Write a table as ``NAME.csv``."""
+        text = pd.DataFrame(dict(columns)).to_csv(index=False)
+        write_whole(self.path / f"{name}.csv", text)
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        write_whole(self.summary_file, json.dumps(summary, indent=1))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that it is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)

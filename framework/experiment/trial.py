@@ -1,0 +1,182 @@
+"""One run in one directory: from a configuration to journal, front and summary."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from importlib.metadata import version
+from typing import Any
+
+from framework import registry
+from framework.algorithm import Algorithm
+from framework.errors import ParetolabError
+from framework.experiment.config import RunConfig, parameters
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from framework.journal import Journal
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.run.driver import Observer, Progress, run
+from framework.run.evaluator import Evaluator
+from framework.run.interruption import Interruption
+from framework.streams import RowStreams
+
+DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
+_WORTH_SAYING = 100e6  # bytes that a run may hold
+_LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore", "ray", "mlflow")
+
+
+def make_problem(config: RunConfig) -> Problem:
+    """Return the problem of a checked configuration, data loaded."""
+    raw = dict(config.problem)
+    cls = registry.load("problems", raw.pop("kind"))
+    problem: Problem = cls.from_config(parameters(cls).model_validate(raw))
+    return problem
+
+
+def make_roles(config: RunConfig, problem: Problem) -> Roles:
+    """Return the roles that a configuration gives the problem's measures."""
+    return Roles(problem.measures, config.objective_roles(), config.constraint_roles())
+
+
+def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorithm:
+    """Return the algorithm of a checked configuration, at its start."""
+    raw = dict(config.algorithm)
+    cls = registry.load("algorithms", raw.pop("kind"))
+    algorithm: Algorithm = cls(problem, roles, seed=config.seed, **raw)
+    return algorithm
+
+
+def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
+    """Return how many candidates a budget allows, at most; None where that is not known."""
+    if config.budget.evaluations is not None:
+        return config.budget.evaluations
+    generation = getattr(algorithm, "population", None)
+    if config.budget.generations is None or generation is None:
+        return None
+    return int(generation) * (config.budget.generations + 1)
+
+
+class _Last(Observer):
+    """Keeps the last progress, for the summary."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+
+    def on_batch(self, progress: Progress) -> None:
+        self.progress = progress
+
+    on_end = on_batch
+
+
+def run_trial(
+    config: RunConfig,
+    problem: Problem,
+    run_dir: RunDir,
+    evaluator: Evaluator,
+    *,
+    observers: Sequence[Observer] = (),
+    evaluated_by: Callable[[], str] = lambda: "serial",
+    about: Mapping[str, Any] | None = None,
+    report: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Run, or go on with, one trial in its directory; return its summary.
+
+    ``evaluated_by`` says afterwards who evaluated; ``about`` is added to ``about.json``;
+    ``report`` takes lines for the user.
+
+    The directory gets ``config.yaml``, ``about.json``, ``journal.sqlite``, ``front.csv`` and
+    ``summary.json``. Interrupted (Ctrl-C, or an error such as a full disk), it has the front and
+    the summary so far, and the exception goes on to the caller.
+
+    Raises
+    ------
+    JournalError
+        The directory holds another run, or cannot be written.
+    """
+    roles = make_roles(config, problem)
+    algorithm = make_algorithm(config, problem, roles)
+    identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
+    space = problem.space
+    with Journal(
+        run_dir.journal_file, identity, metrics=problem.metrics, d=space.d, dtype=space.dtype
+    ) as journal:
+        run_dir.summary_file.unlink(missing_ok=True)  # it is running again
+        run_dir.write_config(config)
+        run_dir.write_about(problem, roles, **(about or {}))
+        last = _Last()
+        if algorithm.plan:
+            report(algorithm.plan)
+        held, memory = problem.memory(candidates_of(config, algorithm))
+        if held > _WORTH_SAYING:
+            report(f"memory: {memory}")
+        if journal.salvaged is not None:
+            report(
+                f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "
+                "was lost is evaluated again"
+            )
+
+        def conclude(front: Front, status: str) -> dict[str, Any]:
+            summary = summarise(config, problem, front, last.progress, status, evaluated_by())
+            summary |= {"findings": dict(algorithm.findings())}
+            front.save(run_dir.front_file)
+            for name, columns in algorithm.listings().items():
+                run_dir.write_listing(name, columns)
+            run_dir.write_summary(summary)
+            return summary
+
+        try:
+            with closing(Interruption(report)) as interruption:
+                front = run(
+                    problem, algorithm, evaluator, budget=config.budget, journal=journal,
+                    observers=[last, *observers, interruption],
+                )  # fmt: skip
+        except (KeyboardInterrupt, ParetolabError):
+            if journal.n_batches:
+                front = Front.from_journal(journal, roles, problem.gene_names)
+                conclude(front, INTERRUPTED)
+            raise
+        status = FAILED if last.progress.stopped == "failures" else DONE
+        return conclude(tested(front, problem, config.seed), status)
+
+
+def tested(front: Front, problem: Problem, seed: int) -> Front:
+    """Return the front with its metrics on the test records, where the problem has some."""
+    if not len(front):
+        return front
+    test = problem.evaluate_test(front.X, RowStreams(seed, front.ids))
+    return front if test is None else Front(front.rows, front.roles, front.gene_names, test)
+
+
+def summarise(
+    config: RunConfig,
+    problem: Problem,
+    front: Front,
+    progress: Progress,
+    status: str,
+    evaluated_by: str,
+) -> dict[str, Any]:
+    """Return the content of ``summary.json``."""
+    return {
+        "status": status,
+        "stopped": progress.stopped,
+        "name": config.name,
+        "algorithm": config.algorithm["kind"],
+        "problem": config.problem["kind"],
+        "problem_fingerprint": problem.fingerprint,
+        "seed": config.seed,
+        "generations": max(progress.generation, 0),
+        "evaluations": progress.evaluations,
+        "rows_failed": progress.failed,
+        "wall_s": round(progress.seconds, 3),
+        "evaluated_by": evaluated_by,
+        "indicators": {"hypervolume": front.hypervolume()},
+        "front_size": len(front),
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that results depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _LIBRARIES}

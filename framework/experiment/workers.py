@@ -1,0 +1,89 @@
+"""Who evaluates a run: this process, Ray actors here or on a cluster, or whichever pays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from framework.problem import Problem
+from framework.run.driver import Observer, Progress
+from framework.run.evaluator import Evaluator, SerialEvaluator
+
+
+class BudgetLeft(Observer):
+    """Knows the share of the budget that is left; None where it cannot be known."""
+
+    def __init__(self) -> None:
+        self._share: float | None = 0.0
+
+    def on_batch(self, progress: Progress) -> None:
+        self._share = progress.share
+
+    def __call__(self) -> float | None:
+        return None if self._share is None else 1.0 - self._share
+
+
+def uses_ray(workers: str | int, address: str | None) -> bool:
+    """Tell whether Ray is asked for outright."""
+    return address is not None or workers not in ("serial", "auto")
+
+
+@contextmanager
+def evaluator_for(
+    problem: Problem,
+    seed: int,
+    *,
+    workers: str | int,
+    address: str | None,
+    left: BudgetLeft,
+    report: Callable[[str], None],
+) -> Iterator[tuple[Evaluator, Callable[[], str]]]:
+    """Open the evaluator of a run, and close it with all it started.
+
+    Parameters
+    ----------
+    workers : 'serial', 'auto', 'all' or int
+        ``auto`` starts serially and moves to Ray once the measured work is worth its start.
+    address : str, optional
+        A running Ray cluster to join; Ray is used then, whatever ``workers`` says.
+    left : BudgetLeft
+        An observer of the same run.
+    report : callable
+        Told, in a line, what evaluates.
+
+    Yields
+    ------
+    evaluator : Evaluator
+    description : callable
+        Says what evaluated, afterwards.
+    """
+    with ExitStack() as stack:
+        used = ["serial"]
+
+        def start_ray() -> Evaluator:
+            from framework.parallel.cluster import cluster
+            from framework.parallel.ray_evaluator import RayEvaluator
+
+            count = workers if isinstance(workers, int) else None
+            joined = stack.enter_context(cluster(count, address))
+            used.append(joined.description)
+            actors = RayEvaluator(problem, seed, workers=joined.workers)
+            stack.callback(actors.close)  # before the cluster it lives on goes
+            return actors
+
+        evaluator: Evaluator
+        if uses_ray(workers, address):
+            evaluator = start_ray()
+            report(f"evaluated by {used[-1]}")
+        elif workers == "serial" or os.cpu_count() == 1:  # one actor gains nothing
+            evaluator = SerialEvaluator(problem, seed)
+            report("evaluated in this process")
+        else:
+            from framework.parallel.auto_evaluator import AutoEvaluator
+
+            evaluator = AutoEvaluator(
+                problem, seed, start_ray=start_ray, remaining=left, report=report
+            )
+        stack.callback(evaluator.close)
+        yield evaluator, lambda: " then ".join(used if workers == "auto" else used[-1:])

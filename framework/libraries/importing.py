@@ -1,0 +1,244 @@
+"""Libraries of what others have fitted: predictions on disk, or models with tables of records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from algorithms.ensembling.model_store import TRUSTED
+from framework.arrays import Array
+from framework.data.files import read_frame
+from framework.errors import InputError
+from framework.libraries.files import from_files, in_order, read_costs, spelled
+from framework.libraries.importing_config import ImportConfig, ModelsConfig
+from framework.libraries.library import Cost, Library, load_library
+from framework.libraries.measure import UNITS, measure
+from framework.libraries.members import (
+    ABOUT_FILE,
+    MODEL_FILE,
+    MODELS,
+    as_taken,
+    predictions,
+)
+from framework.libraries.tabrepo import from_tabrepo
+from framework.models.store import load_estimator, trusted_types
+
+
+def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
+    """Make a library of what a configuration names, and write it to a folder.
+
+    Returns
+    -------
+    library : Library
+        As it lies in the folder.
+    said : list of str
+        What the user should know: models that were left out, costs that were filled in.
+
+    Raises
+    ------
+    InputError
+        A file is missing or does not fit; nothing is written then.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: expected a new folder, found one with files; choose another")
+    try:
+        if config.models is not None:
+            return _import_models(config.name, config.models, folder), []
+        if config.tabrepo is not None:
+            library, said = from_tabrepo(**dict(config.tabrepo), name=config.name)
+        else:
+            assert config.arrays is not None  # one of the three is given: the model says so
+            library, said = from_files(config.arrays, config.name), []
+    except InputError as error:
+        raise InputError(f"library {config.name}: {error}") from error
+    return library.save(folder), said
+
+
+def from_models(
+    models: Mapping[str, Any],
+    X_validation: Any,
+    y_validation: Any,
+    *,
+    X_test: Any = None,
+    y_test: Any = None,
+    costs: Mapping[str, Cost | Any] | None = None,
+    configs: Sequence[Mapping[str, Any]] | None = None,
+    name: str = "library",
+) -> Library:
+    """Return the library of fitted models, asked about records that they were not fitted on.
+
+    Parameters
+    ----------
+    models : mapping of id to fitted estimator
+        All classifiers with ``predict_proba`` and the same classes, or all regressors.
+    X_validation, y_validation : (N, d), (N,)
+        As the models take them.
+    X_test, y_test : optional
+    costs, configs, name
+        See :meth:`Library.from_arrays`.
+
+    Raises
+    ------
+    InputError
+        A model fails or knows other classes; see also :meth:`Library.from_arrays`.
+    """
+    classes = _classes_of(models)
+    tables = [
+        None if X is None else np.stack([_asked(n, m, X, classes) for n, m in models.items()])
+        for X in (X_validation, X_test)
+    ]
+    return Library.from_arrays(
+        list(models), tables[0], _as_listed(y_validation, classes), classes, costs,
+        test=tables[1], y_test=None if y_test is None else _as_listed(y_test, classes),
+        configs=configs, name=name,
+    )  # fmt: skip
+
+
+def measured_costs(
+    models: Mapping[str, Any], X: Any, *, trusted: Sequence[str] = ()
+) -> dict[str, Cost]:
+    """Return inference time, memory and disk of fitted models (:mod:`framework.libraries.measure`).
+
+    Parameters
+    ----------
+    models : mapping of id to fitted estimator
+    X : (n, d)
+        Records as the models take them; repeated or cut to 1,000.
+    trusted : sequence of str
+        Types that the models hold beyond scikit-learn's and LightGBM's.
+
+    Raises
+    ------
+    InputError
+        A model holds a type that is not trusted.
+    ParetolabError
+        A model cannot be loaded or asked in a process of its own.
+    """
+    from skops import io
+
+    known = (*TRUSTED, *trusted)
+    with tempfile.TemporaryDirectory() as room:
+        files = {name: Path(room, f"{i}.skops") for i, name in enumerate(models)}
+        for name, path in files.items():
+            content = io.dumps(models[name])
+            trusted_types(content, f"model {name!r}", known)
+            path.write_bytes(content)
+        return _costs_of(files, X, known, values=_classes_of(models) is None)
+
+
+def _costs_of(
+    files: Mapping[str, Path], X: Any, trusted: Sequence[str], *, values: bool
+) -> dict[str, Cost]:
+    found = dict(measure(files, X, values=values, trusted=trusted))
+    for name, path in files.items():
+        found[name]["disk"] = path.stat().st_size / 1e6
+    return {
+        key: Cost(np.array([found[name][key] for name in files]), unit)
+        for key, unit in UNITS.items()
+    }
+
+
+def _as_listed(y: Any, classes: Sequence[Any] | None) -> Array:
+    labels: Array = np.asarray(y)
+    return labels if classes is None else spelled(labels, classes)
+
+
+def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
+    """Return the labels of the first model; None of regressors."""
+    if not models:
+        raise InputError("models: expected a fitted model or more, found none")
+    first = next(iter(models.values()))
+    if not hasattr(first, "predict_proba"):
+        if hasattr(first, "classes_"):
+            raise InputError(
+                f"models: expected classifiers with predict_proba, found "
+                f"{type(first).__name__} without; calibrate it (CalibratedClassifierCV)"
+            )
+        return None
+    return [label.item() if isinstance(label, np.generic) else label for label in first.classes_]
+
+
+def _asked(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Array:
+    try:
+        return predictions(model, as_taken(model, X), classes).astype(np.float32)
+    except Exception as error:  # a model of a user's may fail in any way
+        raise InputError(
+            f"model {name!r}: expected predictions for the records, found "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
+    """Ask, measure and copy the models of a folder."""
+    files = _model_files(config.folder)
+    trusted = (*TRUSTED, *config.trusted)
+    models = {
+        key: load_estimator(path.read_bytes(), str(path), trusted) for key, path in files.items()
+    }
+    X, y = _records(config.validation, config.target)
+    X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
+    extra, cost_ids = read_costs(config.costs, config.units)
+    asked = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
+    costs = _costs_of(files, X, trusted, values=asked.classes is None)
+    costs |= {key: in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
+    library = Library.from_arrays(
+        asked.ids, asked.validation, _as_listed(y, asked.classes), asked.classes, costs,
+        test=asked.test, y_test=None if y_test is None else _as_listed(y_test, asked.classes),
+        configs=[_described(model) for model in models.values()], name=name,
+    )  # fmt: skip
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new.", dir=folder.parent) as room:
+        whole = Path(room) / "library"
+        for key, path in files.items():
+            _copy(key, path, whole / MODELS / key)
+        library.save(whole)
+        if folder.exists():
+            folder.rmdir()  # it is empty
+        whole.rename(folder)
+    return load_library(folder)
+
+
+def _model_files(folder: Path) -> dict[str, Path]:
+    """Return ``ID.skops`` and ``ID/model.skops`` of a folder, by id."""
+    files = {path.stem: path for path in sorted(folder.glob("*.skops"))}
+    files |= {path.parent.name: path for path in sorted(folder.glob(f"*/{MODEL_FILE}"))}
+    if not files:
+        raise InputError(
+            f"{folder}: expected fitted models in skops's format (ID.skops or ID/{MODEL_FILE}), "
+            "found none; write them with skops.io.dump(model, 'ID.skops')"
+        )
+    return files
+
+
+def _records(path: Path, target: str) -> tuple[pd.DataFrame, Array]:
+    frame = read_frame(path)
+    if target not in frame.columns:
+        raise InputError(f"{path}: expected the column {target!r} (target), found none")
+    return frame.drop(columns=target), frame[target].to_numpy()
+
+
+def _described(model: Any) -> dict[str, Any]:
+    """Return a model's class and those of its parameters that JSON can hold."""
+    plain = {
+        key: value
+        for key, value in model.get_params(deep=False).items()
+        if value is None or isinstance(value, str | bool | int)
+        or (isinstance(value, float) and np.isfinite(value))
+    }  # fmt: skip
+    return {"family": type(model).__name__, **plain}
+
+
+def _copy(name: str, path: Path, place: Path) -> None:
+    place.mkdir(parents=True)
+    shutil.copyfile(path, place / MODEL_FILE)
+    digest = hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest()
+    about = json.dumps({"id": name, "sha256": digest}, indent=1)
+    (place / ABOUT_FILE).write_text(about, encoding="utf-8")

@@ -1,0 +1,98 @@
+"""The ``library`` section of a configuration that brings a library from elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+
+from framework.data.assemble import Label
+from framework.experiment.config import Section
+
+
+def _absolute(path: Path, info: ValidationInfo) -> Path:
+    """Resolve a relative path against ``context['base']``, the configuration's folder."""
+    base = (info.context or {}).get("base")
+    return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+
+
+File = Annotated[Path, AfterValidator(_absolute)]
+
+
+class ArraysConfig(Section):
+    """Predictions, labels and costs in files: ``.npy``, ``.csv``, ``.csv.gz`` or ``.parquet``.
+
+    validation, test : arrays (K, N) or (K, N, C); or tables with a row a record and a column a
+        model (``ID``; ``ID:CLASS`` for several classes).
+    y_validation, y_test : arrays (N,), or tables of one column.
+    classes : in the order of the probabilities; none for regression.
+    ids : of the models; else those of the costs, else of the tables' columns.
+    costs : a table with a column ``id`` and one a cost.
+    units : of costs, by name.
+    configs : JSON, a mapping of id to config.
+    normalise : divide the probabilities of each record by their sum.
+    """
+
+    validation: File
+    y_validation: File
+    test: File | None = None
+    y_test: File | None = None
+    classes: tuple[Label, ...] | None = None
+    ids: tuple[str, ...] | None = None
+    costs: File | None = None
+    units: dict[str, str] = Field(default_factory=dict)
+    configs: File | None = None
+    normalise: bool = False
+
+
+class ModelsConfig(Section):
+    """Fitted scikit-learn models and tables of records that they were not fitted on.
+
+    folder : holds ``ID.skops`` or ``ID/model.skops`` files.
+    validation, test : tables with the features' columns and the target's.
+    trusted : types that the files may hold beyond scikit-learn's and LightGBM's.
+    costs, units : as for arrays, beside those that are measured.
+    """
+
+    folder: File
+    validation: File
+    test: File | None = None
+    target: str = "target"
+    trusted: tuple[str, ...] = ()
+    costs: File | None = None
+    units: dict[str, str] = Field(default_factory=dict)
+
+
+class TabRepoConfig(Section):
+    """One data set and fold of a context that lies on disk in TabRepo's layout.
+
+    folder : of the context, with ``configs.parquet`` and ``model_predictions/``.
+    missing : what to do with models without a measured time: leave them out, or take the mean.
+    costs : a table with a column ``id`` and further costs.
+    configs : JSON, a mapping of model to hyperparameters.
+    """
+
+    folder: File
+    dataset: str
+    fold: int = Field(default=0, ge=0)
+    missing: Literal["drop", "mean"] = "drop"
+    costs: File | None = None
+    configs: File | None = None
+    normalise: bool = True
+
+
+class ImportConfig(Section):
+    """A name and exactly one place to bring a library from."""
+
+    name: str
+    arrays: ArraysConfig | None = None
+    models: ModelsConfig | None = None
+    tabrepo: TabRepoConfig | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ImportConfig:
+        given: list[Any] = [self.arrays, self.models, self.tabrepo]
+        if sum(place is not None for place in given) != 1:
+            raise ValueError("expected exactly one of arrays, models, tabrepo")
+        return self

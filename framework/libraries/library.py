@@ -1,0 +1,361 @@
+"""Library: what a pool of fitted models predicts and what each of them costs, as one table.
+
+Searches over ensembles and over prunings read the same table and never call a model.
+
+On disk a library is a folder of open formats::
+
+    library.json         names, classes, costs with units, configs, and the digest of each array
+    validation.npy       float32 (K, N) or (K, N, C), read as a memory map
+    y_validation.npy     int64 (N,) positions in the classes, or float64 values
+    test.npy, y_test.npy the same for the test records, where there are some
+    models/ID/           the fitted models, where there are some (framework.libraries)
+
+Nothing of it is a pickle. ``library.json`` is written last, so a folder holds a whole library or
+none; each file's digest and the fingerprint over all of them are checked when it is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray, frozen
+from framework.errors import InputError
+from framework.libraries.checks import (
+    check_every_class,
+    checked_classes,
+    checked_configs,
+    checked_cost,
+    checked_ids,
+    checked_predictions,
+    class_codes,
+)
+
+FORMAT = 1
+LIBRARY_FILE = "library.json"
+ARRAYS = ("validation", "y_validation", "test", "y_test")
+
+
+class Cost(NamedTuple):
+    """What each model of a library costs in one currency.
+
+    Attributes
+    ----------
+    values : numpy.ndarray of float64, shape (K,)
+        Finite, at least 0.
+    unit : str
+        Of a value: ``ms/1000 rows``, ``MB``.
+    """
+
+    values: FloatArray
+    unit: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Predictions of ``K`` models on ``N`` validation and ``M`` test records, read-only.
+
+    Make one with :meth:`from_arrays` or :func:`load_library`, which check everything.
+
+    Attributes
+    ----------
+    ids : tuple of str, length K
+        Names of the models, each once.
+    validation : numpy.ndarray of float32, shape (K, N) or (K, N, C)
+        Binary: probability of the second class. Multiclass: of each class. Regression: values.
+    y_validation : numpy.ndarray, shape (N,)
+        Index of each record's class in ``classes`` (int64), or its value (float64).
+    classes : tuple, length C, or None
+        Labels in the order of the probabilities; None for regression.
+    costs : mapping of str to Cost
+        By name: ``inference_time``, ``memory``, ``disk``, or the user's own.
+    test : numpy.ndarray of float32, shape (K, M) or (K, M, C), or None
+    y_test : numpy.ndarray, shape (M,), or None
+    configs : tuple of mapping, length K, or None
+        Family and parameters of each model, for similarity and for reports.
+    name : str
+        What reports call it.
+    fingerprint : str
+        Of the whole content: equal fingerprints, equal tables.
+    folder : Path or None
+        Where it lies on disk; fitted models, if it has any, are there under ``models/ID``.
+    """
+
+    ids: tuple[str, ...]
+    validation: Array
+    y_validation: Array
+    classes: tuple[Any, ...] | None
+    costs: Mapping[str, Cost]
+    test: Array | None = None
+    y_test: Array | None = None
+    configs: tuple[Mapping[str, Any], ...] | None = None
+    name: str = "library"
+    fingerprint: str = ""
+    folder: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Library) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the content from another process; pickling forgets that arrays are read-only."""
+        arrays = {key: state[key] if state[key] is None else frozen(state[key]) for key in ARRAYS}
+        costs = {key: Cost(frozen(values), unit) for key, (values, unit) in state["costs"].items()}
+        self.__dict__.update({**state, **arrays, "costs": costs})
+
+    @classmethod
+    def from_arrays(
+        cls,
+        ids: Sequence[str],
+        validation: Any,
+        y_validation: Any,
+        classes: Sequence[Any] | None,
+        costs: Mapping[str, Cost | Any] | None = None,
+        *,
+        test: Any = None,
+        y_test: Any = None,
+        configs: Sequence[Mapping[str, Any]] | None = None,
+        name: str = "library",
+        normalise: bool = False,
+    ) -> Library:
+        """Return a checked library of arrays.
+
+        Parameters
+        ----------
+        ids : sequence of str, length K
+        validation : array_like, shape (K, N) or (K, N, C)
+            Of two classes also (K, N, 2), of which the second column is kept.
+        y_validation : array_like, shape (N,)
+            Labels as ``classes`` spells them, or values.
+        classes : sequence, length C, or None
+            Labels in the order of the probabilities; None for regression.
+        costs : mapping of str to Cost or array_like of shape (K,), optional
+        test, y_test : array_like, optional
+            The same for test records; both or none. A class may be absent here.
+        configs : sequence of mapping, length K, optional
+            JSON values.
+        normalise : bool
+            Divide the probabilities of each record by their sum: for predictions that were
+            kept in half precision.
+
+        Raises
+        ------
+        InputError
+            Predictions that are not finite, not probabilities or do not add up to one; shapes
+            that do not fit; a class without validation records; a cost that is missing or
+            negative; an id that comes twice.
+        """
+        ids = checked_ids(ids, "ids")
+        labels = checked_classes(classes, "classes")
+        if (test is None) != (y_test is None):
+            raise InputError("test: expected predictions and labels, found only one of the two")
+        codes = class_codes(y_validation, labels, "y_validation")
+        codes_test = None if y_test is None else class_codes(y_test, labels, "y_test")
+        return _checked(
+            ids, (validation, codes, test, codes_test), labels, costs or {}, configs, name,
+            normalise=normalise,
+        )  # fmt: skip
+
+    def save(self, folder: str | os.PathLike[str]) -> Library:
+        """Write the library to a folder, whole or not at all; return it as it lies there.
+
+        The folder may hold other things (``models/``), but no library yet.
+
+        Raises
+        ------
+        InputError
+            It holds a library, or cannot be written.
+        """
+        target = Path(folder).absolute()
+        if (target / LIBRARY_FILE).exists():
+            raise InputError(f"{target}: expected a folder without a library, found one in it")
+        made = not target.exists()
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".new.", dir=target) as room:
+                self._write(Path(room))
+                for file in (*ARRAYS, LIBRARY_FILE):  # the last one makes it a library
+                    source = Path(room, file if file == LIBRARY_FILE else f"{file}.npy")
+                    if source.exists():
+                        os.replace(source, target / source.name)
+        except OSError as error:
+            if made:
+                shutil.rmtree(target, ignore_errors=True)
+            raise InputError(
+                f"{target}: expected a place to write a library, found: {error.strerror or error}"
+            ) from error
+        return load_library(target)
+
+    def _write(self, room: Path) -> None:
+        for key in ARRAYS:
+            array = getattr(self, key)
+            if array is not None:
+                np.save(room / f"{key}.npy", array, allow_pickle=False)
+        about = {"format": FORMAT, "fingerprint": self.fingerprint, **_about(self)}
+        text = json.dumps(about, indent=1, allow_nan=False, ensure_ascii=False)
+        (room / LIBRARY_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def load_library(folder: str | os.PathLike[str]) -> Library:
+    """Open a library read-only, its predictions as memory maps; check it against its fingerprint.
+
+    Reads every byte once, for digests and checks.
+
+    Raises
+    ------
+    InputError
+        There is none, it is of another format, or a file was changed since it was written.
+    """
+    path = Path(folder)
+    plain = _read_json(path)
+    try:
+        digests = dict(plain["arrays"])
+        arrays = {
+            key: open_array(path / f"{key}.npy") if key in digests else None for key in ARRAYS
+        }
+        for key, array in arrays.items():
+            if array is not None and _digest(array) != digests[key]:
+                raise InputError(f"{key}.npy was changed since the library was written")
+        costs = {key: Cost(cost["values"], cost["unit"]) for key, cost in plain["costs"].items()}
+        classes = checked_classes(plain["classes"], "classes")
+        codes = None if classes is None else tuple(range(len(classes)))
+        for key in ("y_validation", "y_test"):
+            if arrays[key] is not None:
+                arrays[key] = class_codes(arrays[key], codes, key)
+        library = _checked(
+            checked_ids(plain["ids"], "ids"), tuple(arrays.values()), classes, costs,
+            plain["configs"], plain["name"], folder=path.absolute(),
+        )  # fmt: skip
+    except InputError as error:
+        raise InputError(f"{path}: {error}; restore it or make the library again") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(
+            f"{path / LIBRARY_FILE}: expected a library's description, found it damaged "
+            f"({type(error).__name__}: {error}); restore it or make the library again"
+        ) from error
+    if library.fingerprint != plain.get("fingerprint"):
+        raise InputError(
+            f"{path}: {LIBRARY_FILE} was changed since the library was written; restore it or make "
+            "the library again"
+        )
+    return library
+
+
+def _checked(
+    ids: tuple[str, ...],
+    arrays: Sequence[Any],
+    classes: tuple[Any, ...] | None,
+    costs: Mapping[str, Any],
+    configs: Sequence[Mapping[str, Any]] | None,
+    name: str,
+    *,
+    normalise: bool = False,
+    folder: Path | None = None,
+) -> Library:
+    """Check all but the labels' spelling; ``arrays`` in the order of ``ARRAYS``."""
+    validation, y, test, y_test = arrays
+    if classes is not None:
+        check_every_class(y, classes, "y_validation")
+
+    def predictions(key: str, given: Any, labels: Array) -> Array:
+        return checked_predictions(given, ids, len(labels), classes, normalise=normalise, where=key)
+
+    table = {}
+    for key, cost in costs.items():
+        given, unit = cost if isinstance(cost, Cost) else (cost, "")
+        table[key] = Cost(checked_cost(given, ids, key, "costs"), str(unit))
+    library = Library(
+        ids=ids,
+        validation=predictions("validation", validation, y),
+        y_validation=_read_only(y),
+        classes=classes,
+        costs=table,
+        test=None if test is None else predictions("test", test, y_test),
+        y_test=None if y_test is None else _read_only(y_test),
+        configs=checked_configs(configs, len(ids), "configs"),
+        name=name,
+        folder=folder,
+    )
+    text = json.dumps(_about(library), sort_keys=True, allow_nan=False)
+    object.__setattr__(library, "fingerprint", hashlib.sha256(text.encode()).hexdigest())
+    return library
+
+
+def _about(library: Library) -> dict[str, Any]:
+    """Return all content but the arrays, of which the digests stand in."""
+    arrays = {key: getattr(library, key) for key in ARRAYS}
+    return {
+        "name": library.name,
+        "ids": list(library.ids),
+        "classes": None if library.classes is None else list(library.classes),
+        "costs": {
+            name: {"unit": cost.unit, "values": cost.values.tolist()}
+            for name, cost in library.costs.items()
+        },
+        "configs": None if library.configs is None else list(library.configs),
+        "arrays": {key: _digest(array) for key, array in arrays.items() if array is not None},
+    }
+
+
+def _digest(array: Array) -> str:
+    """Return the sha256 over type, shape and values, a slice at a time."""
+    digest = hashlib.sha256(f"{array.dtype.newbyteorder('<').str} {array.shape} ".encode())
+    for part in array if array.ndim > 1 else [array]:
+        digest.update(np.ascontiguousarray(part).astype(array.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
+
+
+def _read_only(array: Array) -> Array:
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
+
+
+def open_array(path: Path) -> Array:
+    """Open a ``.npy`` file as a memory map, read-only and without pickles.
+
+    Raises
+    ------
+    InputError
+        It is missing or damaged.
+    """
+    try:
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # a damaged header may fail anywhere in numpy
+        found = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{path.name}: expected an array of numbers, found: {found}") from error
+    return array
+
+
+def _read_json(folder: Path) -> dict[str, Any]:
+    path = folder / LIBRARY_FILE
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it "
+            f"({(error.strerror or str(error)).lower()}); make one with `paretolab library build`"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON, found: {error}") from error
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        found = plain.get("format") if isinstance(plain, dict) else plain
+        raise InputError(
+            f"{path}: expected a library of format {FORMAT}, found {found!r}; make it again with "
+            "this version of paretolab"
+        )
+    return plain

@@ -1,0 +1,1 @@
+"""Evaluation by Ray actors, and the choice whether that pays."""

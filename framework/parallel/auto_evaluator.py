@@ -1,0 +1,165 @@
+"""Serial or Ray? Measures the work first; the values are the same either way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any
+
+from framework.arrays import Array, IntArray, WordArray
+from framework.batch import Evaluated
+from framework.errors import ClusterError
+from framework.parallel.ray_evaluator import Cost
+from framework.problem import Problem
+from framework.run.evaluator import Builder, Evaluator, InProcess, Workforce, evaluate_rows
+
+RAY_PAYS_SECONDS = 20.0
+"""Serial work from which Ray is started: its start and the actors' take 3 to 17 s."""
+
+_SLICE_SECONDS = 0.5
+_GROWTH = 8
+
+
+class AutoEvaluator:
+    """Scores in this process until the work left is seen to be worth the start of Ray.
+
+    Batches are scored in slices of half a second, so that expensive rows are recognised within
+    the first batch. The first slice, a single row, is not counted: it may compile.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+        Seed of the run, for the streams of stochastic problems.
+    start_ray : callable
+        Returns an evaluator on Ray; called at most once. Where it raises ``ClusterError``, the
+        run stays in this process.
+    remaining : callable
+        Returns the share of the budget that is left, 0 to 1; None where it is unknown.
+    report : callable
+        Takes one sentence, once: what scores the candidates, and why.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int = 0,
+        *,
+        start_ray: Callable[[], Evaluator],
+        remaining: Callable[[], float | None],
+        report: Callable[[str], None],
+    ) -> None:
+        self.problem, self.seed = problem, seed
+        self._here = InProcess(problem)
+        self._start_ray, self._remaining, self._report = start_ray, remaining, report
+        self._queue: deque[tuple[IntArray, Array]] = deque()
+        self._ray: Evaluator | None = None
+        self._decided = False
+        self._cost, self._size, self._busy, self._warm = Cost(), 1, 0.0, False
+
+    def submit(self, ids: IntArray, X: Array) -> None:
+        """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
+        if self._ray is not None:
+            self._ray.submit(ids, X)
+        elif len(ids):
+            self._queue.append((ids, X))
+
+    def collect(self, timeout: float | None = None) -> list[Evaluated]:
+        """Return finished pieces; an empty list when none came in time."""
+        if self._ray is None and not self._decided and self.predicted() > RAY_PAYS_SECONDS:
+            self._switch(self.predicted())
+        if self._ray is not None:
+            return self._ray.collect(timeout)
+        return [self._score()] if self._queue else []
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """See :meth:`framework.run.evaluator.Workforce.build`; Ray takes over where it pays."""
+        built, start = 0, perf_counter()
+        for many in self._here.build(keys) if self._ray is None else ():
+            yield many
+            built += many
+            if self._taken_over((perf_counter() - start) / built * (len(keys) - built)):
+                break
+        if isinstance(self._ray, Workforce):
+            yield from self._ray.build(keys[built:])
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """See :meth:`framework.run.evaluator.Workforce.map`; Ray takes over where it pays."""
+        done, start = 0, perf_counter()
+        for answer in self._here.map(function, shared, pieces) if self._ray is None else ():
+            seconds = perf_counter() - start
+            yield answer
+            done, start = done + 1, perf_counter()
+            # the first pieces may compile
+            if done > 2 and self._taken_over(seconds * (len(pieces) - done)):
+                break
+        if isinstance(self._ray, Workforce):
+            yield from self._ray.map(function, shared, pieces[done:])
+
+    def close(self) -> None:
+        """Free what the evaluator holds; rows not collected are lost."""
+        self._queue.clear()
+        if self._ray is not None:
+            self._ray.close()
+        elif not self._decided:
+            self._decide(
+                f"scored in this process: {self._busy:.1f} s of work, and Ray's start pays from "
+                f"{RAY_PAYS_SECONDS:g} s"
+            )
+
+    def parts(self) -> tuple[int, int]:
+        """Return how many parts that batches wait for are built, of how many, on Ray."""
+        return self._ray.parts() if isinstance(self._ray, Builder) else (0, 0)
+
+    def predicted(self) -> float:
+        """Return the seconds of serial work left, as far as can be told."""
+        waiting = sum(len(ids) for ids, _ in self._queue) * (self._cost.per_row or 0.0)
+        left = self._remaining()
+        if left is None:
+            return max(waiting, self._busy)  # as much again as there was
+        share = min(max(left, 0.0), 1.0)
+        return max(waiting, self._busy * share / (1 - share) if share < 1 else 0.0)
+
+    def _score(self) -> Evaluated:
+        """Score the next slice of the oldest batch."""
+        ids, X = self._queue.popleft()
+        n = min(self._size, len(ids))
+        if n < len(ids):
+            self._queue.appendleft((ids[n:], X[n:]))
+        start = perf_counter()
+        piece = evaluate_rows(self.problem, self.seed, ids[:n], X[:n])
+        if self._warm:
+            self._measure(perf_counter() - start, n)
+        self._warm = True
+        return piece
+
+    def _measure(self, seconds: float, rows: int) -> None:
+        self._busy += seconds
+        self._cost.add(seconds, rows)
+        affordable = int(_SLICE_SECONDS / max(self._cost.per_row or 0.0, 1e-9))
+        self._size = max(1, min(affordable, self._size * _GROWTH))
+
+    def _taken_over(self, seconds: float) -> bool:
+        """Tell whether Ray takes over where that much work is left."""
+        if not self._decided and seconds > RAY_PAYS_SECONDS:
+            self._switch(seconds)
+        return self._ray is not None
+
+    def _switch(self, seconds: float) -> None:
+        """Hand what waits to Ray, or say why not."""
+        why = f"about {seconds:.0f} s of work are left"
+        try:
+            self._ray = self._start_ray()
+        except ClusterError as error:
+            self._decide(f"scored in this process although {why}: {error}")
+            return
+        self._decide(f"scored on Ray from now on: {why}")
+        while self._queue:
+            self._ray.submit(*self._queue.popleft())
+
+    def _decide(self, sentence: str) -> None:
+        self._decided = True
+        self._report(sentence)

@@ -1,0 +1,1 @@
+"""The one loop of every search: driver, evaluators, interruption."""

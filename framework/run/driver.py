@@ -1,0 +1,329 @@
+"""The one loop: ask, evaluate, journal, tell - until the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from framework.algorithm import Algorithm
+from framework.arrays import Array
+from framework.batch import Evaluated
+from framework.errors import ContractError, JournalError
+from framework.experiment.config import Budget
+from framework.front import Archive, Front
+from framework.journal import Journal
+from framework.problem import Problem
+from framework.run.evaluator import Builder, Evaluator, InProcess, Workforce
+
+_WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
+_FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands after a batch was told.
+
+    Attributes
+    ----------
+    generation : int
+        Batches told, the first being generation 0; -1 before it.
+    evaluations, failed : int
+        Rows told, and how many of them failed.
+    front_size : int
+    hypervolume : float
+        Share of the box between best and worst values that the front dominates.
+    seconds : float
+        Of searching, all sessions together.
+    share : float or None
+        Of the budget that is spent, 0 to 1; None where only patience bounds the run.
+    replayed : bool
+        Whether the batch came from the journal.
+    stopped : str
+        Why the run ended; empty while it goes on.
+    """
+
+    generation: int = -1
+    evaluations: int = 0
+    failed: int = 0
+    front_size: int = 0
+    hypervolume: float = 0.0
+    seconds: float = 0.0
+    share: float | None = None
+    replayed: bool = False
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What goes on before there are answers: ``done`` of ``total``, under way ``seconds``."""
+
+    what: str
+    done: int
+    total: int
+    seconds: float
+
+
+class Observer:
+    """Looks on; every hook does nothing until overridden. It must not raise."""
+
+    def on_start(self) -> None:
+        """Before the first batch."""
+
+    def on_work(self, work: Work) -> None:
+        """Now and then while the algorithm prepares its first batch, or parts are built."""
+
+    def on_batch(self, progress: Progress) -> None:
+        """After each batch told."""
+
+    def on_end(self, progress: Progress) -> None:
+        """After the last one; ``progress.stopped`` says why it was the last."""
+
+
+def run(
+    problem: Problem,
+    algorithm: Algorithm,
+    evaluator: Evaluator,
+    *,
+    budget: Budget,
+    journal: Journal | None = None,
+    observers: Sequence[Observer] = (),
+) -> Front:
+    """Search until the budget is spent or the algorithm is done.
+
+    A journal with rows in it is replayed first: the algorithm asks again for what it asked for
+    before and is told from the journal, so a resumed run goes on as if it had never stopped and
+    no row is evaluated twice.
+
+    Parameters
+    ----------
+    problem : Problem
+        Gives the names of the genes; it is evaluated through ``evaluator`` alone.
+    algorithm : Algorithm
+        Fresh: nothing asked yet.
+    evaluator : Evaluator
+    budget : Budget
+    journal : Journal, optional
+    observers : sequence of Observer
+
+    Returns
+    -------
+    Front
+        Of all rows told.
+
+    Raises
+    ------
+    JournalError
+        The journal cannot be written, or holds rows this algorithm does not ask for.
+    """
+    loop = _Loop(algorithm, evaluator, budget, journal)
+    for observer in observers:
+        observer.on_start()
+    loop.prepare(observers)
+    while True:
+        loop.ask_ahead()
+        if not loop.flights:
+            break
+        progress = loop.tell_next(observers)
+        for observer in observers:
+            observer.on_batch(progress)
+    progress = loop.progress(stopped=loop.stop_reason() or "nothing more to ask")
+    for observer in observers:
+        observer.on_end(progress)
+    if loop.archive.rows is None:
+        return Front.of(loop.last, algorithm.roles, problem.gene_names)
+    return Front(loop.archive.rows, algorithm.roles, problem.gene_names)
+
+
+@dataclass
+class _Flight:
+    """A batch that was asked for and is not told yet."""
+
+    first: int
+    X: Array
+    asked: int  # rows the algorithm asked for; fewer are evaluated where the budget ends
+    old: list[Evaluated] = field(default_factory=list)  # rows known from the journal
+    new: list[Evaluated] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return sum(map(len, self.old)) + sum(map(len, self.new)) >= len(self.X)
+
+
+class _Loop:
+    """State of one :func:`run`."""
+
+    def __init__(
+        self, algorithm: Algorithm, evaluator: Evaluator, budget: Budget, journal: Journal | None
+    ) -> None:
+        self.algorithm, self.evaluator = algorithm, evaluator
+        self.budget, self.journal = budget, journal
+        self.archive = Archive(algorithm.roles)
+        self.flights: deque[_Flight] = deque()
+        self.last: list[Evaluated] = []
+        self.batches_asked = self.rows_asked = 0
+        self.generation, self.evaluations, self.failed = -1, 0, 0
+        self.unchanged = 0
+        self.hypervolume = 0.0
+        self.before = journal.seconds if journal else 0.0
+        self.started = time.perf_counter()
+        self._history = _History(journal)
+
+    @property
+    def seconds(self) -> float:
+        return self.before + time.perf_counter() - self.started
+
+    def prepare(self, observers: Sequence[Observer]) -> None:
+        """Have the algorithm do what its first batch rests on."""
+        doing, since = "", 0.0
+
+        def report(what: str, done: int, total: int) -> None:
+            nonlocal doing, since
+            now = time.perf_counter()
+            if what != doing:
+                doing, since = what, now
+            for observer in observers:
+                observer.on_work(Work(what, done, total, now - since))
+
+        workers = self.evaluator if isinstance(self.evaluator, Workforce) else InProcess()
+        self.algorithm.prepare(workers, report)
+
+    def stop_reason(self) -> str:
+        """Say which part of the budget is spent; empty if none."""
+        budget = self.budget
+        if self.evaluations >= _FAILURES_COUNT_FROM and self.failed > (
+            budget.failures * self.evaluations
+        ):
+            return "failures"
+        if budget.generations is not None and self.batches_asked > budget.generations:
+            return "generations"
+        if budget.evaluations is not None and self.rows_asked >= budget.evaluations:
+            return "evaluations"
+        if budget.seconds is not None and self._history.over and self.seconds >= budget.seconds:
+            return "seconds"
+        if budget.patience is not None and self.unchanged >= budget.patience:
+            return "patience"
+        return self.algorithm.reason if self.algorithm.done else ""
+
+    def ask_ahead(self) -> None:
+        """Ask for batches as far as the algorithm looks ahead and the budget reaches."""
+        while not self.batches_asked or not self.stop_reason():
+            X = self.algorithm.ask()
+            if X is None:
+                if not self.flights and not self.algorithm.done:
+                    raise ContractError("ask: expected a batch, found None with nothing in flight")
+                return
+            flight = _Flight(self.rows_asked, X, asked=len(X))
+            if self.budget.evaluations is not None:
+                flight.X = X[: self.budget.evaluations - self.rows_asked]
+            flight.old = self._history.take(flight.first, flight.X)
+            known = sum(map(len, flight.old))
+            if known < len(flight.X):
+                ids = np.arange(flight.first + known, flight.first + len(flight.X))
+                self.evaluator.submit(ids, flight.X[known:])
+            self.rows_asked += len(flight.X)
+            self.batches_asked += 1
+            self.flights.append(flight)
+
+    def tell_next(self, observers: Sequence[Observer]) -> Progress:
+        """Wait for the oldest batch, write it down, tell it."""
+        flight, since = self.flights[0], time.perf_counter()
+        while not flight.complete:
+            pieces = self.evaluator.collect(_WORK_EVERY)
+            for piece in pieces:
+                self._deliver(piece)
+            if not pieces:
+                self._report_parts(observers, time.perf_counter() - since)
+        self.flights.popleft()
+        batch = Evaluated.concat(flight.old + flight.new)
+        # before it is written down: a wrong answer must not become the truth
+        batch.check_answers(flight.first, flight.X, self.algorithm.metrics, "collect")
+        if flight.new and self.journal is not None:
+            self.journal.append(Evaluated.concat(flight.new), self.seconds)
+        if len(batch) == flight.asked:
+            self.algorithm.tell(batch)
+        self.generation += 1
+        self.evaluations += len(batch)
+        self.failed += len(batch.errors)
+        self.last = [batch]
+        if self.archive.update(batch):
+            self.hypervolume = self.archive.hypervolume()
+            self.unchanged = 0
+        else:
+            self.unchanged += 1
+        return self.progress(replayed=not flight.new)
+
+    def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
+        """Tell observers of the parts that the oldest batch waits for."""
+        if not isinstance(self.evaluator, Builder):
+            return
+        done, total = self.evaluator.parts()
+        what = f"gen {self.generation + 1} · sub-classifiers"
+        for observer in observers if total else ():
+            observer.on_work(Work(what, done, total, seconds))
+
+    def _deliver(self, piece: Evaluated) -> None:
+        """Hand the rows of a piece to the batches they belong to."""
+        known = 0
+        for flight in self.flights:
+            inside = (piece.ids >= flight.first) & (piece.ids < flight.first + len(flight.X))
+            if inside.any():
+                flight.new.append(piece.take(inside))
+                known += len(flight.new[-1])
+        if known < len(piece):
+            raise ContractError("collect: expected rows that were submitted, found others")
+
+    def progress(self, *, replayed: bool = False, stopped: str = "") -> Progress:
+        return Progress(
+            self.generation, self.evaluations, self.failed, len(self.archive), self.hypervolume,
+            self.seconds, self._share(), replayed, stopped,
+        )  # fmt: skip
+
+    def _share(self) -> float | None:
+        budget, shares = self.budget, []
+        if budget.generations is not None:
+            shares.append((self.generation + 1) / (budget.generations + 1))
+        if budget.evaluations is not None:
+            shares.append(self.evaluations / budget.evaluations)
+        if budget.seconds is not None:
+            shares.append(self.seconds / budget.seconds)
+        return min(1.0, max(shares)) if shares else None
+
+
+class _History:
+    """The rows that a journal already holds, handed out in the order of their ids."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._batches: Iterator[Evaluated] = (
+            iter(()) if journal is None else (batch for batch, _ in list(journal.batches()))
+        )
+        self._path = "" if journal is None else journal.path
+        self._next: Evaluated | None = next(self._batches, None)
+
+    @property
+    def over(self) -> bool:
+        """Whether all rows were handed out."""
+        return self._next is None
+
+    def take(self, first: int, X: Array) -> list[Evaluated]:
+        """Return the known rows among ``first``, ``first + 1``, ... whose genomes are ``X``."""
+        taken: list[Evaluated] = []
+        known = 0
+        while self._next is not None and known < len(X):
+            batch = self._next
+            part = batch.take(np.arange(min(len(batch), len(X) - known)))
+            if part.ids[0] != first + known or not np.array_equal(
+                part.X, X[known : known + len(part)]
+            ):
+                raise JournalError(
+                    f"{self._path}: expected at row {first + known} the genomes that this "
+                    "algorithm asks for, found others: the journal was written by another version"
+                )
+            taken.append(part)
+            known += len(part)
+            rest = batch.take(np.arange(len(part), len(batch)))
+            self._next = rest if len(rest) else next(self._batches, None)
+        return taken

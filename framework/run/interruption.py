@@ -1,0 +1,68 @@
+"""Ctrl-C and SIGTERM end a search between two batches, where nothing is half done."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from framework.run.driver import Observer, Progress, Work
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption(Observer):
+    """While a search goes on, a first signal waits for the batch; a second one ends it at once.
+
+    Where no batch is there yet, it waits for the next report of the work.
+
+    An exception raised at any moment, inside compiled code too, is not safe; between batches it
+    is.
+
+    Parameters
+    ----------
+    report : callable
+        Takes a line for the user.
+    """
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._asked = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def on_start(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # signals go to the main thread, and are its own affair
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._ask)
+
+    def on_work(self, work: Work) -> None:
+        """Raise KeyboardInterrupt where a signal has come."""
+        self._heed()
+
+    def on_batch(self, progress: Progress) -> None:
+        """Raise KeyboardInterrupt where a signal has come."""
+        self._heed()
+
+    def on_end(self, progress: Progress) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the signals back; safe to call twice."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _heed(self) -> None:
+        if self._asked:
+            self.close()
+            raise KeyboardInterrupt
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            self.close()
+            raise KeyboardInterrupt
+        self._asked = True
+        self._report("stopping after this batch; once more stops at once")

@@ -1,0 +1,1 @@
+"""Figures of fronts, runs and comparisons: HTML pages that need no network, and PNG."""

@@ -1,0 +1,137 @@
+"""The plots of a run as pictures, drawn with matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from framework.arrays import FloatArray
+from framework.roles import Objective
+from tracking.figures.story import Story
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"  # apart for every kind of colour vision
+DPI = 150
+_SERIES = {
+    "hypervolume": ("hypervolume  ↑ better", BLUE),
+    "front_size": ("solutions on the front", ORANGE),
+}
+
+
+def front(story: Story, path: Path) -> None:
+    """Draw the front: what it costs to the right, the next objective up, the third as colour.
+
+    Of two objectives the staircase they reach is drawn; where there are more than three, the
+    page shows the rest. Light colours are the better ones.
+    """
+    x, y, *others = story.axes()
+    figure = titled(story.title, story.subtitle, 8.4, 5.6)
+    axes = figure.add_subplot()
+    values = story.front.rows.values
+    axes.scatter(
+        story.background[x.metric], story.background[y.metric],
+        s=7, color=GREY, alpha=0.35, linewidths=0, label="evaluated, dominated",
+    )  # fmt: skip
+    if others:
+        coloured(story, figure, axes, [x, y, others[0]])
+    else:
+        order = np.argsort(values[x.metric])
+        axes.step(
+            values[x.metric][order], values[y.metric][order],
+            where="post" if x.sense == "min" else "pre", color=BLUE, linewidth=1, alpha=0.6,
+        )  # fmt: skip
+        axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
+    axes.set(xscale=story.scale(x), yscale=story.scale(y))
+    finish(axes, story.label(x), story.label(y))
+    figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5, markerscale=1.2)
+    figure.savefig(path, dpi=DPI)
+
+
+def progress(story: Story, path: Path) -> None:
+    """Draw hypervolume and front size by generation, a line a trial."""
+    figure = titled(story.title, story.subtitle, 8.4, 5.0)
+    panels = figure.subplots(len(story.series), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(panels, story.series, strict=True):
+        text, colour = _SERIES[name]
+        for trial in story.progress:
+            _line(axes, trial[name], colour, single=len(story.progress) == 1)
+        finish(axes, "", text)
+    panels[-1].set_xlabel("generation")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True)
+    figure.savefig(path, dpi=DPI)
+
+
+def validation_and_test(story: Story, path: Path) -> None:
+    """Draw each objective's test value over its validation value, where the two can differ."""
+    test, seen = story.front.test or {}, story.front.rows.values
+    tested = [o for o in story.roles.objectives if o.metric in test]
+    differ = [
+        o for o in tested if not np.array_equal(test[o.metric], seen[o.metric], equal_nan=True)
+    ]
+    shown = differ or tested
+    figure = titled(story.title, story.subtitle, max(7.2, 3.6 * len(shown)), 4.3)
+    for axes, objective in zip(
+        figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
+    ):
+        name = objective.metric
+        known, unseen = seen[name], test[name]
+        ends = _ends(known, unseen)
+        axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--")
+        axes.scatter(known, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
+        axes.set(xlim=ends, ylim=ends, box_aspect=1)
+        gap = float(np.nanmean(unseen - known))
+        axes.set_title(
+            f"{story.label(objective)}\ntest - validation: {gap:+.3g} on average", size=9
+        )
+        finish(axes, "on validation records", "on test records")
+    figure.savefig(path, dpi=DPI)
+
+
+def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
+    """Draw the front over two objectives, coloured by a third, light being better."""
+    x, y, colour = (story.front.rows.values[objective.metric] for objective in shown)
+    points = axes.scatter(
+        x, y, c=colour, norm=story.scale(shown[2]),
+        cmap="viridis" if shown[2].sense == "max" else "viridis_r",
+        s=30, edgecolors="#333333", linewidths=0.35, zorder=3, label="front",
+    )  # fmt: skip
+    bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)
+    bar.set_label(story.label(shown[2]))
+    bar.outline.set_visible(False)
+
+
+def _line(axes: Axes, series: FloatArray, colour: str, *, single: bool) -> None:
+    width, alpha = (1.8, 1.0) if single else (1.0, 0.6)
+    axes.plot(np.arange(len(series)), series, color=colour, linewidth=width, alpha=alpha)
+    if single:
+        axes.annotate(
+            f"{series[-1]:.4g}", (len(series) - 1, series[-1]), (5, 0),
+            textcoords="offset points", va="center", color=colour, fontsize=9,
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def _ends(*columns: FloatArray) -> tuple[float, float]:
+    low = min(float(np.nanmin(column)) for column in columns)
+    high = max(float(np.nanmax(column)) for column in columns)
+    margin = 0.04 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def titled(title: str, subtitle: str, width: float, height: float) -> Figure:
+    """Return an empty figure of so many inches with a title and a line under it."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(f"{title}\n", x=0.012, ha="left", fontsize=13, fontweight="bold")
+    figure.text(0.012, 1 - 0.32 / height, subtitle, fontsize=8.5, color="#444444", va="top")
+    return figure
+
+
+def finish(axes: Axes, x: str, y: str) -> None:
+    """Label the axes and take away what distracts."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(color="#E5E7EB", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)

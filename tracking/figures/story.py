@@ -1,0 +1,139 @@
+"""What the plots of a run show, read from its directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from algorithms.multistage.routing import Chosen
+from framework.arrays import Array, FloatArray
+from framework.batch import Evaluated
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from framework.roles import Objective, Roles
+from tracking.mlflow_log.describe import about
+from tracking.mlflow_log.history import History
+
+_SERIES = ("hypervolume", "front_size")
+_BACKGROUND = 2000  # dominated points drawn, at most
+_WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the plots of one run show.
+
+    Attributes
+    ----------
+    title, subtitle : str
+        The run's name; its data, algorithm and size.
+    front : Front
+    background : mapping of str to numpy.ndarray
+        Some of the candidates that are not on the front, by metric.
+    progress : sequence of mappings of str to numpy.ndarray, shape (generations,)
+        For each trial ``front_size`` and, where the objectives are bounded, ``hypervolume``.
+    chosen : Chosen, optional
+        The solution of the front that is the run's model, and how records go through it.
+    """
+
+    title: str
+    subtitle: str
+    front: Front
+    background: Mapping[str, Array]
+    progress: Sequence[Mapping[str, FloatArray]]
+    chosen: Chosen | None = None
+
+    @property
+    def position(self) -> int:
+        """Return where in the front the chosen solution is; there must be one."""
+        assert self.chosen is not None
+        return int(np.flatnonzero(self.front.ids == self.chosen.solution)[0])
+
+    @property
+    def series(self) -> list[str]:
+        """Return the names in ``progress``."""
+        return list(self.progress[0])
+
+    @property
+    def roles(self) -> Roles:
+        return self.front.roles
+
+    def axes(self) -> list[Objective]:
+        """Return the objectives in the order of drawing: x (what it costs), y, colour, rest."""
+        objectives = list(self.roles.objectives)
+        amounts = [o for o in objectives if self.roles.measures[o.metric].kind == "amount"]
+        x = amounts[0] if amounts else objectives[-1]
+        return [x, *(o for o in objectives if o is not x)]
+
+    def scale(self, objective: Objective) -> Literal["linear", "log"]:
+        """Return how an axis is divided: amounts of several orders of magnitude by ratios."""
+        values = self.front.rows.values[objective.metric]
+        amount = self.roles.measures[objective.metric].kind == "amount"
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        return "log" if amount and 0 < low * _WIDE < high else "linear"
+
+    def label(self, objective: Objective) -> str:
+        """Return an axis label: name, unit, and which way is better."""
+        unit = self.roles.measures[objective.metric].unit
+        text = spoken(objective.metric) + (f" ({unit})" if unit else "")
+        better = "↑ better" if objective.sense == "max" else "↓ better"
+        return f"{text}  {better}"
+
+
+def read_story(run_dir: RunDir) -> Story:
+    """Read the front, the journals and what is known of the data."""
+    front = run_dir.front()
+    sources = [d for d in run_dir.trials() or [run_dir] if d.journal_file.is_file()]
+    progress, pieces, rows = [], [], 0
+    for source in sources:
+        history = History(front.roles, front.gene_names)
+        with source.journal() as journal:
+            generations = [history.add(batch, s).metrics for batch, s in journal.batches()]
+            step = max(1, history.evaluations * len(sources) // _BACKGROUND)
+            seen = [
+                batch.take(batch.ok & (batch.ids % step == 0)) for batch, _ in journal.batches()
+            ]
+        rows += history.evaluations
+        pieces += seen
+        names = [name for name in _SERIES if generations and name in generations[0]]
+        progress.append({name: np.array([g[name] for g in generations]) for name in names})
+    config = run_dir.config()
+    trials = f", {len(sources)} trials" if len(sources) > 1 else ""
+    subtitle = (
+        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{trials}: {len(front)} "
+        f"solutions on the front of {rows:,} evaluated"
+    )
+    chosen = Chosen.read(run_dir.model)
+    if chosen is not None and chosen.solution not in front.ids:
+        chosen = None  # of an earlier front
+    return Story(config.name, subtitle, front, _dominated(pieces, front), progress, chosen)
+
+
+def spoken(metric: str) -> str:
+    """Return a metric's name as it is read."""
+    return metric.replace("_", " ")
+
+
+def _data(run_dir: RunDir) -> str:
+    data = about(run_dir).get("data") or {}
+    if not data.get("name"):
+        return ""
+    sizes = ", ".join(
+        f"{data[key]:,} {key}" for key in ("records", "features", "models") if data.get(key)
+    )
+    return f"{data['name']} ({sizes}) · " if sizes else f"{data['name']} · "
+
+
+def _dominated(pieces: list[Evaluated], front: Front) -> dict[str, Array]:
+    """Return the rows that differ from all solutions of the front, by metric."""
+    values = {
+        name: np.concatenate([piece.values[name] for piece in pieces] or [np.zeros(0)])
+        for name in front.roles.names
+    }
+    best = set(map(tuple, front.losses.tolist()))
+    others = [row not in best for row in map(tuple, front.roles.losses(values).tolist())]
+    keep = np.array(others, dtype=bool)
+    return {name: column[keep] for name, column in values.items()}

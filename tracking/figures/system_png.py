@@ -1,0 +1,102 @@
+"""The chosen system as a picture: its stages, what they acquire, where records leave."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from algorithms.multistage.routing import StageWalk, shares
+from tracking.figures.figures_png import BLUE, DPI, GREY, ORANGE, coloured, finish, titled
+from tracking.figures.story import Story
+
+# apart for every kind of colour vision (Okabe and Ito)
+ANSWERS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
+_WIDTH, _LINES = 46, 3  # of the list of a stage's features
+
+
+def system(story: Story, path: Path) -> None:
+    """Draw the stages from the top, beside the front with the system marked."""
+    assert story.chosen is not None
+    walk = story.chosen.walk
+    height = max(4.2, 1.9 + 0.82 * (len(walk.stages) + 1))
+    figure = titled(f"{story.title}: the chosen system", _subtitle(story), 13.0, height)
+    left, right = figure.subplots(1, 2, width_ratios=[1.9, 1])
+    _stages(left, story)
+    _front(figure, right, story)
+    figure.savefig(path, dpi=DPI)
+
+
+def facts(stage: StageWalk, records: int) -> str:
+    """Return in words what becomes of the records of a stage."""
+    text = f"{stage.leaving / records:.1%} leave"
+    if not stage.leaving:
+        return text
+    return f"{text}, {stage.confidence:.0%} sure, {stage.accuracy:.0%} right"
+
+
+def values_of(story: Story, unseen: bool = False) -> str:
+    """Return the objectives of the chosen solution in words, on validation or test records."""
+    source: Any = story.front.test if unseen else story.front.rows.values
+    return ", ".join(
+        f"{name.replace('_', ' ')} {source[name][story.position]:.4g}" for name in story.roles.names
+    )
+
+
+def _subtitle(story: Story) -> str:
+    assert story.chosen is not None
+    text = f"solution {story.chosen.solution} · on validation records: {values_of(story)}"
+    return f"{text} · on test records: {values_of(story, True)}" if story.front.test else text
+
+
+def _stages(axes: Axes, story: Story) -> None:
+    assert story.chosen is not None
+    walk = story.chosen.walk
+    names, rows = shares(walk, len(ANSWERS))
+    left = 0.0
+    for j, (stage, row) in enumerate(zip(walk.stages, rows, strict=True)):
+        axes.barh(j, 1 - left, left=left, height=0.42, color="#ECEEF1")
+        for share, colour in zip(row, ANSWERS, strict=False):
+            axes.barh(j, share, left=left, height=0.42, color=colour)
+            left += share
+        axes.text(0.005, j - 0.3, facts(stage, walk.records), fontsize=8, color="#444444")
+    end = len(walk.stages)
+    axes.barh(end, walk.rejected / walk.records, left=left, height=0.42, color=GREY, hatch="///",
+              edgecolor="white", linewidth=0)  # fmt: skip
+    text = f"{walk.rejected / walk.records:.1%} are rejected, no answer"
+    axes.text(0.005, end - 0.3, text, fontsize=8, color="#444444")
+    labels = [_label(j, stage) for j, stage in enumerate(walk.stages, start=1)]
+    axes.set_yticks(np.arange(end + 1), [*labels, "end"], fontsize=8)
+    axes.set(xlim=(0, 1), ylim=(end + 0.55, -0.65))
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    finish(axes, "share of the records; light: they go on to the next stage", "")
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0, labelsize=8)
+    handles = [axes.barh(0, 0, color=c) for c, _ in zip(ANSWERS, names, strict=False)]
+    axes.legend(handles, [f"answer {name}" for name in names], loc="lower left", ncols=3,
+                bbox_to_anchor=(0, 1.0), frameon=False, fontsize=8)  # fmt: skip
+
+
+def _label(number: int, stage: StageWalk) -> str:
+    lines = textwrap.wrap(", ".join(stage.features), _WIDTH)
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], f"... {len(stage.features)} features in all"]
+    cost = f"stage {number} · cost {stage.cost:g}, so far {stage.cost_so_far:g}"
+    return "\n".join([cost, *lines])
+
+
+def _front(figure: Figure, axes: Axes, story: Story) -> None:
+    x, y = story.axes()[:2]
+    values, i = story.front.rows.values, story.position
+    if others := story.axes()[2:]:
+        coloured(story, figure, axes, [x, y, others[0]])
+    else:
+        axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
+    axes.scatter(values[x.metric][i], values[y.metric][i], s=190, marker="*", color=ORANGE,
+                 edgecolors="#333333", linewidths=0.6, zorder=5, label="this system")  # fmt: skip
+    finish(axes, story.label(x), story.label(y))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)

@@ -1,0 +1,1 @@
+"""MLflow: run directories uploaded by a process of their own, models, pages."""

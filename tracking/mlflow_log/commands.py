@@ -1,0 +1,195 @@
+"""`paretolab sync` and `paretolab ui`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from urllib.parse import quote
+
+from framework.errors import InputError, ParetolabError
+from framework.experiment.run_dir import RunDir
+from tracking.mlflow_log import store
+from tracking.mlflow_log.state import sole_uploader
+
+DEFAULT_URI = "sqlite:///mlflow.db"
+
+_PAGE = "/#/experiments?workflowType=machine_learning"  # not the one on language models
+_UI_START = 180.0  # seconds that MLflow's server may take to answer
+_UI_STOP = 10.0
+
+
+class Sync:
+    """Uploads what MLflow lacks of some run directories."""
+
+    help = "upload to MLflow what could not be logged while a run went on"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("directories", metavar="DIR", nargs="+", help="directory of a run")
+        parser.add_argument(
+            "--uri", help="another MLflow store or server than the run was to log to"
+        )
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Upload each directory; return 0, or 2 if one could not be."""
+        worst = 0
+        for directory in args.directories:
+            try:
+                print(f"{directory}: {sync(directory, args.uri)}", flush=True)
+            except ParetolabError as error:
+                print(error, file=sys.stderr)
+                worst = 2
+        return worst
+
+
+def sync(directory: str, uri: str | None = None) -> str:
+    """Upload one directory; return what to say about it.
+
+    Raises
+    ------
+    InputError
+        It is not the directory of a run, or MLflow could not take it.
+    """
+    from tracking.mlflow_log.follower import reason
+    from tracking.mlflow_log.uploader import Uploader
+
+    run_dir = RunDir.existing(directory)
+    if run_dir.path.absolute().parent.name == "trials":
+        raise InputError(
+            f"{directory}: expected the directory of an experiment, found one of its trials; "
+            f"give {run_dir.path.parent.parent}"
+        )
+    with sole_uploader(run_dir):
+        uploader = Uploader(run_dir, uri)
+        try:
+            ended = uploader.upload(final=True)
+        except Exception as error:  # MLflow may raise anything
+            raise InputError(
+                f"{directory}: expected to log to {uploader.place}, found: {reason(error)}; what "
+                "is missing is kept, run the same command again when MLflow answers"
+            ) from error
+    if ended:
+        return f"logged to {uploader.place}"
+    return (
+        f"logged so far to {uploader.place}; the run has not ended "
+        f"(`paretolab resume {directory}` goes on with it)"
+    )
+
+
+class Ui:
+    """Shows the runs in MLflow's pages."""
+
+    help = "show logged runs in the browser, with MLflow"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--uri", default=DEFAULT_URI, help="store (default: %(default)s)")
+        parser.add_argument(
+            "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+        )
+        parser.add_argument("--port", type=int, default=5000, help="(default: %(default)s)")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Serve until Ctrl-C."""
+        environment = _environment(args.uri)
+        _check_port(args.host, args.port)
+        command = [
+            sys.executable, "-m", "mlflow", "ui", "--host", args.host, "--port", str(args.port),
+            "--workers", "1", "--uvicorn-opts", "--log-level warning",
+        ]  # fmt: skip
+        signal.signal(signal.SIGTERM, _interrupt)
+        # in a session of its own, so that Ctrl-C ends it once, through us, with all it started
+        server = subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL
+        )
+        try:
+            print("starting MLflow ...", flush=True)
+            if _answers(server, args.host, args.port):
+                print(
+                    f"MLflow UI: http://{args.host}:{args.port}{_PAGE} (Ctrl-C ends it). Should "
+                    "no runs show, choose 'Model training' at the top left.",
+                    flush=True,
+                )
+            return 2 if server.wait() else 0
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _stop(server)
+
+
+def _environment(uri: str) -> dict[str, str]:
+    """Return the server's environment, which also names the store: a URI may hold a password."""
+    if uri.startswith(("http://", "https://")):
+        raise InputError(
+            f"--uri: expected a store such as {DEFAULT_URI}, found the address of a server; open "
+            f"{store.public_uri(uri)} in a browser"
+        )
+    uri = store.absolute_uri(uri, Path.cwd())
+    file = store.sqlite_file(uri)
+    if file is not None and not file.is_file():
+        raise InputError(
+            f"--uri: expected the store that runs log to, found no file {file}; start a run first, "
+            "go where runs were started, or give --uri sqlite:///PATH"
+        )
+    root = store.artifact_root(uri)
+    chosen = {
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "PYTHONWARNINGS": "ignore",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    if root is not None:
+        chosen["MLFLOW_DEFAULT_ARTIFACT_ROOT"] = f"file://{quote(root.as_posix())}"
+    return os.environ | chosen
+
+
+def _check_port(host: str, port: int) -> None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # getaddrinfo wraps a port that is too great; bind refuses it
+            probe.bind((host, port, *address[2:]))
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"--port: expected a free port at {host}, found that {port} cannot be used ({error}); "
+            "give another with --port"
+        ) from error
+
+
+def _answers(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
+    """Wait until the server listens; tell whether it does."""
+    deadline = time.monotonic() + _UI_START
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with socket.create_connection((host, port), timeout=1):
+                return True
+        except OSError:
+            time.sleep(0.2)
+    return False
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, number)
+            server.wait(_UI_STOP)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

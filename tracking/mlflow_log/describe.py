@@ -1,0 +1,125 @@
+"""What MLflow is told about a run besides its numbers: parameters, tags, the data set."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from framework.experiment.config import flatten, read_yaml
+from framework.experiment.run_dir import RunDir
+from tracking.mlflow_log.store import public_uri
+
+_LONGEST_VALUE = 500
+_LONGEST_KEY = 250
+_PACKAGES = ("paretolab", "numpy", "scikit-learn", "ray", "mlflow")
+_DIGEST = 36  # longest digest of a data set that MLflow takes
+
+
+def legal_key(name: str) -> str:
+    """Return a name with whatever MLflow refuses in names replaced by '_'."""
+    return re.sub(r"[^\w\-. /:]", "_", name)[:_LONGEST_KEY]
+
+
+def parameters(run_dir: RunDir) -> dict[str, str]:
+    """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit.
+
+    That of a sweep has what is varied, but not where Optuna keeps it: there may be a password.
+    """
+    tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
+    if run_dir.sweep_file.is_file():
+        tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
+    flat = flatten(tree)
+    return {legal_key(key): _cut(str(value)) for key, value in flat.items() if value is not None}
+
+
+def config_text(run_dir: RunDir) -> str:
+    """Return config.yaml, a password in the tracking URI left out: others read it in MLflow."""
+    text = run_dir.config_file.read_text(encoding="utf-8")
+    tracking = run_dir.config().tracking
+    return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))
+
+
+def start_tags(directory: Path) -> dict[str, str]:
+    """Return versions and the revision of the working tree around ``directory``, if any."""
+    tags = {"version.python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            tags[f"version.{package}"] = version(package)
+        except PackageNotFoundError:
+            continue
+    revision = _revision(directory)
+    return tags | ({"mlflow.source.git.commit": revision} if revision else {})
+
+
+def run_tags(run_dir: RunDir) -> dict[str, str]:
+    """Return the tags to group and filter runs by."""
+    config = run_dir.config()
+    return {
+        "algorithm": str(config.algorithm["kind"]),
+        "problem": str(config.problem["kind"]),
+        "paretolab.dir": run_dir.path.absolute().name,
+        "mlflow.source.name": "paretolab",
+        "mlflow.source.type": "LOCAL",
+    }
+
+
+def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the summary says about the versions that ran, and why a run failed."""
+    error = {"error": _cut(str(summary["error"]))} if "error" in summary else {}
+    return error | {
+        f"version.{name}": str(text) for name, text in summary.get("versions", {}).items()
+    }
+
+
+def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a summary: counts, seconds and indicators."""
+    kept = {key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")}
+    flat = kept | flatten(summary.get("indicators") or {})
+    return {
+        legal_key(key): float(value)
+        for key, value in flat.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def dataset_input(run_dir: RunDir) -> Any:
+    """Return the data set as MLflow's entity; None where the run has none."""
+    data = about(run_dir).get("data") or {}
+    if not {"name", "fingerprint", "source"} <= data.keys():
+        return None
+    import json
+
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    shape = {"num_rows": data.get("records"), "num_features": data.get("features")}
+    dataset = Dataset(
+        name=data["name"],
+        digest=data["fingerprint"][:_DIGEST],
+        source_type="external",
+        source=json.dumps({"uri": data["source"]}),
+        profile=json.dumps(shape),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "search")])
+
+
+def about(run_dir: RunDir) -> dict[str, Any]:
+    """Return about.json of a directory; empty where there is none."""
+    return run_dir.about() if run_dir.about_file.is_file() else {}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _revision(directory: Path) -> str | None:
+    command = ["git", "-C", str(directory), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

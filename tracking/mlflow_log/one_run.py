@@ -1,0 +1,206 @@
+"""Uploads one directory (a run or a trial) to one MLflow run; what is there is not sent again."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from framework.experiment.run_dir import RunDir
+from framework.journal import Journal
+from tracking.mlflow_log import describe
+from tracking.mlflow_log.history import Generation, History
+from tracking.mlflow_log.state import RunState
+
+FRONTS = "fronts.csv"
+
+_CONFIG = "config.yaml"
+_CHUNK = 1000  # metrics a request: MLflow's limit
+_FILES = ("front.csv", "summary.json", "trials.csv", "best.yaml", "plots/*.html", "plots/*.png")
+_FRONTS_EVERY = 30.0  # seconds between versions of fronts.csv while a run goes on
+_FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
+
+_STATUS = {"done": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+
+
+class Member:
+    """One directory and the MLflow run it goes to.
+
+    Parameters
+    ----------
+    client : mlflow.MlflowClient
+    run_dir : RunDir
+    state : RunState
+        Updated as things arrive.
+    started : float
+        Seconds since the epoch that generation times are counted from.
+    save : callable
+        Keeps the state; called after each step.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        run_dir: RunDir,
+        state: RunState,
+        started: float,
+        save: Callable[[], None],
+    ) -> None:
+        self.client, self.run_dir, self.state = client, run_dir, state
+        self.started, self.save = started, save
+        self._ended: int | None = None
+        self._history: History | None = None
+        self._fronts_due = time.monotonic() + _FRONTS_EVERY
+
+    @property
+    def complete(self) -> bool:
+        """Whether the MLflow run was ended here with the summary that lies there now."""
+        return self._ended is not None and self._ended == self._end()
+
+    def log_generations(self) -> None:
+        """Send the metrics of every generation that MLflow lacks."""
+        if not self.run_dir.journal_file.exists():
+            return
+        with self.run_dir.journal() as journal:
+            while journal.n_batches > self.state.batches:
+                self._send(self._next_chunk(journal))
+
+    def log_fronts(self, *, now: bool) -> None:
+        """Send ``fronts.csv`` where it has grown, and is due or wanted ``now``."""
+        if self.state.batches == self.state.artifacts.get(FRONTS, 0):
+            return
+        if not now and time.monotonic() < self._fronts_due:
+            return
+        begun = time.monotonic()
+        with self.run_dir.journal() as journal:
+            history = self._caught_up(journal)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / FRONTS
+            history.frame().to_csv(path, index=False)
+            self.client.log_artifact(self.state.run_id, str(path))
+        self._arrived(FRONTS, history.n_batches)
+        spent = time.monotonic() - begun
+        self._fronts_due = time.monotonic() + max(_FRONTS_EVERY, spent / _FRONTS_SHARE)
+
+    def log_files(self) -> None:
+        """Send the files of the directory that are new or have changed, and the model."""
+        self._log_config()
+        for pattern in _FILES:
+            for path in sorted(self.run_dir.path.glob(pattern)):
+                name = path.relative_to(self.run_dir.path).as_posix()
+                signature = _signature(path)
+                if self.state.artifacts.get(name) != signature:
+                    folder = "plots" if "/" in name else None
+                    self.client.log_artifact(self.state.run_id, str(path), folder)
+                    self._arrived(name, signature)
+        self._log_model()
+
+    def finish(self) -> bool:
+        """Send what the summary says and end the MLflow run; tell whether there is a summary."""
+        ended = self._end()
+        summary = self.run_dir.summary()
+        status = _STATUS.get(str(summary.get("status")))
+        if status is None:
+            return False
+        self._log_summary(summary, ended)
+        if self.state.status != status:
+            self.client.set_terminated(self.state.run_id, status, ended)
+            self.state.status = status
+            self.save()
+        self._ended = ended
+        return True
+
+    def set_status(self, status: str) -> None:
+        """Tell MLflow that the run goes on again (RUNNING) or was killed (KILLED)."""
+        if self.state.status != status:
+            self.client.update_run(self.state.run_id, status)
+            self.state.status = status
+            self.save()
+
+    def _end(self) -> int:
+        """Return when the summary was written, in milliseconds; 0 where there is none."""
+        file = self.run_dir.summary_file
+        return int(file.stat().st_mtime * 1000) if file.is_file() else 0
+
+    def _next_chunk(self, journal: Journal) -> list[Generation]:
+        """Return generations that MLflow lacks, as many as a request takes."""
+        history = self._caught_up(journal)
+        chunk: list[Generation] = []
+        n = 0
+        for batch, seconds in journal.batches(history.n_batches):
+            chunk.append(history.add(batch, seconds))
+            n += len(chunk[-1].metrics)
+            if n + len(chunk[-1].metrics) > _CHUNK:
+                break
+        return chunk
+
+    def _caught_up(self, journal: Journal) -> History:
+        """Return the history of exactly the batches that MLflow has."""
+        history = self._history
+        if history is None or history.n_batches > self.state.batches:
+            names = tuple(self.run_dir.about()["gene_names"])
+            history = self._history = History(self.run_dir.roles(), names)
+        lacking = self.state.batches - history.n_batches
+        for batch, seconds in islice(journal.batches(history.n_batches), lacking):
+            history.add(batch, seconds)
+        return history
+
+    def _send(self, chunk: list[Generation]) -> None:
+        from mlflow.entities import Metric
+
+        metrics = [
+            Metric(describe.legal_key(name), value, self._millis(item.seconds), item.number)
+            for item in chunk
+            for name, value in item.metrics.items()
+        ]
+        self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
+        self.state.batches = chunk[-1].number + 1
+        self.save()
+
+    def _millis(self, seconds: float) -> int:
+        return int((self.started + seconds) * 1000)
+
+    def _log_summary(self, summary: Mapping[str, Any], ended: int) -> None:
+        from mlflow.entities import Metric, RunTag
+
+        if self.state.artifacts.get("end") == ended:
+            return
+        series = {"evaluations", "rows_failed", "front_size", "hypervolume"}
+        known = series if self.state.batches else set()
+        metrics = [
+            Metric(name, value, ended, self.state.batches)
+            for name, value in describe.end_metrics(summary).items()
+            if name not in known
+        ]
+        tags = [RunTag(key, text) for key, text in describe.end_tags(summary).items()]
+        self.client.log_batch(self.state.run_id, metrics=metrics, tags=tags, synchronous=True)
+        self._arrived("end", ended)
+
+    def _log_config(self) -> None:
+        text = describe.config_text(self.run_dir)
+        if self.state.artifacts.get(_CONFIG) != zlib.crc32(text.encode()):
+            self.client.log_text(self.state.run_id, text, _CONFIG)
+            self._arrived(_CONFIG, zlib.crc32(text.encode()))
+
+    def _log_model(self) -> None:
+        from tracking.mlflow_log.deploy import log_model
+
+        model = self.run_dir.model
+        files = sorted(path for path in model.rglob("*") if path.is_file())
+        signature = [_signature(path) for path in files]
+        if files and self.state.artifacts.get("model") != signature:
+            log_model(self.client, self.state.run_id, model)
+            self._arrived("model", signature)
+
+    def _arrived(self, name: str, signature: Any) -> None:
+        self.state.artifacts[name] = signature
+        self.save()
+
+
+def _signature(path: Path) -> list[int]:
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns]

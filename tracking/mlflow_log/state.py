@@ -1,0 +1,95 @@
+"""What MLflow has of a run directory so far: ``tracking.json``, written whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from framework.errors import InputError
+from framework.experiment.run_dir import RunDir, write_whole
+
+PARENT = "experiment"
+
+
+@dataclass
+class RunState:
+    """One MLflow run.
+
+    Attributes
+    ----------
+    run_id : str
+    status : str
+        As MLflow has it: RUNNING, FINISHED, FAILED or KILLED.
+    batches : int
+        Batches of the journal whose metrics are there.
+    artifacts : dict of str to JSON value
+        Signature of the last version of each artifact that is there.
+    """
+
+    run_id: str
+    status: str = "RUNNING"
+    batches: int = 0
+    artifacts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class State:
+    """All MLflow runs of a directory, and what was known when the run was started.
+
+    Attributes
+    ----------
+    uri : str
+        Absolute tracking URI.
+    experiment : str
+    started : float
+        Seconds since the epoch; metrics are dated from here.
+    tags : dict of str to str
+        Versions and revision at the start.
+    runs : dict of str to RunState
+        ``experiment`` for the parent, else the name of the trial.
+    """
+
+    uri: str
+    experiment: str
+    started: float
+    tags: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, RunState] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, run_dir: RunDir) -> State | None:
+        """Return what was kept; None where there is nothing or nothing readable."""
+        try:
+            raw = json.loads(run_dir.tracking_file.read_text(encoding="utf-8"))
+            runs = {name: RunState(**run) for name, run in raw.pop("runs").items()}
+            return cls(**raw, runs=runs)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None  # runs are found again by their uid
+
+    def save(self, run_dir: RunDir) -> None:
+        write_whole(run_dir.tracking_file, json.dumps(asdict(self), indent=1))
+
+
+@contextmanager
+def sole_uploader(run_dir: RunDir) -> Iterator[None]:
+    """Hold the directory's lock, which ends with the process.
+
+    Raises
+    ------
+    InputError
+        Another process is uploading this directory.
+    """
+    import fcntl
+
+    with Path(run_dir.path / "tracking.lock").open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"{run_dir.path}: expected a run that nobody is logging, found that another "
+                "process is; it keeps MLflow up to date by itself"
+            ) from error
+        yield

@@ -1,0 +1,100 @@
+"""Logs a run to MLflow from a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from framework.experiment.run_dir import RunDir
+from framework.run.driver import Observer
+from tracking.mlflow_log.follower import FINISH
+from tracking.mlflow_log.state import State
+from tracking.mlflow_log.store import absolute_uri, public_uri, sqlite_file
+
+
+class Outcome(NamedTuple):
+    """How logging ended; ``text`` is a line for the user."""
+
+    logged: bool
+    text: str
+
+
+class MlflowTracker(Observer):
+    """Starts the process that follows the journal, and ends it. It never raises.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+        With ``config.yaml``; the journal may follow.
+    uri : str
+        Tracking URI. A relative SQLite path counts from the directory where the run was first
+        started.
+    experiment : str
+
+    Notes
+    -----
+    ``on_batch`` does nothing: the journal says it all. :meth:`finish` is called after the
+    summary, the front and the plots are written, which is after ``on_end``.
+    """
+
+    def __init__(self, run_dir: RunDir, uri: str, experiment: str) -> None:
+        self.run_dir = run_dir
+        self.uri = _resolved(run_dir, uri)
+        self.experiment = experiment
+        self._process: subprocess.Popen[str] | None = None
+        self._problem = ""
+
+    def on_start(self) -> None:
+        """Start the process, once."""
+        if self._process is not None:
+            return
+        # -P: a file of the user's called like a module of ours is not taken for it
+        command = [sys.executable, "-P", "-m", "tracking.mlflow_log.follower"]
+        command += [str(self.run_dir.path.absolute()), self.uri, self.experiment]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        except OSError as error:
+            self._problem = str(error)
+
+    def finish(self, timeout: float = 60.0) -> Outcome:
+        """Have the rest logged; wait for it at most ``timeout`` seconds."""
+        process = self._process
+        if process is None and not self._problem:
+            return Outcome(False, "not logged to MLflow: the run did not start")
+        if process is None:
+            return self._kept(self._problem)
+        self._process = None
+        try:
+            answers, _ = process.communicate(FINISH + "\n", timeout=timeout)
+            answer = json.loads(answers.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return self._kept(f"{public_uri(self.uri)} needed more than {timeout:.0f} s")
+        except (OSError, ValueError, IndexError):
+            return self._kept(f"the logging process ended with code {process.wait()}")
+        if not answer["logged"]:
+            return self._kept(answer["text"])
+        return Outcome(True, f"logged to MLflow: {answer['text']}")
+
+    def _kept(self, why: str) -> Outcome:
+        again = f"paretolab sync {self.run_dir.path}"
+        return Outcome(False, f"not logged to MLflow ({why}); kept for `{again}`")
+
+
+def _resolved(run_dir: RunDir, uri: str) -> str:
+    """Return the absolute URI; a run that is resumed elsewhere keeps the store it had."""
+    known, file = State.load(run_dir), sqlite_file(uri)
+    before = sqlite_file(known.uri) if known else None
+    if known and before and file and not file.is_absolute() and before.match(str(file)):
+        return known.uri
+    return absolute_uri(uri, Path.cwd())

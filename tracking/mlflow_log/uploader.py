@@ -1,0 +1,249 @@
+"""Uploads a run directory to MLflow: one parent run, below it one run a trial.
+
+The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
+same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from framework.errors import InputError
+from framework.experiment.config import TrackingConfig
+from framework.experiment.run_dir import RunDir
+from tracking.mlflow_log import describe, store
+from tracking.mlflow_log.one_run import Member
+from tracking.mlflow_log.state import PARENT, RunState, State
+
+_PARAMS = 100  # a request: MLflow's limit
+
+
+def begin(
+    run_dir: RunDir,
+    uri: str | None = None,
+    experiment: str | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> State:
+    """Return what MLflow has of the directory; start afresh where that is another store.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    uri, experiment : str, optional
+        The store and experiment wanted; those logged to before, else the configuration's.
+    tags : mapping of str to str, optional
+        What is known at the start of a run; kept from the first start on.
+    """
+    state = State.load(run_dir)
+    config = run_dir.config()
+    tracking = config.tracking or TrackingConfig()
+    wanted_uri = store.absolute_uri(uri or (state.uri if state else tracking.uri), Path.cwd())
+    wanted_name = experiment or (state.experiment if state else tracking.experiment or config.name)
+    if state and (state.uri, state.experiment) == (wanted_uri, wanted_name):
+        return state
+    started = state.started if state else run_dir.config_file.stat().st_mtime
+    kept = state.tags if state else dict(tags or {})
+    state = State(wanted_uri, wanted_name, started, kept)
+    state.save(run_dir)
+    return state
+
+
+class Uploader:
+    """Brings MLflow up to date with a run directory.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    uri, experiment, tags
+        See :func:`begin`.
+
+    Attributes
+    ----------
+    state : State
+    """
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        uri: str | None = None,
+        experiment: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.run_dir = run_dir
+        self.state = begin(run_dir, uri, experiment, tags)
+        self._several = run_dir.config().trials > 1 or run_dir.sweep_file.is_file()
+        self._client: Any = None
+        self._experiment_id = ""
+        self._members: dict[str, Member] = {}
+
+    def upload(self, *, final: bool) -> bool:
+        """Send what MLflow lacks.
+
+        Parameters
+        ----------
+        final : bool
+            Whether nothing more is to come: files are sent too, and runs that wrote their
+            summary are ended. Else the runs are marked as going on.
+
+        Returns
+        -------
+        bool
+            Whether all runs have ended.
+
+        Raises
+        ------
+        Exception
+            Whatever MLflow raises; what was sent is noted, and the next call goes on from there.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MLflow's own; a user can do nothing about them
+            return self._upload(final=final)
+
+    def _upload(self, *, final: bool) -> bool:
+        self._connect()
+        directories = self.run_dir.trials() if self._several else [self.run_dir]
+        parent = self._member(PARENT, self.run_dir)
+        ended = True
+        for directory in directories:
+            if directory.about_file.is_file():
+                name = directory.path.name if self._several else "000"
+                child = self._member(name, directory, parent)
+                ended &= self._update(child, final=final or self._is_over(directory))
+        if not final:
+            parent.set_status("RUNNING")
+            return False
+        if self._several:
+            parent.log_files()
+        return parent.finish() and ended
+
+    def mark_killed(self) -> None:
+        """Tell MLflow of runs that were going on that they no longer do."""
+        for member in self._members.values():
+            if member.state.status == "RUNNING":
+                member.set_status("KILLED")
+
+    @property
+    def place(self) -> str:
+        """Where the run is found."""
+        return f"{store.public_uri(self.state.uri)}, experiment {self.state.experiment!r}"
+
+    def _is_over(self, trial: RunDir) -> bool:
+        """Tell whether a trial has ended for good while others go on."""
+        return self._several and trial.summary().get("status") in ("done", "failed")
+
+    def _update(self, child: Member, *, final: bool) -> bool:
+        if child.complete:
+            return True
+        if not final:
+            child.set_status("RUNNING")
+        child.log_generations()
+        child.log_fronts(now=final)
+        if not final:
+            return False
+        child.log_files()
+        return child.finish()
+
+    def _connect(self) -> None:
+        if self._client is None:
+            client = store.connect(self.state.uri)
+            self._experiment_id = store.experiment_id(client, self.state.uri, self.state.experiment)
+            self._client = client
+
+    def _member(self, name: str, run_dir: RunDir, parent: Member | None = None) -> Member:
+        """Return the member of a directory, with an MLflow run that exists."""
+        if name not in self._members:
+            run = self._run(name, run_dir, parent)
+            self.state.runs[name] = run
+            self._save()
+            self._introduce(run, run_dir)
+            self._members[name] = Member(self._client, run_dir, run, self.state.started, self._save)
+        return self._members[name]
+
+    def _run(self, name: str, run_dir: RunDir, parent: Member | None) -> RunState:
+        known = self.state.runs.get(name)
+        if known and self._exists(known.run_id):
+            return known
+        tags = self._tags(name, run_dir, parent)
+        found = self._find(tags)
+        if found is not None and parent is None:
+            return RunState(found.info.run_id, found.info.status)
+        if found is not None:
+            history = self._client.get_metric_history(found.info.run_id, "front_size")
+            batches = 1 + max((metric.step for metric in history), default=-1)
+            return RunState(found.info.run_id, found.info.status, batches)
+        created = self._client.create_run(
+            self._experiment_id, int(self.state.started * 1000), tags, self._name(name, run_dir)
+        )
+        return RunState(created.info.run_id)
+
+    def _exists(self, run_id: str) -> bool:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            run = self._client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return False  # the store was made anew
+            raise
+        if run.info.lifecycle_stage == "deleted":
+            raise InputError(
+                f"{self.run_dir.path}: expected run {run_id} in MLflow, found that it was deleted; "
+                f"restore it there, or remove {self.run_dir.tracking_file} to log it anew"
+            )
+        return True
+
+    def _tags(self, name: str, run_dir: RunDir, parent: Member | None) -> dict[str, str]:
+        tags = self.state.tags | describe.run_tags(run_dir)
+        tags |= {"mlflow.user": getpass.getuser(), "paretolab.kind": "experiment"}
+        uid = describe.about(self.run_dir).get("uid")
+        if uid:
+            tags["paretolab.uid"] = str(uid)
+        if parent is not None:
+            tags |= {
+                "paretolab.kind": "trial",
+                "trial": name,
+                "mlflow.parentRunId": parent.state.run_id,
+            }
+        return tags
+
+    def _find(self, tags: dict[str, str]) -> Any:
+        """Return the MLflow run of a directory whose tracking.json was lost."""
+        names = ("paretolab.uid", "paretolab.kind", "trial")
+        if "paretolab.uid" not in tags:
+            return None
+        wanted = [f"tags.`{name}` = '{tags[name]}'" for name in names if name in tags]
+        found = self._client.search_runs([self._experiment_id], " and ".join(wanted), max_results=1)
+        return found[0] if found else None
+
+    def _name(self, name: str, run_dir: RunDir) -> str:
+        config = run_dir.config()
+        if name == PARENT:
+            return config.name
+        if run_dir is self.run_dir:
+            return f"{config.name} seed {config.seed}"
+        return f"{config.name} trial {name} seed {config.seed}"
+
+    def _introduce(self, run: RunState, run_dir: RunDir) -> None:
+        """Send the parameters that MLflow lacks, and the data set; it refuses to change any."""
+        from mlflow.entities import Param
+
+        if "introduced" in run.artifacts:
+            return
+        run_id = run.run_id
+        there = self._client.get_run(run_id).data.params
+        lacking = {k: v for k, v in describe.parameters(run_dir).items() if k not in there}
+        params = [Param(key, text) for key, text in lacking.items()]
+        for i in range(0, len(params), _PARAMS):
+            self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
+        dataset = describe.dataset_input(self.run_dir)
+        if dataset is not None:
+            self._client.log_inputs(run_id, [dataset])
+        run.artifacts["introduced"] = True
+        self._save()
+
+    def _save(self) -> None:
+        self.state.save(self.run_dir)

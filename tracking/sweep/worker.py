@@ -1,0 +1,31 @@
+"""One trial of a sweep, in whichever process it runs: light to import, since Ray's tasks do."""
+
+from __future__ import annotations
+
+import fcntl
+
+from framework.experiment.config import RunConfig
+from framework.experiment.run_dir import RunDir
+from framework.experiment.trial import make_roles, run_trial
+from framework.experiment.trials import run_trials
+from framework.problem import Problem
+from framework.run.evaluator import SerialEvaluator
+
+
+def run_one(config: RunConfig, problem: Problem, trial: RunDir) -> None:
+    """Run a trial, or go on with it: one run, or several with other seeds.
+
+    A process that was left behind by a driver that was killed is waited for.
+    """
+    with (trial.path / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if config.trials == 1:
+            run_trial(config, problem, trial, SerialEvaluator(problem, config.seed), report=_silent)
+        else:
+            trial.write_config(config)
+            trial.write_about(problem, make_roles(config, problem))
+            run_trials(config, problem, trial, address=None, report=_silent)
+
+
+def _silent(line: str) -> None:
+    """Say nothing: the sweep has a line a trial."""
