@@ -12,8 +12,8 @@ from framework.batch import Evaluated
 from framework.errors import ContractError
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.run.evaluator import Workforce
 from framework.streams import algorithm_stream
+from framework.workforce import Workforce
 
 Report = Callable[[str, int, int], None]
 """Told, now and then, what is being done, how much of it is done, and how much there is."""

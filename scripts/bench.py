@@ -33,17 +33,19 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.part_table import pack
-from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array
-from framework.experiment.config import Budget, RunConfig, load_config
+from framework.experiment.config import RunConfig, load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.trial import run_trial
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import Evaluator, SerialEvaluator
+from framework.settings import Budget
 
 POPULATION = 300
 HEART_COSTS = [1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 1, 1]

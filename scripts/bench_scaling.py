@@ -19,11 +19,11 @@ from algorithms.multistage.part_table import features_of, pack
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import WordArray
-from framework.experiment.config import Budget
-from framework.problem import Parts
+from framework.parts import Parts
 from framework.roles import Objective, Roles
 from framework.run.driver import Observer, Progress, run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 
 FEATURES, RECORDS, POPULATIONS = (12, 30, 60), (1_000, 10_000, 100_000), (100, 300, 1000)
 OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]

@@ -36,13 +36,14 @@ from algorithms.ensembling.problem import EnsembleConfig, EnsembleProblem
 from framework import registry
 from framework.arrays import Array
 from framework.errors import ParetolabError
-from framework.experiment.config import Budget, TrackingConfig
+from framework.experiment.config import TrackingConfig
 from framework.front import nondominated
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.streams import RowStreams
 
 FROM_FILES = (

@@ -41,12 +41,13 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.experiment.config import Budget, RunConfig, load_config
+from framework.experiment.config import RunConfig, load_config
 from framework.experiment.trial import make_algorithm, make_problem, make_roles
 from framework.front import Front
 from framework.problem import Problem
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.settings import Budget
 
 THRESHOLDS = np.arange(0.5, 1.0, 0.02)
 SPLITS = 30  # over which the threshold sweep is averaged

@@ -26,12 +26,13 @@ import study
 
 from algorithms.multistage.emsco import EMSCO
 from framework.arrays import Array
-from framework.experiment.config import Budget, RunConfig, load_config
+from framework.experiment.config import RunConfig, load_config
 from framework.experiment.trial import make_algorithm, make_problem, make_roles
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.settings import Budget
 from framework.streams import trial_seed
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("heart", "pima", "credit")]

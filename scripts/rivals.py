@@ -38,13 +38,15 @@ from scipy.stats import t as student
 from algorithms.multistage.baselines.grids import Criterion
 from algorithms.multistage.baselines.measure import saved_share
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, tune
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.problem import MultiStageProblem
 from framework.errors import InputError
-from framework.experiment.config import Budget, RunConfig, load_config
+from framework.experiment.config import RunConfig, load_config
 from framework.roles import Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("pima", "credit", "heart", "synthetic30")]
 GENERATIONS, CONVERGENCE = 150, 20  # Section 4.3.1

@@ -20,10 +20,11 @@ from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
 from algorithms.general.random_search import RandomSearch
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
-from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.problem import MultiStageProblem
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem

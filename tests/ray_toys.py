@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from framework.arrays import Array, WordArray
-from framework.problem import Parts, Problem, SharedParts
+from framework.parts import Parts, SharedParts
+from framework.problem import Problem
 from framework.roles import Measure
 from framework.space import Box
 from framework.streams import RowStreams

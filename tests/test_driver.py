@@ -10,12 +10,12 @@ import pytest
 from algorithms.general.random_search import RandomSearch
 from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
-from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Observer, run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.testing.doubles import (
     BrokenProblem,
     CountingProblem,

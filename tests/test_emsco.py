@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from algorithms.moves import partition_operators as operators
 from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours
 from algorithms.multistage.emsco import EMSCO
-from framework.errors import InputError
-from framework.experiment.config import Budget
-from framework.front import Archive
 from framework.dominance import pareto_layers
+from framework.errors import InputError
+from framework.front import Archive
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.settings import Budget
 from framework.testing import check_algorithm
 from tests import oracles
 from tests.landscape import Landscape, emsco, generations, roles_of

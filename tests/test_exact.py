@@ -13,23 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.exact import dynamic_programme as programme
 from algorithms.multistage.exact.chains import Found, hard_first, single_stage
 from algorithms.multistage.exact.dynamic_programme import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.search import METRICS, Exact
-from algorithms.multistage.exact import dynamic_programme as programme
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.part_table import features_of, pack
 from framework.cli.main import main
 from framework.errors import ContractError, InputError
-from framework.experiment.config import Budget, load_config
+from framework.experiment.config import load_config
 from framework.experiment.trial import make_problem
 from framework.front import nondominated
-from framework.problem import Parts
+from framework.parts import Parts
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.settings import Budget
 from framework.space import Partition
 from tests import oracles
 from tests.conftest import multistage, roles_of

@@ -12,21 +12,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.multistage.exact import dynamic_programme as programme
+from algorithms.multistage.exact import enumeration
+from algorithms.multistage.exact import plan as exact_plan
 from algorithms.multistage.exact.chains import genomes_of, hard_first
 from algorithms.multistage.exact.dynamic_programme import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, walk_of
-from algorithms.multistage.exact import enumeration
 from algorithms.multistage.exact.search import METRICS, Exact
-from algorithms.multistage.exact import dynamic_programme as programme
-from algorithms.multistage.exact import plan as exact_plan
 from algorithms.multistage.exact.tied import sharing_chains
 from framework.cli.main import main
 from framework.errors import InputError
-from framework.experiment.config import Budget
 from framework.indicators import hypervolume
 from framework.roles import Constraint
 from framework.run.driver import Observer, run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.space import Partition
 from framework.testing import ALGORITHM_LAWS, AlgorithmCase
 from tests import oracles

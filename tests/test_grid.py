@@ -7,10 +7,10 @@ import pytest
 
 from algorithms.general.grid import GridSearch
 from framework.errors import InputError
-from framework.experiment.config import Budget
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from tests.conftest import roles_of
 from tests.toys import StagesToy
 

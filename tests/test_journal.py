@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from algorithms.general.random_search import RandomSearch
 from framework.batch import Evaluated
 from framework.errors import JournalError
-from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.testing.doubles import CountingProblem
 from framework.testing.expect import same_batches, same_front
 from tests.conftest import roles_of

@@ -16,13 +16,13 @@ from algorithms.moves.seen import Seen
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.experiment.config import Budget
 from framework.front import Front
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.space import Partition
 from framework.streams import RowStreams
 from tests import oracles

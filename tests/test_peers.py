@@ -16,11 +16,11 @@ from algorithms.general.pymoo_searches import (
 )
 from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
-from framework.experiment.config import Budget
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Measure, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from tests.conftest import roles_of
 from tests.toys import StagesToy
 

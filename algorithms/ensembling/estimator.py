@@ -21,13 +21,14 @@ from framework.algorithm import Algorithm
 from framework.analysis import choose as decide
 from framework.arrays import Array
 from framework.errors import InputError
-from framework.experiment.config import Budget, check, parameters
+from framework.experiment.config import check, parameters
 from framework.front import Front
 from framework.libraries.importing import from_models, measured_costs
 from framework.libraries.library import Cost
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 
 
 class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]

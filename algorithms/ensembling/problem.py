@@ -21,12 +21,12 @@ from algorithms.ensembling.scores import Scores, Truth, check_names, default_sco
 from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.experiment.config import Section
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
 from framework.problem import Problem
 from framework.registry import nearest
 from framework.roles import Measure
+from framework.settings import Section
 from framework.space import Counts
 from framework.streams import RowStreams
 

@@ -192,7 +192,7 @@ def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray
     """Return one of scikit-learn's scorers, asked row by row."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
-    from framework.problems.given import Given
+    from algorithms.ensembling.precomputed import PrecomputedEstimator
 
     own = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)
     other = list(REGRESSION) if truth.classes else [AUC, *CLASSIFICATION]
@@ -209,7 +209,7 @@ def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray
     scorer = get_scorer(name)
 
     def f(M: FloatArray, truth: Truth) -> FloatArray:
-        given = Given(truth.classes)
+        given = PrecomputedEstimator(truth.classes)
         return np.array([scorer(given, given.shaped(row), truth.y) for row in M], dtype=np.float64)
 
     try:  # a scorer of another task fails on any prediction

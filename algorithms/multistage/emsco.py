@@ -14,8 +14,8 @@ from algorithms.moves.seen import Seen
 from framework.algorithm import Algorithm
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import InputError
 from framework.dominance import pareto_layers
+from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Partition

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.arrays import WordArray
-from framework.problem import Parts
+from framework.parts import Parts
 
 _PATIENCE = 10.0  # seconds to wait for another process
 _CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least

@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.multistage.kernels import scoring as kernels
 from framework.arrays import Array, BoolArray, WordArray
-from framework.problem import Parts
+from framework.parts import Parts
 
 
 class PartTable:

@@ -17,45 +17,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.part_store import PartStore, cache_dir
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
-from framework.data import CostsConfig, DatasetConfig, SplitConfig
 from framework.errors import InputError
-from framework.experiment.config import Section
-from framework.problem import Parts, SharedParts
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.parts import Parts, SharedParts
 from framework.roles import Measure
 from framework.space import Partition
 from framework.streams import RowStreams
 
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
-
-
-class MultiStageConfig(Section):
-    """The ``problem`` section of kind ``multistage``.
-
-    threshold : confidence that a prediction needs, for all classes or by label (the paper's
-        future work); labels left out need 0.5.
-    max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
-    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
-    calibration : how confidences are calibrated, by cross-validation within the training records.
-    """
-
-    dataset: DatasetConfig
-    split: SplitConfig = SplitConfig.model_validate({})
-    costs: CostsConfig | None = None
-    threshold: float | dict[str | int | float | bool, float] = 0.75
-    max_stages: int | None = Field(None, ge=1)
-    remove_features: bool = False
-    classifier: ClassifierConfig = ClassifierConfig()
-    calibration: CalibrationMethod = "none"
 
 
 class MultiStageProblem(SharedParts):

@@ -22,7 +22,8 @@ from framework.models.classifiers import LOGISTIC_REGRESSION
 from framework.registry import nearest
 
 if TYPE_CHECKING:
-    from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+    from algorithms.multistage.config import MultiStageConfig
+    from algorithms.multistage.problem import MultiStageProblem
 
 INCONCLUSIVE = "inconclusive"
 _EXAMPLE_RECORDS = 5

@@ -11,9 +11,9 @@ from algorithms.multistage.kernels import logistic
 from algorithms.multistage.kernels.out_of_fold import out_of_fold
 from algorithms.multistage.part_table import features_of, words_for
 from framework.arrays import FloatArray, IntArray, WordArray, frozen
-from framework.models.confidence import CONFIDENCE_SLACK
-from framework.problem import Parts
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, make_estimator
+from framework.models.confidence import CONFIDENCE_SLACK
+from framework.parts import Parts
 
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
 _NOT_CONVERGED = "logistic regression did not converge; lower C"

@@ -16,8 +16,8 @@ from framework.arrays import FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.data.files import read_rows
 from framework.errors import InputError
-from framework.experiment.config import Section
 from framework.registry import nearest
+from framework.settings import Section
 
 _SOURCES = ("classes", "values", "path", "by_importance")
 _TREES = 200

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.errors import InputError
-from framework.experiment.config import Section
+from framework.settings import Section
 
 _STREAM = 71  # keeps the draws of splits apart from a run's other streams of the same seed
 

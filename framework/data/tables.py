@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from framework.data import sources
 from framework.data.assemble import Label, Raw, Table, ValueTable, assemble, assemble_values
-from framework.experiment.config import Section
+from framework.settings import Section
 
 __all__ = [
     "DatasetConfig",

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
-from framework.problem import Problem, SharedParts
+from framework.parts import SharedParts
+from framework.problem import Problem
 
 Work = Callable[[RunConfig, Problem, RunDir], object]  # a function of a module: it may travel
 Ended = tuple[RunDir, Exception | None]

@@ -9,9 +9,9 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from framework.data.tables import DatasetConfig
-from framework.experiment.config import Section
 from framework.libraries.pool import FAMILIES
 from framework.registry import nearest
+from framework.settings import Section
 
 Task = Literal["classification", "regression"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from framework.data.assemble import Label
-from framework.experiment.config import Section
+from framework.settings import Section
 
 
 def _absolute(path: Path, info: ValidationInfo) -> Path:

@@ -12,7 +12,8 @@ from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.ray_evaluator import Cost
 from framework.problem import Problem
-from framework.run.evaluator import Builder, Evaluator, InProcess, Workforce, evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_rows
+from framework.workforce import Builder, InProcess, Workforce
 
 RAY_PAYS_SECONDS = 20.0
 """Serial work from which Ray is started: its start and the actors' take 3 to 17 s."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
-from framework.problem import Parts, Problem, SharedParts
+from framework.parts import Parts, SharedParts
+from framework.problem import Problem
 from framework.run.evaluator import evaluate_rows
 
 

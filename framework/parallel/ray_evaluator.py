@@ -20,7 +20,8 @@ from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.ray_actor import Actor, Job
-from framework.problem import Parts, Problem, SharedParts
+from framework.parts import Parts, SharedParts
+from framework.problem import Problem
 from framework.run.evaluator import failed_rows
 
 _LOG = logging.getLogger(__name__)

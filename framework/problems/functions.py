@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.experiment.config import Section
 from framework.problem import Problem
 from framework.roles import Measure, Sense
+from framework.settings import Section
 from framework.space import Bits, Box, Space
 from framework.streams import RowStreams
 

@@ -13,11 +13,12 @@ from framework.algorithm import Algorithm
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
-from framework.experiment.config import Budget
 from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.run.evaluator import Builder, Evaluator, InProcess, Workforce
+from framework.run.evaluator import Evaluator
+from framework.settings import Budget
+from framework.workforce import Builder, InProcess, Workforce
 
 _WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
 _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run

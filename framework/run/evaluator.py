@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
-from framework.problem import Problem, SharedParts
+from framework.parts import SharedParts
+from framework.problem import Problem
 from framework.streams import RowStreams
+from framework.workforce import InProcess
 
 _HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
-_PARTS = 4096  # parts built in this process at a time
 
 
 class Evaluator(Protocol):
@@ -37,70 +38,6 @@ class Evaluator(Protocol):
     def close(self) -> None:
         """Free what the evaluator holds; rows not collected are lost."""
         ...
-
-
-@runtime_checkable
-class Builder(Protocol):
-    """An evaluator that says how far the shared parts are which its batches wait for."""
-
-    def parts(self) -> tuple[int, int]:
-        """Return how many are built, of how many; (0, 0) where none are waited for."""
-        ...
-
-
-@runtime_checkable
-class Workforce(Protocol):
-    """What an evaluator may offer besides: work that an algorithm needs done before it can ask.
-
-    What comes out does not depend on who does it.
-    """
-
-    def build(self, keys: WordArray) -> Iterator[int]:
-        """Have the problem hold shared parts: keys, shape (m, key words), none of them held yet.
-
-        Yields how many more are there, now and then. Nothing is built where the problem has no
-        shared parts.
-        """
-        ...
-
-    def map(
-        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Any]:
-        """Yield ``function(shared, piece)`` for each piece, in order.
-
-        ``function`` is a module's own and pure: it, ``shared`` and the pieces may travel. What it
-        raises is raised here.
-        """
-        ...
-
-
-class InProcess:
-    """A :class:`Workforce` that is this process.
-
-    Parameters
-    ----------
-    problem : Problem, optional
-        Whose parts to build.
-    """
-
-    def __init__(self, problem: Problem | None = None) -> None:
-        self._builder = problem if isinstance(problem, SharedParts) else None
-
-    def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`Workforce.build`."""
-        if self._builder is None:
-            return
-        for start in range(0, len(keys), _PARTS):
-            some = keys[start : start + _PARTS]
-            self._builder.add_parts(self._builder.build_parts(some))
-            yield len(some)
-
-    def map(
-        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Any]:
-        """See :meth:`Workforce.map`."""
-        for piece in pieces:
-            yield function(shared, piece)
 
 
 class SerialEvaluator(InProcess):

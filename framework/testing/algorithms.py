@@ -16,10 +16,10 @@ from framework.algorithm import Algorithm
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import ContractError
-from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.settings import Budget
 from framework.testing.case import AlgorithmCase
 from framework.testing.doubles import (
     BrokenProblem,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from framework.algorithm import Algorithm
 from framework.batch import Evaluated
-from framework.experiment.config import Budget
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.driver import run
 from framework.run.evaluator import Evaluator, SerialEvaluator
+from framework.settings import Budget
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import numpy as np
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.problem import Problem
-from framework.run.evaluator import Evaluator, InProcess, Workforce, evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_rows
 from framework.testing.doubles import BrokenProblem, FailingProblem
 from framework.testing.expect import expect, same_rows
+from framework.workforce import InProcess, Workforce
 
 MakeEvaluator = Callable[[Problem, int], Evaluator]
 EvaluatorLaw = Callable[[MakeEvaluator, Problem], None]

@@ -10,7 +10,8 @@ import numpy as np
 
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
-from framework.problem import Problem, SharedParts
+from framework.parts import SharedParts
+from framework.problem import Problem
 from framework.run.evaluator import evaluate_rows
 from framework.streams import RowStreams
 from framework.testing.expect import expect, same_global_random_state, same_rows

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.experiment.config import Budget
 from framework.indicators import hypervolume
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 
 
 class Recorder(SerialEvaluator):

@@ -18,12 +18,12 @@ from algorithms.multistage.exact.search import METRICS, Exact
 from algorithms.multistage.problem import MultiStageProblem
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.experiment.config import Budget
 from framework.front import Front
 from framework.parallel.ray_actor import build_each
 from framework.parallel.ray_evaluator import Cost
 from framework.run.driver import run
 from framework.run.evaluator import Evaluator, SerialEvaluator
+from framework.settings import Budget
 from tests.conftest import multistage, roles_of
 from tests.evaluators.asking import (
     Make,

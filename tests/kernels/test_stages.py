@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from algorithms.multistage.kernels import logistic
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
-from framework.problem import Parts
+from framework.parts import Parts
 from framework.space import Partition
 from tests import oracles
 

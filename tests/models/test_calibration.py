@@ -14,10 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.kernels.logistic import class_basis
 from algorithms.multistage.kernels.out_of_fold import out_of_fold
 from algorithms.multistage.model import predict_table
-from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.problem import MultiStageProblem
 from framework.errors import InputError
 from framework.models.calibration import (
     CalibratedProbability,

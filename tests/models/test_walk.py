@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.routing import Chosen, StageWalk, Walk, calibration_error, shares
 from framework.streams import RowStreams
 

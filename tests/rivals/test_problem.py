@@ -12,13 +12,13 @@ from algorithms.multistage.baselines.measure import measure
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, tune
 from algorithms.multistage.emsco import EMSCO
 from framework.errors import InputError
-from framework.experiment.config import Budget
 from framework.experiment.export import export
 from framework.front import Front
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.settings import Budget
 from tests.conftest import multistage
 
 SECTION = {

@@ -6,7 +6,8 @@ import sqlite3
 
 import numpy as np
 
-from algorithms.multistage.problem import MultiStageConfig, MultiStageProblem
+from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.problem import MultiStageProblem
 from framework.experiment.config import check
 
 COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}

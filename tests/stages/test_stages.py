@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from algorithms.multistage.problem import MultiStageProblem
 from framework.data import load_table, split_records
 from framework.errors import InputError
-from framework.problem import Parts
+from framework.parts import Parts
 from framework.run.evaluator import evaluate_rows
 from tests import oracles
 from tests.stages.data import (

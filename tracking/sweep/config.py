@@ -11,7 +11,6 @@ from pydantic import Field, field_validator, model_validator
 from framework.errors import InputError
 from framework.experiment.config import (
     RunConfig,
-    Section,
     check,
     check_config,
     flatten,
@@ -22,6 +21,7 @@ from framework.experiment.config import (
 )
 from framework.registry import nearest
 from framework.roles import Sense
+from framework.settings import Section
 from tracking.mlflow_log.store import absolute_uri
 
 Value = bool | int | float | str | None

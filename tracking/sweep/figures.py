@@ -15,8 +15,8 @@ from framework.arrays import FloatArray
 from tracking.figures.figures_html import write_page
 from tracking.figures.figures_png import BLUE, DPI, GREY, ORANGE, finish, titled
 from tracking.figures.story import spoken
-from tracking.sweep.plots import Axis, SweepStory
 from tracking.sweep.report import shown_value
+from tracking.sweep.story import Axis, SweepStory
 
 _COLUMNS = 4  # panels side by side, at most
 _SLICE = "A point a trial, light ones being later; star: best trial; dashed: as configured."

@@ -30,10 +30,10 @@ from framework.data import (
     split_records,
 )
 from framework.errors import InputError
-from framework.experiment.config import Section
 from framework.problem import Problem
 from framework.roles import Measure
 from framework.run.evaluator import Evaluator
+from framework.settings import Section
 from framework.space import Counts
 from framework.streams import RowStreams
 

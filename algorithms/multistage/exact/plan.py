@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from algorithms.multistage.exact import dynamic_programme as programme
 from algorithms.multistage.exact.chains import surjections
 from algorithms.multistage.exact.enumeration import table_bytes
-from algorithms.multistage.exact import dynamic_programme as programme
 from framework.errors import InputError
 from framework.roles import Roles
 

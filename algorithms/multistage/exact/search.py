@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from algorithms.multistage.exact import dynamic_programme as programme
 from algorithms.multistage.exact.chains import Found, genomes_of, hard_first
 from algorithms.multistage.exact.dynamic_programme import Above, Stop
 from algorithms.multistage.exact.enumeration import enumerate_chains, walk_of
 from algorithms.multistage.exact.plan import METRICS, Method, Task, check_roles, choose
-from algorithms.multistage.exact import dynamic_programme as programme
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.exact.tied import sharing_chains
 from algorithms.multistage.problem import MultiStageProblem
@@ -24,7 +24,7 @@ from framework.errors import ContractError, InputError
 from framework.front import nondominated, volume
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.run.evaluator import InProcess, Workforce
+from framework.workforce import InProcess, Workforce
 
 _SETTINGS: dict[Stop, str] = {"memory": "memory_gb", "time": "hours"}
 

@@ -15,7 +15,7 @@ from algorithms.multistage.exact.enumeration import Piece, Walk, next_set, piece
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray, frozen
 from framework.jit import njit
-from framework.run.evaluator import InProcess, Workforce
+from framework.workforce import InProcess, Workforce
 
 
 class Wanted(NamedTuple):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from framework.arrays import Array, FloatArray, IntArray
 
 
-class Given(BaseEstimator):  # type: ignore[misc]
+class PrecomputedEstimator(BaseEstimator):  # type: ignore[misc]
     """Answers with the predictions that it is asked about.
 
     Parameters
@@ -35,7 +35,7 @@ class Given(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def fit(self, X: Array, y: Array) -> Given:
+    def fit(self, X: Array, y: Array) -> PrecomputedEstimator:
         """Do nothing."""
         return self
 

@@ -1,0 +1,29 @@
+"""The ``problem`` section of multi-stage problems."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from framework.data import CostsConfig, DatasetConfig, SplitConfig
+from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.settings import Section
+
+
+class MultiStageConfig(Section):
+    """The ``problem`` section of kind ``multistage``.
+
+    threshold : confidence that a prediction needs, for all classes or by label (the paper's
+        future work); labels left out need 0.5.
+    max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
+    remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    calibration : how confidences are calibrated, by cross-validation within the training records.
+    """
+
+    dataset: DatasetConfig
+    split: SplitConfig = SplitConfig.model_validate({})
+    costs: CostsConfig | None = None
+    threshold: float | dict[str | int | float | bool, float] = 0.75
+    max_stages: int | None = Field(None, ge=1)
+    remove_features: bool = False
+    classifier: ClassifierConfig = ClassifierConfig()
+    calibration: CalibrationMethod = "none"

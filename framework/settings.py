@@ -1,0 +1,49 @@
+"""Sections of a configuration that the frame itself reads: checked values, no YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+
+class Section(BaseModel):
+    """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_from_yes(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse yes and no where pydantic would read 1 and 0."""
+        if isinstance(value, bool) and info.field_name is not None:
+            annotation = str(cls.model_fields[info.field_name].annotation)
+            if "bool" not in annotation and "Any" not in annotation:
+                raise ValueError(f"expected another value than true or false, found {value}")
+        return value
+
+
+class Budget(Section):
+    """When a run ends: at whichever comes first; at least one of the first four is needed.
+
+    generations : batches after the first one.
+    evaluations : rows.
+    seconds : of searching, all sessions together; the one budget whose front depends on the
+        machine.
+    patience : batches in a row without a change of the front.
+    failures : share of failed rows above which the run stops (once 50 rows are in).
+    """
+
+    generations: int | None = Field(default=None, ge=0)
+    evaluations: int | None = Field(default=None, ge=1)
+    seconds: float | None = Field(default=None, gt=0)
+    patience: int | None = Field(default=None, ge=1)
+    failures: float = Field(default=0.5, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _finite(self) -> Budget:
+        if not any((self.generations is not None, self.evaluations, self.seconds, self.patience)):
+            raise ValueError(
+                "expected one of generations, evaluations, seconds, patience; found none"
+            )
+        return self
