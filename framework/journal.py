@@ -70,10 +70,12 @@ class Journal:
                 self._db = journal_file.connect_reading(self.path)
             else:
                 meta = {
-                    "format": FORMAT, "metrics": list(metrics), "d": d,
+                    "format": FORMAT,
+                    "metrics": list(metrics),
+                    "d": d,
                     "dtype": np.dtype(dtype).newbyteorder("<").str,
                     "identity": json.loads(json.dumps(dict(identity))),
-                }  # fmt: skip
+                }
                 self._db = self._open_to_write(meta)
             self.meta = self._read_meta()
         except (*journal_file.FileError, OSError) as error:

@@ -20,10 +20,18 @@ _SCHEMA = (
 _COLUMNS = "first_id, rows, genomes, metrics, errors, seconds, checksum"
 # What says nothing about the file itself; any other error of SQLite's is damage.
 _TROUBLE = {
-    sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_AUTH,
-}  # fmt: skip
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_AUTH,
+}
 
 # A damaged file may hold text that is not UTF-8, in its columns and in what SQLite says of it.
 FileError = (sqlite3.Error, UnicodeError)
@@ -110,9 +118,14 @@ def is_whole(row: BatchRow, meta: Mapping[str, Any]) -> bool:
 
 
 def checksum(
-    meta: Mapping[str, Any], first: int, n: int, genomes: bytes, metrics: bytes, errors: str,
+    meta: Mapping[str, Any],
+    first: int,
+    n: int,
+    genomes: bytes,
+    metrics: bytes,
+    errors: str,
     seconds: float,
-) -> int:  # fmt: skip
+) -> int:
     """Return the CRC-32 over a batch and over the description of the run it belongs to."""
     value = zlib.crc32(f"{_meta_checksum(meta)} {first} {n} {seconds!r}".encode())
     for piece in (genomes, metrics, errors.encode()):

@@ -84,8 +84,11 @@ class Partition(Space):
         With ``removal``, summed over the non-empty subsets of items that are kept.
         """
         kept = range(1, self.n + 1) if self.removal else [self.n]
-        return sum(math.comb(self.n, m) * _surjections(m, j)
-                   for m in kept for j in range(1, min(self.k, m) + 1))  # fmt: skip
+        return sum(
+            math.comb(self.n, m) * _surjections(m, j)
+            for m in kept
+            for j in range(1, min(self.k, m) + 1)
+        )
 
     def __repr__(self) -> str:
         return f"ordered partitions of {self.n} items into at most {self.k} stages"

@@ -167,8 +167,17 @@ def bench_multistage(args: argparse.Namespace) -> None:
     """Print what exact fronts take, beside a loop over candidates in numpy on the same bits."""
     os.environ["PARETOLAB_CACHE"] = "off"
     table = Table(title="Exact fronts, one core, sub-classifiers trained", title_justify="left")
-    for name in ("data", "k", "method", "candidates", "front", "CPU s", "ns each", "prototype's s",
-                 "times a numpy loop"):  # fmt: skip
+    for name in (
+        "data",
+        "k",
+        "method",
+        "candidates",
+        "front",
+        "CPU s",
+        "ns each",
+        "prototype's s",
+        "times a numpy loop",
+    ):
         table.add_column(name, justify="right")
     for case in exact_cases():
         problem = exact_problem(case)
@@ -186,18 +195,26 @@ def bench_multistage(args: argparse.Namespace) -> None:
         seconds, (method, front) = fastest(args.repeats, search)
         each = seconds / problem.space.size * 1e9
         table.add_row(
-            case.name if "name" in case.source else f"like {case.name}", str(case.stages), method,
-            f"{problem.space.size:,}", str(front), f"{seconds:.3f}", f"{each:.2g}",
-            f"{case.floor:g}", f"{loop / each:,.0f}",
-        )  # fmt: skip
+            case.name if "name" in case.source else f"like {case.name}",
+            str(case.stages),
+            method,
+            f"{problem.space.size:,}",
+            str(front),
+            f"{seconds:.3f}",
+            f"{each:.2g}",
+            f"{case.floor:g}",
+            f"{loop / each:,.0f}",
+        )
     Console(width=130).print(table)
 
 
 def exact_problem(case: ExactCase) -> MultiStageProblem:
     section = {
-        "dataset": case.source, "costs": {"classes": case.costs, "factor": 10},
-        "threshold": 0.75, "max_stages": case.stages,
-    }  # fmt: skip
+        "dataset": case.source,
+        "costs": {"classes": case.costs, "factor": 10},
+        "threshold": 0.75,
+        "max_stages": case.stages,
+    }
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(section))
 
 
@@ -346,9 +363,14 @@ def mlflow_rows(source: dict[str, Any], generations: int) -> None:
             tracker = MlflowTracker(run_dir, f"sqlite:///{place}/mlflow.db", "bench")
             logged = tracked_run(config, problem, run_dir.path, tracker)
             table.add_row(
-                f"{n:,}", f"{plain.wall:.2f} s", f"{logged.wall:.2f} s", f"{plain.cpu:.2f} s",
-                f"{logged.cpu:.2f} s", f"{logged.children:.1f} s", f"{logged.finish:.1f} s",
-            )  # fmt: skip
+                f"{n:,}",
+                f"{plain.wall:.2f} s",
+                f"{logged.wall:.2f} s",
+                f"{plain.cpu:.2f} s",
+                f"{logged.cpu:.2f} s",
+                f"{logged.children:.1f} s",
+                f"{logged.finish:.1f} s",
+            )
     Console(width=120).print(table)
 
 
@@ -366,10 +388,13 @@ def run_config(place: Path, source: dict[str, Any], n: int) -> RunConfig:
     objectives = [{"metric": o.metric, "sense": o.sense} for o in OBJECTIVES]
     section = credit_config(source).model_dump(mode="json", exclude_none=True)
     raw = {
-        "name": "bench", "problem": {"kind": "multistage", **section}, "objectives": objectives,
+        "name": "bench",
+        "problem": {"kind": "multistage", **section},
+        "objectives": objectives,
         "algorithm": {"kind": "emsco", "population": POPULATION, "beta": 2.5},
-        "budget": {"generations": n}, "workers": "serial",
-    }  # fmt: skip
+        "budget": {"generations": n},
+        "workers": "serial",
+    }
     import yaml
 
     file.write_text(yaml.safe_dump(raw), encoding="utf-8")

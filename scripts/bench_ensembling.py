@@ -88,14 +88,14 @@ def kernel_rows(library: Library, args: argparse.Namespace) -> list[Row]:
         return rate(lambda: f(table, picks_of(rows)), len(rows), args.repeats)
 
     return [
-        Row("integer keys, from scratch", measured(auc, X),
-            f"off by {error:.0e} at most"),
-        Row("integer keys, parent and one more",
-            measured(auc, step)),
+        Row("integer keys, from scratch", measured(auc, X), f"off by {error:.0e} at most"),
+        Row("integer keys, parent and one more", measured(auc, step)),
         Row("float64, from scratch", measured(exact_auc, X)),
-        Row("the problem: AUC, costs, diversity",
-            rate(lambda: problem.evaluate(X), BATCH, args.repeats)),
-    ]  # fmt: skip
+        Row(
+            "the problem: AUC, costs, diversity",
+            rate(lambda: problem.evaluate(X), BATCH, args.repeats),
+        ),
+    ]
 
 
 def random_rows(n: int, picks: int = PICKS) -> Array:
@@ -122,9 +122,11 @@ def loop_rate(library: Library, repeats: int) -> float:
 
 
 def greedy_rows(library: Library, args: argparse.Namespace) -> list[Row]:
-    return [] if "ges" not in registry.names("algorithms") else [
-        searched("ges", library, args.repeats, iterations=ITERATIONS)
-    ]  # fmt: skip
+    return (
+        []
+        if "ges" not in registry.names("algorithms")
+        else [searched("ges", library, args.repeats, iterations=ITERATIONS)]
+    )
 
 
 def search_rows(library: Library, args: argparse.Namespace) -> list[Row]:

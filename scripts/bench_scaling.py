@@ -88,8 +88,13 @@ def search(problem: MultiStageProblem, population: int, generations: int) -> tup
     roles = Roles(problem.measures, OBJECTIVES)
     algorithm = EMSCO(problem, roles, seed=0, population=population)
     count, start = Count(), time.process_time()
-    run(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=generations),
-        observers=[count])  # fmt: skip
+    run(
+        problem,
+        algorithm,
+        SerialEvaluator(problem),
+        budget=Budget(generations=generations),
+        observers=[count],
+    )
     return time.process_time() - start, count.last
 
 
@@ -98,8 +103,16 @@ def bench_scaling(args: argparse.Namespace) -> None:
     search(MadeUp(6, 400), 20, 3)  # compile
     title = f"EMSCO, {args.generations} generations, sub-classifiers held, at most 4 stages"
     table = Table(title=title, title_justify="left")
-    for name in ("features", "records", "population", "generations/s", "µs an evaluation", "front",
-                 "sub-classifiers", "MB held"):  # fmt: skip
+    for name in (
+        "features",
+        "records",
+        "population",
+        "generations/s",
+        "µs an evaluation",
+        "front",
+        "sub-classifiers",
+        "MB held",
+    ):
         table.add_column(name, justify="right")
     for features in FEATURES:
         for records in RECORDS:
@@ -112,8 +125,13 @@ def bench_scaling(args: argparse.Namespace) -> None:
                 )
                 held = problem.n_parts * 8 * (1 + 3 * problem.data.words)
                 table.add_row(
-                    str(features), f"{records:,}", f"{population:,}",
-                    f"{end.generation / seconds:,.0f}", f"{seconds / end.evaluations * 1e6:.1f}",
-                    f"{end.front_size:,}", f"{problem.n_parts:,}", f"{held / 1e6:,.0f}",
-                )  # fmt: skip
+                    str(features),
+                    f"{records:,}",
+                    f"{population:,}",
+                    f"{end.generation / seconds:,.0f}",
+                    f"{seconds / end.evaluations * 1e6:.1f}",
+                    f"{end.front_size:,}",
+                    f"{problem.n_parts:,}",
+                    f"{held / 1e6:,.0f}",
+                )
     Console(width=110).print(table)

@@ -126,10 +126,13 @@ def configured(path: str, split: int, kind: str, options: argparse.Namespace) ->
     algorithm.pop("convergence", None)
     exact = kind == "exact"
     return load_config(
-        path, [*options.set, f"problem.split.seed={split}"], algorithm=algorithm,
+        path,
+        [*options.set, f"problem.split.seed={split}"],
+        algorithm=algorithm,
         budget={"generations": 1} if exact else {"evaluations": options.evaluations},
-        trials=1 if exact else options.seeds, workers="serial",
-    )  # fmt: skip
+        trials=1 if exact else options.seeds,
+        workers="serial",
+    )
 
 
 def compared(path: str, split: int, options: argparse.Namespace) -> pd.DataFrame:
@@ -171,9 +174,12 @@ def report(rows: pd.DataFrame, options: argparse.Namespace) -> None:
         "run's; ranks: over problems, 1 the best."
     )
     page = study.Report(
-        "The searches compared", text,
-        {"overall": overall.reset_index(), "problems": rows}, None, figures,
-    )  # fmt: skip
+        "The searches compared",
+        text,
+        {"overall": overall.reset_index(), "problems": rows},
+        None,
+        figures,
+    )
     study.write(page, options.out)
     print((options.out / study.PAGE).read_text(encoding="utf-8"))
     study.log(options.out, load_config(options.configs[0]).tracking, "compare_searches", options)
@@ -187,9 +193,11 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     problems = list(rows["problem"].unique())
     for axis, name, label in zip(
-        panels, ("share", "hypervolume"),
-        ("share of the exact front's vectors found", "share of its hypervolume"), strict=True,
-    ):  # fmt: skip
+        panels,
+        ("share", "hypervolume"),
+        ("share of the exact front's vectors found", "share of its hypervolume"),
+        strict=True,
+    ):
         for kind, part in rows.groupby("search", sort=False):
             y = [problems.index(problem) for problem in part["problem"]]
             axis.plot(part[name], y, "o", label=kind, alpha=0.8, markersize=7)
@@ -199,8 +207,9 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(problems)), problems)
     panels[0].set_ylim(len(problems) - 0.5, -0.5)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=6,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False
+    )
     figure.savefig(path, dpi=130)
 
 

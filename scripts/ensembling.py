@@ -47,9 +47,19 @@ from framework.settings import Budget
 from framework.streams import RowStreams
 
 FROM_FILES = (
-    "heart_failure", "pima", "australian", "german", "ionosphere", "parkinsons", "sonar",
-    "qsar_biodeg", "messidor_drd", "spambase", "liver_bupa", "heart_statlog",
-)  # fmt: skip
+    "heart_failure",
+    "pima",
+    "australian",
+    "german",
+    "ionosphere",
+    "parkinsons",
+    "sonar",
+    "qsar_biodeg",
+    "messidor_drd",
+    "spambase",
+    "liver_bupa",
+    "heart_statlog",
+)
 FROM_SKLEARN = ("breast_cancer", "digits")
 SECONDS = 0.5
 STEPS = {"equal": 50, "paper": 100, "time": 1_000_000}

@@ -116,9 +116,14 @@ def _exp4(rows: pd.DataFrame, out: Path) -> list[str]:
     for axes, method in zip(panels, methods, strict=False):
         part = scaled[scaled.method == method]
         axes.hexbin(
-            part.hardware, part.test_loss, gridsize=24, extent=(0, 1, 0, 1), bins="log",
-            cmap="Blues", mincnt=1,
-        )  # fmt: skip
+            part.hardware,
+            part.test_loss,
+            gridsize=24,
+            extent=(0, 1, 0, 1),
+            bins="log",
+            cmap="Blues",
+            mincnt=1,
+        )
         axes.plot(part.hardware.median(), part.test_loss.median(), "+", color=ORANGE, ms=12, mew=2)
         axes.set_title(f"{method} ({len(part):,})", fontsize=9)
     for axes in panels[len(methods) :]:

@@ -54,8 +54,11 @@ SPLITS = 30  # over which the threshold sweep is averaged
 SAMPLE = 5000  # designs of Figure 3
 BLUE, RED, GREEN = "#34618c", "#c0392b", "#2e7d4f"
 OBJECTIVES = ("coverage", "accuracy", "inverse_cost")
-NAMES = {"coverage": "coverage g1", "accuracy": "conclusive accuracy g2",
-         "inverse_cost": "inverse cost g3"}  # fmt: skip
+NAMES = {
+    "coverage": "coverage g1",
+    "accuracy": "conclusive accuracy g2",
+    "inverse_cost": "inverse cost g3",
+}
 
 
 def threshold(options: argparse.Namespace) -> study.Report:
@@ -73,21 +76,30 @@ def threshold(options: argparse.Namespace) -> study.Report:
     table = pd.DataFrame(rows).groupby("p_hat", as_index=False).mean()
     figure, axes = _panels(1, 1, 6.4, 4.2)
     for name, label, colour in (
-        ("accuracy", "conclusive accuracy", BLUE), ("coverage", "coverage", GREEN),
+        ("accuracy", "conclusive accuracy", BLUE),
+        ("coverage", "coverage", GREEN),
         ("cost_share", "cost, share of all features", RED),
-    ):  # fmt: skip
+    ):
         axes[0, 0].plot(table["p_hat"], table[name], label=label, color=colour)
-    axes[0, 0].set(xlabel="confidence threshold p_hat", ylabel="mean over splits, test records",
-                   ylim=(0, 1.03))  # fmt: skip
+    axes[0, 0].set(
+        xlabel="confidence threshold p_hat", ylabel="mean over splits, test records", ylim=(0, 1.03)
+    )
     axes[0, 0].legend(frameon=False, loc="lower left")
     figure.savefig(options.out / "threshold.png", dpi=130)
     claims = [
-        (f"higher p_hat: {word}", word, f"{table[name].iloc[0]:.3f} to {table[name].iloc[-1]:.3f}, "
-         f"rank correlation {(r := _rank(table['p_hat'], table[name])):.2f}",
-         "yes" if sign * r > 0.5 else "no")
-        for name, word, sign in (("accuracy", "greater accuracy", 1), ("coverage", "less coverage",
-                                 -1), ("cost_share", "greater cost", 1))
-    ]  # fmt: skip
+        (
+            f"higher p_hat: {word}",
+            word,
+            f"{table[name].iloc[0]:.3f} to {table[name].iloc[-1]:.3f}, "
+            f"rank correlation {(r := _rank(table['p_hat'], table[name])):.2f}",
+            "yes" if sign * r > 0.5 else "no",
+        )
+        for name, word, sign in (
+            ("accuracy", "greater accuracy", 1),
+            ("coverage", "less coverage", -1),
+            ("cost_share", "greater cost", 1),
+        )
+    ]
     text = f"A cost-ordered two-stage classifier on test records, means over {SPLITS} splits."
     return _report(
         "What the confidence threshold does (Figure 2)", text, "threshold", table, claims
@@ -112,9 +124,14 @@ def landscape(options: argparse.Namespace) -> study.Report:
     space.set_title(f"{SAMPLE:,} random designs", fontsize=10)
     means = table.groupby(["coverage", "accuracy"], as_index=False)["inverse_cost"].mean()
     map_ = axes[0, 1].tricontourf(
-        means["coverage"], means["accuracy"], means["inverse_cost"], levels=12, cmap="viridis",
-        vmin=colour.min(), vmax=colour.max(),
-    )  # fmt: skip
+        means["coverage"],
+        means["accuracy"],
+        means["inverse_cost"],
+        levels=12,
+        cmap="viridis",
+        vmin=colour.min(),
+        vmax=colour.max(),
+    )
     axes[0, 1].set_title("the mean of those with equal g1 and g2", fontsize=10)
     axes[0, 1].set(xlabel=NAMES["coverage"], ylabel=NAMES["accuracy"])
     figure.colorbar(map_, ax=axes[0, 1], label=f"{NAMES['inverse_cost']} (dark: dear)")
@@ -122,11 +139,18 @@ def landscape(options: argparse.Namespace) -> study.Report:
     table.to_csv(options.out / "designs.csv", index=False)
     pairs = [("accuracy", "inverse_cost"), ("coverage", "inverse_cost"), ("coverage", "accuracy")]
     found = {pair: _rank(table[pair[0]], table[pair[1]]) for pair in pairs}
-    summary = pd.DataFrame([(*pair, r) for pair, r in found.items()],
-                           columns=["one", "other", "rank correlation"])  # fmt: skip
+    summary = pd.DataFrame(
+        [(*pair, r) for pair, r in found.items()], columns=["one", "other", "rank correlation"]
+    )
     r = found["accuracy", "inverse_cost"]
-    claims = [("accuracy and inverse cost are traded off", "seen in the contour map",
-               f"rank correlation {r:.2f}", "yes" if r < -0.1 else "no")]  # fmt: skip
+    claims = [
+        (
+            "accuracy and inverse cost are traded off",
+            "seen in the contour map",
+            f"rank correlation {r:.2f}",
+            "yes" if r < -0.1 else "no",
+        )
+    ]
     text = f"{SAMPLE:,} designs of the heart data drawn at random, validation records, k = 3."
     return _report("The landscape of the objectives (Figure 3)", text, "landscape", summary, claims)
 
@@ -151,19 +175,30 @@ def neighbours(options: argparse.Namespace) -> study.Report:
     for axis, (x, y) in zip(axes[0], pairs, strict=True):
         axis.scatter(members[x], members[y], s=14, color="#c8ccd0", label="exact front")
         for row in table.to_dict("records"):
-            axis.annotate("", (row[x], row[y]), (centre[x], centre[y]),
-                          arrowprops={"arrowstyle": "->", "color": BLUE, "alpha": 0.6})  # fmt: skip
+            axis.annotate(
+                "",
+                (row[x], row[y]),
+                (centre[x], centre[y]),
+                arrowprops={"arrowstyle": "->", "color": BLUE, "alpha": 0.6},
+            )
         axis.scatter(table[x], table[y], s=16, color=BLUE, label="one step away")
         axis.scatter(centre[x], centre[y], s=60, color=RED, zorder=3, label="the member chosen")
         axis.set(xlabel=NAMES[x], ylabel=NAMES[y])
     axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
     figure.savefig(options.out / "neighbours.png", dpi=130)
     most = {name: float(table[f"{name}_change"].abs().max()) for name in OBJECTIVES}
-    claims = [("a single step may change much", "seen in the figure",
-               "at most " + ", ".join(f"{v:.3f} in {NAMES[n]}" for n, v in most.items()),
-               "yes" if max(most.values()) >= 0.1 else "no")]  # fmt: skip
-    text = (f"The {len(X)} designs one step from {genome.tolist()}, the fittest of the "
-            f"{len(front)} vectors of the exact front of the credit data, k = 4.")  # fmt: skip
+    claims = [
+        (
+            "a single step may change much",
+            "seen in the figure",
+            "at most " + ", ".join(f"{v:.3f} in {NAMES[n]}" for n, v in most.items()),
+            "yes" if max(most.values()) >= 0.1 else "no",
+        )
+    ]
+    text = (
+        f"The {len(X)} designs one step from {genome.tolist()}, the fittest of the "
+        f"{len(front)} vectors of the exact front of the credit data, k = 4."
+    )
     title = "The neighbourhood of a front member (Figure 6)"
     return _report(title, text, "neighbours", table, claims)
 
@@ -176,8 +211,12 @@ def stages(options: argparse.Namespace) -> study.Report:
             "run that first"
         )
     rows = pd.read_csv(options.trials)
-    table: pd.DataFrame = pd.concat([_stages_of(str(name), part) for name, part in
-                       rows[rows.method == "emsco"].groupby("data", sort=False)])  # fmt: skip
+    table: pd.DataFrame = pd.concat(
+        [
+            _stages_of(str(name), part)
+            for name, part in rows[rows.method == "emsco"].groupby("data", sort=False)
+        ]
+    )
     names = list(table["data"].unique())
     figure, axes = _panels(-(-len(names) // 2), 2, 9, 3.4 * -(-len(names) // 2))
     claims = []
@@ -188,13 +227,25 @@ def stages(options: argparse.Namespace) -> study.Report:
         axis.locator_params("x", integer=True)
         axis.set(xlabel="cost class T", ylabel="mean stage, 0 the first", ylim=(-0.2, None))
         axis.set_title(f"{name}: rank correlation {r:.2f}", fontsize=10)
-        claims.append((f"{name}: cost class and stage are poorly associated", "seen in the figure",
-                       f"rank correlation {r:.2f}", "yes" if abs(r) < 0.5 else "no"))  # fmt: skip
+        claims.append(
+            (
+                f"{name}: cost class and stage are poorly associated",
+                "seen in the figure",
+                f"rank correlation {r:.2f}",
+                "yes" if abs(r) < 0.5 else "no",
+            )
+        )
         dearest = part[part["cost_class"] > part["cost_class"].max() - 0.5]
         early = dearest["mean_stage"].min() < part["mean_stage"].median()
-        claims.append((f"{name}: some of the dearest features come early", "seen in the figure",
-                       f"least mean stage {dearest['mean_stage'].min():.2f}, median of all "
-                       f"{part['mean_stage'].median():.2f}", "yes" if early else "no"))  # fmt: skip
+        claims.append(
+            (
+                f"{name}: some of the dearest features come early",
+                "seen in the figure",
+                f"least mean stage {dearest['mean_stage'].min():.2f}, median of all "
+                f"{part['mean_stage'].median():.2f}",
+                "yes" if early else "no",
+            )
+        )
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     figure.savefig(options.out / "stages.png", dpi=130)
@@ -230,9 +281,13 @@ def _stages_of(name: str, rows: pd.DataFrame) -> pd.DataFrame:
         problem = MultiStageProblem.from_config(rivals.sections(config, int(trial))[0])
         classes.append(problem.costs / problem.cost_scale / config.problem["costs"]["factor"])
     return pd.DataFrame(
-        {"data": name, "feature": problem.feature_names, "mean_stage": genomes.mean(axis=0),
-         "cost_class": np.mean(classes, axis=0)}
-    )  # fmt: skip
+        {
+            "data": name,
+            "feature": problem.feature_names,
+            "mean_stage": genomes.mean(axis=0),
+            "cost_class": np.mean(classes, axis=0),
+        }
+    )
 
 
 def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
@@ -252,8 +307,13 @@ def _values(problem: Problem, X: Array) -> Mapping[str, Array]:
 
 def _objectives(values: Any, least: float) -> pd.DataFrame:
     """Return g1, g2 and g3, where g3 is ``least`` over a design's cost."""
-    return pd.DataFrame({"coverage": values["coverage"], "accuracy": values["accuracy"],
-                         "inverse_cost": least / values["cost"]})  # fmt: skip
+    return pd.DataFrame(
+        {
+            "coverage": values["coverage"],
+            "accuracy": values["accuracy"],
+            "inverse_cost": least / values["cost"],
+        }
+    )
 
 
 def _rank(a: FloatArray | pd.Series[Any], b: FloatArray | pd.Series[Any]) -> float:
@@ -277,8 +337,12 @@ def _report(
     return study.Report(title, text, {name: table}, said, [f"{name}.png"])
 
 
-FIGURES = {"threshold": threshold, "landscape": landscape, "neighbours": neighbours,
-           "stages": stages}  # fmt: skip
+FIGURES = {
+    "threshold": threshold,
+    "landscape": landscape,
+    "neighbours": neighbours,
+    "stages": stages,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -69,8 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = study.Report(
         "Exact fronts and what EMSCO finds of them (Table 6, Figure 7)",
         f"Means of {options.runs} runs of {options.generations} generations, with 95% margins.",
-        {"table": frame, "readable": shown}, claims(frame), ["figure7.png"],
-    )  # fmt: skip
+        {"table": frame, "readable": shown},
+        claims(frame),
+        ["figure7.png"],
+    )
     study.write(report, options.out)
     print(study.markdown(shown), study.markdown(claims(frame)), sep="\n\n")
     study.log(options.out, load_config(options.configs[0]).tracking, "global_optima", options)
@@ -122,12 +124,16 @@ def row_of(
         size, counts = int(kept["size"]), kept["counts"]
     name = config.name.removeprefix("emsco-")
     return {
-        "data": name, "k": stages, "split": split, "exact": size,
-        "paper": PAPER.get(name, {}).get(stages, 0), "mean found": float(counts[:, -1].mean()),
+        "data": name,
+        "k": stages,
+        "split": split,
+        "exact": size,
+        "paper": PAPER.get(name, {}).get(stages, 0),
+        "mean found": float(counts[:, -1].mean()),
         "margin": float(margin(counts)[-1]),
         "runs that lost some": int((np.diff(counts, axis=1) < 0).any(axis=1).sum()),
         "file": file.name,
-    }  # fmt: skip
+    }
 
 
 def exact_front(config: RunConfig, problem: Problem) -> set[bytes]:
@@ -170,11 +176,15 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
         share = part["mean found"] / part["exact"]
         means = zip(part["mean found"], part["margin"], strict=True)
         rows.append(
-            {"data": data, "k": k, "paper's front": part["paper"].iloc[0],
-             "exact fronts": " ".join(map(str, part["exact"])),
-             "found": " ".join(f"{m:.1f}±{e:.1f}" for m, e in means),
-             "share found": f"{share.mean():.0%}"}
-        )  # fmt: skip
+            {
+                "data": data,
+                "k": k,
+                "paper's front": part["paper"].iloc[0],
+                "exact fronts": " ".join(map(str, part["exact"])),
+                "found": " ".join(f"{m:.1f}±{e:.1f}" for m, e in means),
+                "share found": f"{share.mean():.0%}",
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -186,19 +196,35 @@ def claims(frame: pd.DataFrame) -> pd.DataFrame:
             part = frame[(frame["data"] == data) & (frame["k"] == k)]
             if len(part):
                 least, most = int(part["exact"].min()), int(part["exact"].max())
-                rows.append((f"{data}, k = {k}: size of the exact front", str(size),
-                             f"{least} to {most} on {len(part)} splits",
-                             "yes" if least <= size <= most else "no"))  # fmt: skip
+                rows.append(
+                    (
+                        f"{data}, k = {k}: size of the exact front",
+                        str(size),
+                        f"{least} to {most} on {len(part)} splits",
+                        "yes" if least <= size <= most else "no",
+                    )
+                )
     lost = int(frame["runs that lost some"].sum())
-    rows.append(("what is found is kept (Property 1)", "all curves monotonic",
-                 f"{lost} runs ever lost a vector", "no" if lost else "yes"))  # fmt: skip
+    rows.append(
+        (
+            "what is found is kept (Property 1)",
+            "all curves monotonic",
+            f"{lost} runs ever lost a vector",
+            "no" if lost else "yes",
+        )
+    )
     for data, k, least_share in (("heart", 4, 0.8), ("credit", 4, 0.2)):
         part = frame[(frame["data"] == data) & (frame["k"] == k)]
         if len(part):
             share = part["mean found"] / part["exact"]
-            rows.append((f"{data}, k = {k}: share found by 500 generations", f"{least_share:.0%}",
-                         " ".join(f"{s:.0%}" for s in share),
-                         "yes" if share.mean() >= least_share else "no"))  # fmt: skip
+            rows.append(
+                (
+                    f"{data}, k = {k}: share found by 500 generations",
+                    f"{least_share:.0%}",
+                    " ".join(f"{s:.0%}" for s in share),
+                    "yes" if share.mean() >= least_share else "no",
+                )
+            )
     return pd.DataFrame(rows, columns=["claim", "paper", "here", "holds"])
 
 
@@ -211,9 +237,12 @@ def draw(frame: pd.DataFrame, out: Path) -> None:
 
     names, stages = list(frame["data"].unique()), sorted(frame["k"].unique())
     figure, panels = pyplot.subplots(
-        len(stages), len(names), figsize=(4 * len(names), 2.6 * len(stages)), squeeze=False,
+        len(stages),
+        len(names),
+        figsize=(4 * len(names), 2.6 * len(stages)),
+        squeeze=False,
         sharex=True,
-    )  # fmt: skip
+    )
     for row in frame.to_dict("records"):
         with np.load(out / row["file"]) as kept:
             counts = kept["counts"]

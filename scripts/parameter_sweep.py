@@ -53,15 +53,19 @@ def write_page(run_dir: RunDir, options: argparse.Namespace) -> None:
     own = trials[trials["trial"] == 0]
     place = int((trials[aim] > own[aim].iloc[0]).sum()) + 1
     ratio = own[aim].iloc[0] / trials[aim].iloc[0]
-    claim = ("the paper's parameters are good", "chosen by a sweep",
-             f"place {place} of {len(trials)}, {ratio:.1%} of the best {aim}",
-             "yes" if ratio >= 0.99 else "no")  # fmt: skip
+    claim = (
+        "the paper's parameters are good",
+        "chosen by a sweep",
+        f"place {place} of {len(trials)}, {ratio:.1%} of the best {aim}",
+        "yes" if ratio >= 0.99 else "no",
+    )
     report = study.Report(
         "The parameters swept (the paper's supplement)",
         f"{len(trials)} settings, the best first; trial 0 has the paper's values.",
         {"trials": trials.head(10)},
-        pd.DataFrame([claim], columns=["claim", "paper", "here", "holds"]), ["slice.png"],
-    )  # fmt: skip
+        pd.DataFrame([claim], columns=["claim", "paper", "here", "holds"]),
+        ["slice.png"],
+    )
     study.write(report, options.out)
 
 

@@ -43,18 +43,23 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("global-optima", "global_optima.py", quick=("--runs", "3", "--generations", "40",
-                                                     "--splits", "1")),
+    Step(
+        "global-optima",
+        "global_optima.py",
+        quick=("--runs", "3", "--generations", "40", "--splits", "1"),
+    ),
     Step("rivals", "rivals.py", quick=("--trials", "2")),
-    Step("stages", "figures.py", ("stages", "--trials", "{out}/rivals/trials.csv"),
-         parallel=False),
+    Step("stages", "figures.py", ("stages", "--trials", "{out}/rivals/trials.csv"), parallel=False),
     Step("threshold", "figures.py", ("threshold",), parallel=False),
     Step("landscape", "figures.py", ("landscape",), parallel=False),
     Step("neighbours", "figures.py", ("neighbours",), parallel=False),
     Step("sweep", "parameter_sweep.py", quick=("--set", "sweep.trials=8"), parallel=False),
-    Step("searches", "compare_searches.py", quick=("--seeds", "2", "--evaluations", "3000",
-                                                   "--splits", "10", "11")),
-)  # fmt: skip
+    Step(
+        "searches",
+        "compare_searches.py",
+        quick=("--seeds", "2", "--evaluations", "3000", "--splits", "10", "11"),
+    ),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

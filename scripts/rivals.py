@@ -76,9 +76,13 @@ def sections(config: RunConfig, trial: int) -> tuple[MultiStageConfig, RivalConf
     stages = MultiStageConfig.model_validate(section)
     split = stages.split.model_copy(update={"seed": stages.split.seed + trial})
     rivals = RivalConfig.model_validate(
-        {"dataset": stages.dataset, "split": split, "costs": stages.costs,
-         "threshold": stages.threshold}
-    )  # fmt: skip
+        {
+            "dataset": stages.dataset,
+            "split": split,
+            "costs": stages.costs,
+            "threshold": stages.threshold,
+        }
+    )
     return stages.model_copy(update={"split": split}), rivals
 
 
@@ -134,10 +138,17 @@ def run_trial(path: str, trial: int, tune_by: str) -> pd.DataFrame:
     lowest = stages.threshold
     assert isinstance(lowest, float), "expected one threshold for all classes"
     rows = [
-        {"data": Path(path).stem, "trial": trial, "method": method, "threshold": lowest, **values,
-         "cost_share": values["cost"] / everything, "parameters": parameters}
+        {
+            "data": Path(path).stem,
+            "trial": trial,
+            "method": method,
+            "threshold": lowest,
+            **values,
+            "cost_share": values["cost"] / everything,
+            "parameters": parameters,
+        }
         for method, (values, parameters) in measured.items()
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 
@@ -176,8 +187,10 @@ def claims(table: pd.DataFrame) -> pd.DataFrame:
     faster = 100 * (float(np.mean(ratios)) - 1)
     coverage = 100 * float(np.mean([emsco[d].coverage for d in data]))
     lost = 100 * float(np.mean([1 - emsco[d].accuracy / single[d].accuracy for d in data]))
-    rejected = {m: 100 * float(np.mean([1 - mean[d].loc[m].coverage for d in data]))
-                for m in ("greedy_miser", "cstc")}  # fmt: skip
+    rejected = {
+        m: 100 * float(np.mean([1 - mean[d].loc[m].coverage for d in data]))
+        for m in ("greedy_miser", "cstc")
+    }
 
     def on(found: list[str]) -> str:
         return f"{len(found)} of {len(data)}: {', '.join(found) or 'none'}"
@@ -186,21 +199,36 @@ def claims(table: pd.DataFrame) -> pd.DataFrame:
         return "yes" if holds else "no"
 
     rows = [
-        ("lowest mean cost of all", "2 of 4: pima, credit", on(cheapest),
-         answer({"pima", "credit"} & set(data) <= set(cheapest))),
+        (
+            "lowest mean cost of all",
+            "2 of 4: pima, credit",
+            on(cheapest),
+            answer({"pima", "credit"} & set(data) <= set(cheapest)),
+        ),
         ("highest coverage of the budgeted", "4 of 4", on(covering), answer(covering == data)),
         ("accuracy of at least p_hat", "4 of 4", on(accurate), answer(accurate == data)),
-        ("dominated by none in (g1, g2, g3*)", "4 of 4", on(undominated),
-         answer(undominated == data)),
+        (
+            "dominated by none in (g1, g2, g3*)",
+            "4 of 4",
+            on(undominated),
+            answer(undominated == data),
+        ),
         ("highest aggregate (Figure 12)", "'strong'", on(best_sum), answer(best_sum == data)),
         ("mean coverage", "93.4%", f"{coverage:.1f}%", answer(coverage >= 93.4)),
-        ("faster than a single stage (mean ratio of costs - 1)", "475%", f"{faster:.0f}%",
-         answer(faster >= 475)),
+        (
+            "faster than a single stage (mean ratio of costs - 1)",
+            "475%",
+            f"{faster:.0f}%",
+            answer(faster >= 475),
+        ),
         ("accuracy lost against a single stage", "2.72%", f"{lost:.2f}%", answer(lost <= 2.72)),
-        ("rejected by GreedyMiser* and CSTC*", "45.2%, 36.4%",
-         f"{rejected['greedy_miser']:.1f}%, {rejected['cstc']:.1f}%",
-         answer(rejected["greedy_miser"] >= 45.2 and rejected["cstc"] >= 36.4)),
-    ]  # fmt: skip
+        (
+            "rejected by GreedyMiser* and CSTC*",
+            "45.2%, 36.4%",
+            f"{rejected['greedy_miser']:.1f}%, {rejected['cstc']:.1f}%",
+            answer(rejected["greedy_miser"] >= 45.2 and rejected["cstc"] >= 36.4),
+        ),
+    ]
     return pd.DataFrame(rows, columns=["claim", "paper", "here", "holds"])
 
 
@@ -214,13 +242,18 @@ def _dominated(means: pd.DataFrame) -> bool:
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table as people read it: each mean with its margin."""
     shown = [
-        {"data": data, "method": LABELS[method],
-         **{m: f"{row[m]:.3f} ± {row[m + '_margin']:.3f}" for m in ("coverage", "accuracy")},
-         "cost": f"{row.cost:.1f} ± {row.cost_margin:.1f}", "of all": f"{row.cost_share:.0%}",
-         "aggregate": f"{row['aggregate']:.3f} ± {row['aggregate_margin']:.3f}",
-         "no feature": f"{row.free:.0%}", "no answer": f"{row.silent:.0%}"}
+        {
+            "data": data,
+            "method": LABELS[method],
+            **{m: f"{row[m]:.3f} ± {row[m + '_margin']:.3f}" for m in ("coverage", "accuracy")},
+            "cost": f"{row.cost:.1f} ± {row.cost_margin:.1f}",
+            "of all": f"{row.cost_share:.0%}",
+            "aggregate": f"{row['aggregate']:.3f} ± {row['aggregate_margin']:.3f}",
+            "no feature": f"{row.free:.0%}",
+            "no answer": f"{row.silent:.0%}",
+        }
         for (data, method), row in zip(table.index, (r for _, r in table.iterrows()), strict=True)
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(shown)
 
 
@@ -236,8 +269,13 @@ def draw(table: pd.DataFrame, trials: int, path: Path) -> None:
         part = table.loc[name].reindex([m for m in LABELS if m in table.loc[name].index])
         names = [LABELS[method] for method in part.index]
         for axis, metric, title in zip(row, METRICS, TITLES, strict=True):
-            axis.bar(names, part[metric], yerr=part[metric + "_margin"].fillna(0.0), capsize=3,
-                     color=[colours.get(method, "#7f8c8d") for method in part.index])  # fmt: skip
+            axis.bar(
+                names,
+                part[metric],
+                yerr=part[metric + "_margin"].fillna(0.0),
+                capsize=3,
+                color=[colours.get(method, "#7f8c8d") for method in part.index],
+            )
             axis.set_title(f"{name}: {title}", fontsize=10)
             axis.tick_params(axis="x", labelsize=8)
             axis.set_xticks(range(len(names)), names, rotation=35, ha="right")
@@ -281,8 +319,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "trials in which a method acquires none and always says the same, which is enough where "
         "p_hat is below the share of the most frequent class; no answer: share of trials in which "
         "it is never sure (its accuracy counts as 0).",
-        {"readable": shown}, said, ["rivals.png"],
-    )  # fmt: skip
+        {"readable": shown},
+        said,
+        ["rivals.png"],
+    )
     study.write(report, options.out)
     study.log(options.out, load_config(options.configs[0]).tracking, "rivals", options)
     return 0

@@ -82,9 +82,11 @@ def side_by_side(
         yield from (work(*task) for task in tasks)
         return
     pool = ProcessPoolExecutor(
-        min(workers, len(tasks)), multiprocessing.get_context("spawn"),
-        initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN),
-    )  # fmt: skip
+        min(workers, len(tasks)),
+        multiprocessing.get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
     try:
         for done in as_completed([pool.submit(work, *task) for task in tasks]):
             yield done.result()

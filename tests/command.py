@@ -63,9 +63,14 @@ def start(*arguments, cwd, env=None, **more):
     """Start the command; return the process."""
     return subprocess.Popen(
         [str(PROGRAM), *map(str, arguments)],
-        cwd=cwd, env=environment(**(env or {})), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more,
-    )  # fmt: skip
+        cwd=cwd,
+        env=environment(**(env or {})),
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **more,
+    )
 
 
 def call(*arguments, cwd, env=None, **more):

@@ -138,8 +138,14 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
 # Algorithms that know some metrics alone, and those that draw nothing.
 METRICS: dict[str, Collection[str]] = {"exact": EXACT_METRICS}
 DETERMINISTIC = {
-    "exact", "ges", "grid", "multi_ges", "single_best", "singles", "small_ensembles",
-}  # fmt: skip
+    "exact",
+    "ges",
+    "grid",
+    "multi_ges",
+    "single_best",
+    "singles",
+    "small_ensembles",
+}
 
 
 def algorithm_cases() -> list[pytest.param]:

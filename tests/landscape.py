@@ -34,8 +34,9 @@ class Landscape(Problem):
 
 
 def roles_of(problem, *constraints):
-    return Roles(problem.measures, [Objective(m.name, m.sense) for m in problem.measures],
-                 constraints)  # fmt: skip
+    return Roles(
+        problem.measures, [Objective(m.name, m.sense) for m in problem.measures], constraints
+    )
 
 
 def emsco(problem, *constraints, seed=0, **parameters):

@@ -62,9 +62,13 @@ def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch,
     watcher = Watcher()
     algorithm = cls(PROBLEM, ROLES, seed=0, batch=batch)
     go = partial(
-        run, PROBLEM, algorithm, evaluator or SerialEvaluator(problem), budget=budget,
+        run,
+        PROBLEM,
+        algorithm,
+        evaluator or SerialEvaluator(problem),
+        budget=budget,
         observers=[watcher],
-    )  # fmt: skip
+    )
     if path is None:
         return go(), watcher
     with open_journal(path) as journal:

@@ -64,8 +64,11 @@ def test_property_2_holds_for_300_layers_far_apart():
     fitness = operators.log_fitness(gains, layers, 0.01)
     assert np.isfinite(fitness).all()
     assert (np.diff(fitness) > 0).all()
-    assert math.isclose(fitness[1] - fitness[0], math.log(1000.01) + math.log(gains[1, 0] /
-                        gains[0, 0]), rel_tol=1e-9)  # fmt: skip
+    assert math.isclose(
+        fitness[1] - fitness[0],
+        math.log(1000.01) + math.log(gains[1, 0] / gains[0, 0]),
+        rel_tol=1e-9,
+    )
 
 
 def test_fitness_is_equation_9():

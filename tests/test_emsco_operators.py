@@ -153,8 +153,13 @@ def test_mutated_genes_follow_the_beta_binomial(k):
     assert counts[most + 1 :].sum() == 0
 
 
-@given(st.integers(0, 100_000), st.integers(1, 9), st.integers(1, 6), st.booleans(),
-       st.sampled_from([0.05, 0.5, 1.0]))  # fmt: skip
+@given(
+    st.integers(0, 100_000),
+    st.integers(1, 9),
+    st.integers(1, 6),
+    st.booleans(),
+    st.sampled_from([0.05, 0.5, 1.0]),
+)
 def test_mutants_are_genomes_without_gaps(seed, n, k, removal, rate):
     rng = np.random.default_rng(seed)
     space = Partition(n, min(k, n), removal)

@@ -33,9 +33,15 @@ def test_measures_of_a_worked_example():
     library = made_up(3, n=90)
     problem = EnsembleProblem(library, score=["roc_auc", "accuracy"])
     assert problem.metrics == (
-        "roc_auc", "accuracy", "inference_time", "memory", "members", "picks",
-        "loss_correlation", "config_similarity",
-    )  # fmt: skip
+        "roc_auc",
+        "accuracy",
+        "inference_time",
+        "memory",
+        "members",
+        "picks",
+        "loss_correlation",
+        "config_similarity",
+    )
     assert problem.gene_names == ("model_0", "model_1", "model_2")
     found = problem.evaluate(rows([1, 0, 2], [0, 1, 0]), NOTHING)
     time, memory = library.costs["inference_time"].values, library.costs["memory"].values

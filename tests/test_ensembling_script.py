@@ -22,10 +22,16 @@ def write_library(path: Path, seed: int) -> None:
     assert made.classes is not None
     answers = np.array(made.classes)
     Library.from_arrays(
-        made.ids, made.validation, answers[made.y_validation], made.classes,
+        made.ids,
+        made.validation,
+        answers[made.y_validation],
+        made.classes,
         {**made.costs, "disk": made.costs["memory"]},
-        test=made.test, y_test=answers[made.y_test], configs=made.configs, name=path.name,
-    ).save(path)  # fmt: skip
+        test=made.test,
+        y_test=answers[made.y_test],
+        configs=made.configs,
+        name=path.name,
+    ).save(path)
 
 
 def test_tables_figures_and_a_run_in_mlflow(tmp_path):

@@ -43,9 +43,11 @@ def made_up(seed, n, records, rate):
     right = sure & (rng.random((2**n, records)) < 0.8)
     sure[0] = right[0] = False
     return StageTables(
-        np.array([pack(row) for row in sure]), np.array([pack(row) for row in right]),
-        pack(np.ones(records, dtype=bool)), records,
-    )  # fmt: skip
+        np.array([pack(row) for row in sure]),
+        np.array([pack(row) for row in right]),
+        pack(np.ones(records, dtype=bool)),
+        records,
+    )
 
 
 def answers_of(tables, n):
@@ -320,13 +322,18 @@ def test_the_command_tells_the_plan_and_writes_the_counts(tmp_path, capsys):
     config = tmp_path / "exact.yaml"
     objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
     section = {
-        "kind": "multistage", "max_stages": 3,
+        "kind": "multistage",
+        "max_stages": 3,
         "dataset": {"synthetic": {"samples": 200, "features": 6, "informative": 4}},
-    }  # fmt: skip
+    }
     raw = {
-        "name": "exact", "problem": section, "objectives": objectives, "workers": "serial",
-        "algorithm": {"kind": "exact"}, "budget": {"generations": 1},
-    }  # fmt: skip
+        "name": "exact",
+        "problem": section,
+        "objectives": objectives,
+        "workers": "serial",
+        "algorithm": {"kind": "exact"},
+        "budget": {"generations": 1},
+    }
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
     assert main(["check", str(config)]) == 0
     assert "63 sub-classifiers" in capsys.readouterr().out
@@ -342,9 +349,13 @@ def test_the_command_tells_the_plan_and_writes_the_counts(tmp_path, capsys):
 # --- the paper's data -----------------------------------------------------------------------
 
 SPREAD = {  # least and greatest front over 20 stratified splits, in distinct vectors
-    ("heart", 2): (10, 26), ("heart", 3): (20, 47), ("heart", 4): (20, 69),
-    ("pima", 2): (8, 42), ("pima", 3): (22, 82), ("pima", 4): (48, 115),
-}  # fmt: skip
+    ("heart", 2): (10, 26),
+    ("heart", 3): (20, 47),
+    ("heart", 4): (20, 69),
+    ("pima", 2): (8, 42),
+    ("pima", 3): (22, 82),
+    ("pima", 4): (48, 115),
+}
 
 
 @pytest.mark.skipif("PARETOLAB_DATA" not in os.environ, reason="needs PARETOLAB_DATA")

@@ -153,9 +153,7 @@ def test_memory_that_is_short_gives_bounds_too():
     known = first_guess(tables, costs)
     outcome = programme.front_of_chains(tables, costs, 4, known, Limits(4096), bounds=True)
     assert outcome.stopped == "memory"
-    upper = np.column_stack(
-        [-outcome.above.answered, -outcome.above.rate, outcome.above.cost]
-    )  # fmt: skip
+    upper = np.column_stack([-outcome.above.answered, -outcome.above.rate, outcome.above.cost])
     for row in losses_of(vectors_of(enumerate_chains(tables, costs, 4))):
         assert (upper <= np.array(row)).all(axis=1).any()
 
@@ -259,9 +257,10 @@ def test_the_driver_prepares_and_tells_of_it():
     assert len(front)
     size = problem.space.size
     assert listener.told == [
-        ("training sub-classifiers", 63, 63), ("going through chains", 62 + 1, size),
+        ("training sub-classifiers", 63, 63),
+        ("going through chains", 62 + 1, size),
         ("going through chains", size, size),
-    ]  # fmt: skip
+    ]
     listener = Listener()
     algorithm = Exact(problem, three(problem), seed=0, method="programme")
     run(problem, algorithm, evaluator, budget=budget, observers=[listener])
@@ -277,10 +276,13 @@ def test_bounds_are_under_the_laws(hard, little_known, law):
 def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, capsys):
     objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
     raw = {
-        "name": "bounds", "problem": {"kind": "multistage", "max_stages": 9, **HARD},
-        "objectives": objectives, "workers": "serial", "budget": {"generations": 1},
+        "name": "bounds",
+        "problem": {"kind": "multistage", "max_stages": 9, **HARD},
+        "objectives": objectives,
+        "workers": "serial",
+        "budget": {"generations": 1},
         "algorithm": {"kind": "exact", "method": "programme", "hours": 1e-8, "bounds": True},
-    }  # fmt: skip
+    }
     config, out = tmp_path / "bounds.yaml", tmp_path / "run"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
     assert main(["run", str(config), "--out", str(out), "--no-mlflow", "--quiet"]) == 0

@@ -39,8 +39,9 @@ def load(monkeypatch):
 def test_rivals_go_on_where_they_were_and_end_in_a_page(tmp_path):
     write(tmp_path / "small.yaml", small(problem__threshold=0.7))
     for trials in (1, 2):
-        script("rivals", "small.yaml", "--trials", trials, "--workers", 1, "--out", "out",
-               cwd=tmp_path)  # fmt: skip
+        script(
+            "rivals", "small.yaml", "--trials", trials, "--workers", 1, "--out", "out", cwd=tmp_path
+        )
         rows = pd.read_csv(tmp_path / "out" / "trials.csv")
         if trials == 1:
             first = rows
@@ -64,8 +65,18 @@ def test_searches_are_compared_over_problems_and_seeds_can_be_added(tmp_path):
     write(tmp_path / "small.yaml", small())
     more = ["--splits", 0, 1, "--evaluations", 600, "--searches", "emsco", "local_search"]
     for seeds in (2, 3):
-        script("compare_searches", "small.yaml", *more, "--seeds", seeds, "--workers", 1,
-               "--out", "out", cwd=tmp_path)  # fmt: skip
+        script(
+            "compare_searches",
+            "small.yaml",
+            *more,
+            "--seeds",
+            seeds,
+            "--workers",
+            1,
+            "--out",
+            "out",
+            cwd=tmp_path,
+        )
     problems = pd.read_csv(tmp_path / "out" / "problems.csv")
     assert len(problems) == 4
     for place, part in problems.groupby("problem"):
@@ -123,8 +134,9 @@ def test_one_page_of_all_experiments(tmp_path, load):
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "report.md").write_text(f"# {name}\n\n![a](a.png)\n", encoding="utf-8")
-    claims = pd.DataFrame([("it holds", "1", "1", "yes")],
-                          columns=["claim", "paper", "here", "holds"])  # fmt: skip
+    claims = pd.DataFrame(
+        [("it holds", "1", "1", "yes")], columns=["claim", "paper", "here", "holds"]
+    )
     claims.to_csv(tmp_path / "first" / "claims.csv", index=False)
     (tmp_path / "seconds.json").write_text('{"first": 60, "second": 30}', encoding="utf-8")
     reproduce.write_page(["first", "second"], tmp_path)

@@ -299,8 +299,11 @@ def test_a_full_disk_loses_nothing_that_was_told(tmp_path):
     path = tmp_path / "journal.sqlite"
     done = subprocess.run(
         [sys.executable, "-c", FILL, str(path)],
-        capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[1],
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[1],
+    )
     assert done.returncode == 0, done.stderr
     n, message, readable = json.loads(done.stdout)
     assert 0 < n < 999

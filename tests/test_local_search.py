@@ -201,8 +201,15 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
     budget = Budget(evaluations=3000)
     shares = {}
     for cls in (ParetoLocalSearch, EMSCO):
-        fronts = [run(problem, cls(problem, roles, seed=seed), SerialEvaluator(problem, seed),
-                      budget=budget) for seed in range(5)]  # fmt: skip
+        fronts = [
+            run(
+                problem,
+                cls(problem, roles, seed=seed),
+                SerialEvaluator(problem, seed),
+                budget=budget,
+            )
+            for seed in range(5)
+        ]
         shares[cls] = np.mean([len(vectors(front) & wanted) / len(wanted) for front in fronts])
     assert shares[ParetoLocalSearch] > shares[EMSCO]
 

@@ -226,10 +226,16 @@ class EnsembleProblem(Problem):
         everything = picks_of(np.ones((1, k), dtype=np.int32))
         highs = kernels.traits(everything, self._table, self._alike)[1][0]
         costs = [
-            Measure(name, "min", "amount", high=float(high) or 1.0,
-                    unit=self.library.costs[name].unit, text="sum over the members")
+            Measure(
+                name,
+                "min",
+                "amount",
+                high=float(high) or 1.0,
+                unit=self.library.costs[name].unit,
+                text="sum over the members",
+            )
             for name, high in zip(self.costs, highs, strict=True)
-        ]  # fmt: skip
+        ]
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.most))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
         found = (*self._validation.measures(), *costs, *sizes, *alike)

@@ -155,8 +155,9 @@ class Scores:
         if low >= 0.0 and high <= 1.0 and self.truth.classes:
             return Measure(name, "max", text="scikit-learn's score")
         spread = (high - low) or 1.0
-        return Measure(name, "max", low=low - spread, high=high + spread,
-                       text="scikit-learn's score")  # fmt: skip
+        return Measure(
+            name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
+        )
 
     def _of_means(self, picks: Picks) -> dict[str, FloatArray]:
         width, n = self._P.shape[1], picks.n

@@ -54,8 +54,9 @@ class GridSearch(Algorithm):
                 f"algorithm.kind: grid goes through whole numbers, found {space!r}; take random"
             )
         self.batch = batch
-        self._shape = tuple(int(high) - int(low) + 1 for low, high in
-                            zip(space.lower, space.upper, strict=True))  # fmt: skip
+        self._shape = tuple(
+            int(high) - int(low) + 1 for low, high in zip(space.lower, space.upper, strict=True)
+        )
         self._total = 1
         for values in self._shape:
             self._total *= values

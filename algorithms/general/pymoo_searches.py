@@ -82,11 +82,15 @@ class Peer(Algorithm):
         self._search = self._made(population, mutation_rate, crossover_rate, beta)
         self._search.setup(
             PymooProblem(
-                n_var=self.space.d, n_obj=len(roles.objectives), n_ieq_constr=1,
-                xl=self.space.lower, xu=self.space.upper, vtype=int,
+                n_var=self.space.d,
+                n_obj=len(roles.objectives),
+                n_ieq_constr=1,
+                xl=self.space.lower,
+                xu=self.space.upper,
+                vtype=int,
             ),
             termination=NoTermination(),
-        )  # fmt: skip
+        )
         self._search.random_state = self.rng
         self._children: Any = None
 

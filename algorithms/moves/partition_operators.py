@@ -66,9 +66,14 @@ def _draw(row: FloatArray, u: float) -> int:
 
 @njit
 def mutate(
-    x: Array, stages: int, k: int, rate: float, cdf: FloatArray, removal: bool,
+    x: Array,
+    stages: int,
+    k: int,
+    rate: float,
+    cdf: FloatArray,
+    removal: bool,
     rng: np.random.Generator,
-) -> int:  # fmt: skip
+) -> int:
     """Mutate one genome without gaps in place; return its new stage count (Algorithm 1).
 
     Each gene is redrawn with probability ``rate`` unless it is the last of its stage, from the
@@ -133,9 +138,16 @@ def rescale(gene: int, of: int, to: int) -> int:
 
 @njit
 def breed(
-    X: Array, cumulative: FloatArray, children: int, k: int, crossover_rate: float,
-    mutation_rate: float, cdf: FloatArray, removal: bool, rng: np.random.Generator,
-) -> Array:  # fmt: skip
+    X: Array,
+    cumulative: FloatArray,
+    children: int,
+    k: int,
+    crossover_rate: float,
+    mutation_rate: float,
+    cdf: FloatArray,
+    removal: bool,
+    rng: np.random.Generator,
+) -> Array:
     """Make children: roulette selection, recombination, compression, mutation (Algorithm 3).
 
     Parameters
@@ -184,9 +196,15 @@ def _select(cumulative: FloatArray, rng: np.random.Generator) -> int:
 
 @njit
 def first_generation(
-    size: int, d: int, k: int, rate: float, cdf: FloatArray, removal: bool,
-    rng: np.random.Generator, out: Array,
-) -> None:  # fmt: skip
+    size: int,
+    d: int,
+    k: int,
+    rate: float,
+    cdf: FloatArray,
+    removal: bool,
+    rng: np.random.Generator,
+    out: Array,
+) -> None:
     """Fill ``out`` (size, d) with mutants of the one-stage genome (paper, init())."""
     out[:] = 0
     for r in range(size):

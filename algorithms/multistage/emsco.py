@@ -134,16 +134,29 @@ class EMSCO(Algorithm):
         if len(self._generation) == 0:
             X = np.empty((self.population, space.d), dtype=space.dtype)
             operators.first_generation(
-                self.population, space.d, space.k, self.mutation_rate, self._cdf, space.removal,
-                self.rng, X,
-            )  # fmt: skip
+                self.population,
+                space.d,
+                space.k,
+                self.mutation_rate,
+                self._cdf,
+                space.removal,
+                self.rng,
+                X,
+            )
             return self._noted(X)
         children = self.population - (0 if self._elite is None else len(self._elite))
         moved = self._moved(round(self.memetic * children))
         bred = operators.breed(
-            self._generation, self._weights.cumsum(), children - len(moved), space.k,
-            self.crossover_rate, self.mutation_rate, self._cdf, space.removal, self.rng,
-        )  # fmt: skip
+            self._generation,
+            self._weights.cumsum(),
+            children - len(moved),
+            space.k,
+            self.crossover_rate,
+            self.mutation_rate,
+            self._cdf,
+            space.removal,
+            self.rng,
+        )
         return self._noted(np.concatenate([bred, moved]) if len(moved) else bred)
 
     def _noted(self, X: Array) -> Array:

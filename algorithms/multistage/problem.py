@@ -86,10 +86,11 @@ class MultiStageProblem(SharedParts):
         Measure("stages", "min", "amount", text="number of stages"),
         Measure("inconclusive_rate", "min", text="share of records without an answer"),
         Measure(
-            "false_positive_rate", "min",
+            "false_positive_rate",
+            "min",
             text="share of the answered negatives that are called positive",
         ),
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -125,8 +126,14 @@ class MultiStageProblem(SharedParts):
             for measure in self.reports
             if data.positive >= 0 or measure.name != "false_positive_rate"
         )
-        content = [PARTS_FORMAT, fingerprint, self.kind, self.parameters,
-                   data.thresholds.tolist(), data.positive]  # fmt: skip
+        content = [
+            PARTS_FORMAT,
+            fingerprint,
+            self.kind,
+            self.parameters,
+            data.thresholds.tolist(),
+            data.positive,
+        ]
         if calibration != "none":  # without it, as before there was any: caches stay good
             content.append(calibration)
         self.parts_fingerprint = _digest(content)
@@ -321,9 +328,13 @@ class MultiStageProblem(SharedParts):
             model = known.get(key.tobytes())
             if not model:
                 parts = train(
-                    self.data, self.kind, self.parameters, key[None], self.calibration,
+                    self.data,
+                    self.kind,
+                    self.parameters,
+                    key[None],
+                    self.calibration,
                     keep_all=True,
-                )  # fmt: skip
+                )
                 if parts.errors:
                     raise InputError(f"problem.classifier: {parts.errors[0]}")
                 model = parts.models[0]
@@ -357,9 +368,16 @@ class MultiStageProblem(SharedParts):
         self._complete(X)
         first = self.data.validation_words * part
         counts = kernels.score(
-            self._genomes(X), self._table.slots, self._table.keys, self._table.bits, first,
-            self._table.failed, self.costs, self._everyone[part], self._negatives[part],
-        )  # fmt: skip
+            self._genomes(X),
+            self._table.slots,
+            self._table.keys,
+            self._table.bits,
+            first,
+            self._table.failed,
+            self.costs,
+            self._everyone[part],
+            self._negatives[part],
+        )
         cut = self.data.n_validation
         records = cut if part == 0 else len(self.data.y_held) - cut
         conclusive = counts[:, kernels.CONCLUSIVE]

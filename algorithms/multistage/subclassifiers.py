@@ -119,9 +119,22 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Pa
     columns = np.arange(len(data.design))
     models = np.zeros((len(keys), basis.shape[1], len(columns) + 1))
     failed = logistic.fit_subsets(
-        keys.copy(), data.first, columns, data.design, data.y, basis, C, data.held, data.y_held,
-        data.n_validation, data.thresholds, data.positive, CONFIDENCE_SLACK, bits, models,
-    )  # fmt: skip
+        keys.copy(),
+        data.first,
+        columns,
+        data.design,
+        data.y,
+        basis,
+        C,
+        data.held,
+        data.y_held,
+        data.n_validation,
+        data.thresholds,
+        data.positive,
+        CONFIDENCE_SLACK,
+        bits,
+        models,
+    )
     errors = dict.fromkeys(np.flatnonzero(failed).tolist(), _NOT_CONVERGED)
     return Parts(keys, bits, [model.astype("<f8").tobytes() for model in models], errors)
 
@@ -156,9 +169,13 @@ def _calibrated_logistic(
 
 
 def _scikit_learn(
-    data: StageData, kind: str, parameters: dict[str, Any], keys: WordArray, bits: WordArray,
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    keys: WordArray,
+    bits: WordArray,
     method: CalibrationMethod,
-) -> Parts:  # fmt: skip
+) -> Parts:
     from threadpoolctl import threadpool_limits
 
     make_estimator(kind, parameters)  # loads the library whose threads are limited
@@ -178,9 +195,12 @@ def _scikit_learn(
 
 
 def _fitted(
-    data: StageData, kind: str, parameters: dict[str, Any], key: WordArray,
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    key: WordArray,
     method: CalibrationMethod,
-) -> tuple[FloatArray, bytes]:  # fmt: skip
+) -> tuple[FloatArray, bytes]:
     """Return the probabilities of the held records, shape (n, classes), and the stored model."""
     import skops.io
 
@@ -197,9 +217,14 @@ def _fitted(
 
 
 def _calibrated(
-    data: StageData, kind: str, parameters: dict[str, Any], X: FloatArray, P: FloatArray,
-    model: bytes, method: str,
-) -> tuple[FloatArray, bytes]:  # fmt: skip
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    X: FloatArray,
+    P: FloatArray,
+    model: bytes,
+    method: str,
+) -> tuple[FloatArray, bytes]:
     """Return calibrated probabilities of the held records, and the model with its calibration."""
     from framework.models.calibration import fit_calibration, folds_of, join
 
@@ -218,9 +243,13 @@ def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
     n, words = data.n_validation, data.validation_words
     for start, stop, w in ((0, n, slice(0, words)), (n, len(P), slice(words, None))):
         logistic.decide(
-            np.ascontiguousarray(P[start:stop].T), data.thresholds, data.y_held[start:stop],
-            data.positive, CONFIDENCE_SLACK, bits[:, w],
-        )  # fmt: skip
+            np.ascontiguousarray(P[start:stop].T),
+            data.thresholds,
+            data.y_held[start:stop],
+            data.positive,
+            CONFIDENCE_SLACK,
+            bits[:, w],
+        )
 
 
 def _with_ones(columns: FloatArray) -> FloatArray:

@@ -15,8 +15,12 @@ from framework.front import Front
 from framework.registry import nearest
 
 _OPERATORS: dict[str, Callable[[Array, float], Array]] = {
-    ">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt,
-}  # fmt: skip
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 _CONDITION = re.compile(r"\s*([^<>=\s]+)\s*(>=|<=|==|>|<)\s*([^<>=\s]+)\s*")
 _MARGIN = re.compile(r"\s*([^<>=\s]+)\s*=\s*([^\s%]+)\s*(%?)\s*")
 

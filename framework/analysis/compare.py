@@ -37,16 +37,20 @@ class Indicator:
 
 INDICATORS = (
     Indicator(
-        "hypervolume", "hypervolume", "high",
+        "hypervolume",
+        "hypervolume",
+        "high",
         "share of the box of worst and best values that the front dominates",
     ),
     Indicator(
-        "igd_plus", "IGD+", "low",
+        "igd_plus",
+        "IGD+",
+        "low",
         "mean distance from the reference front to what the front dominates, each objective "
         "scaled to its range there",
     ),
     Indicator("share", "share found", "high", "share of the reference front's vectors found"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

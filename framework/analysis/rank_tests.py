@@ -86,9 +86,14 @@ def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
     quantile = float(stats.studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2)
     np.fill_diagonal(nemenyi, 1.0)
     return RankTests(
-        ranks, n, _friedman(table), quantile * error, np.minimum(nemenyi, 1.0),
-        _pairwise_wilcoxon(table), alpha,
-    )  # fmt: skip
+        ranks,
+        n,
+        _friedman(table),
+        quantile * error,
+        np.minimum(nemenyi, 1.0),
+        _pairwise_wilcoxon(table),
+        alpha,
+    )
 
 
 def holm(p: FloatArray) -> FloatArray:

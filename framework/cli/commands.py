@@ -176,9 +176,12 @@ class Choose:
             "--where", action="append", default=[], metavar="COND", help="such as 'coverage>=0.9'"
         )
         parser.add_argument(
-            "--within", action="append", default=[], metavar="METRIC=X",
+            "--within",
+            action="append",
+            default=[],
+            metavar="METRIC=X",
             help="within X (0.02) or X%% of the best value left, such as accuracy=2%%",
-        )  # fmt: skip
+        )
         parser.add_argument("--best", metavar="METRIC", help="the best value of one metric")
         parser.add_argument("--knee", action="store_true", help="nearest to the ideal (default)")
         parser.add_argument(
@@ -198,9 +201,14 @@ class Choose:
             )
         front = run_dir.front()
         position = choose(
-            front, where=args.where, within=args.within, best=args.best, knee=args.knee,
-            weights=_weights(args.weights), id=args.id,
-        )  # fmt: skip
+            front,
+            where=args.where,
+            within=args.within,
+            best=args.best,
+            knee=args.knee,
+            weights=_weights(args.weights),
+            id=args.id,
+        )
         out = console()
         out.print(front_table(front, mark=position))
         out.print(f"chosen (*): solution {front.ids[position]}")
@@ -252,16 +260,20 @@ def _config_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _workers_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workers", metavar="auto|serial|all|N",
+        "--workers",
+        metavar="auto|serial|all|N",
         help="who evaluates: whichever pays, this process, Ray on all cores or on N",
-    )  # fmt: skip
+    )
 
 
 def _set_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
         help="override a key, such as algorithm.mutation_rate=0.1",
-    )  # fmt: skip
+    )
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:

@@ -29,13 +29,16 @@ class Compare:
             "directories", metavar="DIR", nargs="+", help="directory of a run or of its trials"
         )
         parser.add_argument(
-            "--out", metavar="DIR", default="comparison",
+            "--out",
+            metavar="DIR",
+            default="comparison",
             help="where compare.csv, compare.html and the figures go (default: %(default)s)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--reference", metavar="FRONT.csv",
+            "--reference",
+            metavar="FRONT.csv",
             help="front to measure against, an exact one say (default: that of all runs together)",
-        )  # fmt: skip
+        )
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -86,22 +89,37 @@ def summary_table(comparison: Comparison) -> Table:
     from rich.table import Table
 
     table = Table(
-        title=f"{comparison.title}: {len(comparison.runs)} runs", title_justify="left",
+        title=f"{comparison.title}: {len(comparison.runs)} runs",
+        title_justify="left",
         pad_edge=False,
-    )  # fmt: skip
-    for heading in ("search", "runs", "evaluations", "seconds", "front", "hypervolume ↑",
-                    "IGD+ ↓", "share found ↑", "mean rank"):  # fmt: skip
+    )
+    for heading in (
+        "search",
+        "runs",
+        "evaluations",
+        "seconds",
+        "front",
+        "hypervolume ↑",
+        "IGD+ ↓",
+        "share found ↑",
+        "mean rank",
+    ):
         name = heading == "search"
         table.add_column(heading, justify="left" if name else "right", no_wrap=not name)
     summary = comparison.summary().sort_values("hypervolume_mean", ascending=False)
     for row in summary.to_dict("records"):
         rank = row.get("hypervolume_rank")
         table.add_row(
-            row["algorithm"], str(row["runs"]), f"{row['evaluations_mean']:,.0f}",
-            f"{row['seconds_mean']:.1f}", f"{row['front_size_mean']:.1f}",
-            _spread(row, "hypervolume", 4), _spread(row, "igd_plus", 4), _spread(row, "share", 3),
+            row["algorithm"],
+            str(row["runs"]),
+            f"{row['evaluations_mean']:,.0f}",
+            f"{row['seconds_mean']:.1f}",
+            f"{row['front_size_mean']:.1f}",
+            _spread(row, "hypervolume", 4),
+            _spread(row, "igd_plus", 4),
+            _spread(row, "share", 3),
             "-" if rank is None else f"{rank:.2f}",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -111,8 +129,10 @@ def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
 
     if not comparison.tests:
         return [("tests", "none: they need two searches with two seeds in common")]
-    return [(indicator.label, _verdict(comparison.tests[indicator.name], comparison.algorithms))
-            for indicator in INDICATORS]  # fmt: skip
+    return [
+        (indicator.label, _verdict(comparison.tests[indicator.name], comparison.algorithms))
+        for indicator in INDICATORS
+    ]
 
 
 def _verdict(tests: RankTests, names: list[str]) -> str:

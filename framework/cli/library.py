@@ -29,9 +29,11 @@ class LibraryCommand:
         )
         _file_arguments(build)
         build.add_argument(
-            "--workers", metavar="auto|serial|all|N", default="auto",
+            "--workers",
+            metavar="auto|serial|all|N",
+            default="auto",
             help="who trains: whichever pays, this process, Ray on all cores or on N",
-        )  # fmt: skip
+        )
         build.add_argument("--address", metavar="ADDR", help="Ray cluster to join")
         build.add_argument("--quiet", action="store_true", help="no progress")
         build.set_defaults(action=_build)
@@ -54,9 +56,12 @@ class LibraryCommand:
 def _file_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="CONFIG", help="YAML file with a section `library`")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
         help="override a key, such as library.models=24",
-    )  # fmt: skip
+    )
     parser.add_argument("--out", metavar="DIR", help="directory (default: libraries/NAME)")
 
 
@@ -98,7 +103,7 @@ def _build(args: argparse.Namespace) -> int:
     with shown as progress:
         library = build_library(
             config, folder, workers=workers, address=args.address, progress=progress
-        )  # fmt: skip
+        )
     _finish(library, folder)
     return 0
 
@@ -148,10 +153,13 @@ def _lines(library: Library) -> list[tuple[str, str]]:
     return [
         ("library", f"{library.name}: {len(library)} models, {classes}"),
         ("records", f"{library.validation.shape[1]:,} validation, {test} test"),
-        ("costs", ", ".join(f"{k} ({c.unit})" if c.unit else k for k, c in library.costs.items())
-                  or "none"),
+        (
+            "costs",
+            ", ".join(f"{k} ({c.unit})" if c.unit else k for k, c in library.costs.items())
+            or "none",
+        ),
         ("fingerprint", library.fingerprint[:16]),
-    ]  # fmt: skip
+    ]
 
 
 def library_table(library: Library, by: str = "score") -> Table:

@@ -57,9 +57,11 @@ class ProgressBar(Watcher):
     def __init__(self, console: Console) -> None:
         self._rate = _Rate()
         self._bar = Progress(
-            BarColumn(bar_width=12), TaskProgressColumn(), TextColumn("{task.fields[text]}"),
+            BarColumn(bar_width=12),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[text]}"),
             console=console,
-        )  # fmt: skip
+        )
         self._task = self._bar.add_task("", total=1.0, text="waiting for the first answers")
         self._shown = 0.0
 

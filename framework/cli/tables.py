@@ -71,19 +71,29 @@ def walk_table(chosen: Chosen) -> Table:
     walk = chosen.walk
     table = Table(
         title=f"Solution {chosen.solution}, on {walk.records:,} validation records",
-        title_justify="left", pad_edge=False,
-    )  # fmt: skip
+        title_justify="left",
+        pad_edge=False,
+    )
     table.add_column("stage", justify="right")
     table.add_column("acquires", max_width=48)
-    for name in ("cost\nso far", "records\nreach it", "leave\nhere", "claimed\nconfidence",
-                 "share\nright"):  # fmt: skip
+    for name in (
+        "cost\nso far",
+        "records\nreach it",
+        "leave\nhere",
+        "claimed\nconfidence",
+        "share\nright",
+    ):
         table.add_column(name, justify="right")
     for number, stage in enumerate(walk.stages, start=1):
         claims = [f"{stage.confidence:.3f}", f"{stage.accuracy:.3f}"] if stage.leaving else []
         table.add_row(
-            str(number), _listed(stage.features), f"{stage.cost_so_far:g}", f"{stage.entering:,}",
-            f"{stage.leaving:,}", *claims,
-        )  # fmt: skip
+            str(number),
+            _listed(stage.features),
+            f"{stage.cost_so_far:g}",
+            f"{stage.entering:,}",
+            f"{stage.leaving:,}",
+            *claims,
+        )
     table.add_row("", "no answer", "", "", f"{walk.rejected:,}")
     return table
 

@@ -133,14 +133,23 @@ def _single(
 ) -> dict[str, Any]:
     left = BudgetLeft()
     with evaluator_for(
-        problem, config.seed, workers=config.workers, address=options.address, left=left,
+        problem,
+        config.seed,
+        workers=config.workers,
+        address=options.address,
+        left=left,
         report=options.report,
-    ) as (evaluator, description):  # fmt: skip
+    ) as (evaluator, description):
         return run_trial(
-            config, problem, run_dir, evaluator,
-            observers=[left, *observers], evaluated_by=description, about=about,
+            config,
+            problem,
+            run_dir,
+            evaluator,
+            observers=[left, *observers],
+            evaluated_by=description,
+            about=about,
             report=options.report,
-        )  # fmt: skip
+        )
 
 
 def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any]) -> None:

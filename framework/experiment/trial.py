@@ -129,9 +129,13 @@ def run_trial(
         try:
             with closing(Interruption(report)) as interruption:
                 front = run(
-                    problem, algorithm, evaluator, budget=config.budget, journal=journal,
+                    problem,
+                    algorithm,
+                    evaluator,
+                    budget=config.budget,
+                    journal=journal,
                     observers=[last, *observers, interruption],
-                )  # fmt: skip
+                )
         except (KeyboardInterrupt, ParetolabError):
             if journal.n_batches:
                 front = Front.from_journal(journal, roles, problem.gene_names)

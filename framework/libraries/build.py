@@ -78,9 +78,13 @@ def obtain_library(
         assert section.path is not None  # the section says so
         return load_library(section.path)
     return build_library(
-        section.build, section.path, workers=workers, address=address, progress=progress,
+        section.build,
+        section.path,
+        workers=workers,
+        address=address,
+        progress=progress,
         where=f"{where}.build",
-    )  # fmt: skip
+    )
 
 
 def build_library(
@@ -214,18 +218,20 @@ def _difference(known: Any, identity: Mapping[str, Any]) -> str:
 
 
 def _train(
-    wanted: Sequence[Plan], data: PoolData, target: Path, workers: str | int,
-    address: str | None, shown: BuildProgress,
-) -> None:  # fmt: skip
+    wanted: Sequence[Plan],
+    data: PoolData,
+    target: Path,
+    workers: str | int,
+    address: str | None,
+    shown: BuildProgress,
+) -> None:
     for torn in target.glob(".new.*"):  # of a build that was killed
         shutil.rmtree(torn, ignore_errors=True)
     for folder in (MODELS, FAILED):
         (target / folder).mkdir(exist_ok=True)
     left = [plan for plan in wanted if not _settled(plan, target)]
     done = len(wanted) - len(left)
-    for plan, outcome in train_all(
-        left, data, workers=workers, address=address, report=shown.say
-    ):  # fmt: skip
+    for plan, outcome in train_all(left, data, workers=workers, address=address, report=shown.say):
         if isinstance(outcome, str):
             note = {"id": plan.id, **plan.config, "error": outcome}
             write_whole(target / FAILED / f"{plan.id}.json", json.dumps(note, indent=1))
@@ -288,9 +294,12 @@ def _about(target: Path, name: str) -> dict[str, Any]:
 
 
 def _table(
-    config: BuildConfig, ready: Sequence[Plan], data: PoolData, target: Path,
+    config: BuildConfig,
+    ready: Sequence[Plan],
+    data: PoolData,
+    target: Path,
     costs: Mapping[str, Cost],
-) -> Library:  # fmt: skip
+) -> Library:
     def stacked(part: str) -> Any:
         return np.stack([np.load(target / MODELS / p.id / f"{part}.npy") for p in ready])
 

@@ -118,9 +118,12 @@ def _encoded(features: pd.DataFrame, categorical: tuple[str, ...], held: IntArra
 def _split(strata: IntArray, split: LibrarySplit, where: str) -> tuple[IntArray, IntArray]:
     half = (1 - split.test) / 2  # training and validation part are one here
     shares = SplitConfig(
-        train=half, validation=1 - split.test - half, test=split.test, seed=split.seed,
+        train=half,
+        validation=1 - split.test - half,
+        test=split.test,
+        seed=split.seed,
         stratify=split.stratify,
-    )  # fmt: skip
+    )
     parts = split_records(strata, shares, where)
     return np.sort(np.concatenate([parts.train, parts.validation])), parts.test
 

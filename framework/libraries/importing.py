@@ -96,10 +96,16 @@ def from_models(
         for X in (X_validation, X_test)
     ]
     return Library.from_arrays(
-        list(models), tables[0], _as_listed(y_validation, classes), classes, costs,
-        test=tables[1], y_test=None if y_test is None else _as_listed(y_test, classes),
-        configs=configs, name=name,
-    )  # fmt: skip
+        list(models),
+        tables[0],
+        _as_listed(y_validation, classes),
+        classes,
+        costs,
+        test=tables[1],
+        y_test=None if y_test is None else _as_listed(y_test, classes),
+        configs=configs,
+        name=name,
+    )
 
 
 def measured_costs(
@@ -190,10 +196,16 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     costs = _costs_of(files, X, trusted, values=asked.classes is None)
     costs |= {key: in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
     library = Library.from_arrays(
-        asked.ids, asked.validation, _as_listed(y, asked.classes), asked.classes, costs,
-        test=asked.test, y_test=None if y_test is None else _as_listed(y_test, asked.classes),
-        configs=[_described(model) for model in models.values()], name=name,
-    )  # fmt: skip
+        asked.ids,
+        asked.validation,
+        _as_listed(y, asked.classes),
+        asked.classes,
+        costs,
+        test=asked.test,
+        y_test=None if y_test is None else _as_listed(y_test, asked.classes),
+        configs=[_described(model) for model in models.values()],
+        name=name,
+    )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new.", dir=folder.parent) as room:
         whole = Path(room) / "library"
@@ -230,9 +242,10 @@ def _described(model: Any) -> dict[str, Any]:
     plain = {
         key: value
         for key, value in model.get_params(deep=False).items()
-        if value is None or isinstance(value, str | bool | int)
+        if value is None
+        or isinstance(value, str | bool | int)
         or (isinstance(value, float) and np.isfinite(value))
-    }  # fmt: skip
+    }
     return {"family": type(model).__name__, **plain}
 
 

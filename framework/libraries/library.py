@@ -166,9 +166,14 @@ class Library:
         codes = class_codes(y_validation, labels, "y_validation")
         codes_test = None if y_test is None else class_codes(y_test, labels, "y_test")
         return _checked(
-            ids, (validation, codes, test, codes_test), labels, costs or {}, configs, name,
+            ids,
+            (validation, codes, test, codes_test),
+            labels,
+            costs or {},
+            configs,
+            name,
             normalise=normalise,
-        )  # fmt: skip
+        )
 
     def save(self, folder: str | os.PathLike[str]) -> Library:
         """Write the library to a folder, whole or not at all; return it as it lies there.
@@ -237,9 +242,14 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             if arrays[key] is not None:
                 arrays[key] = class_codes(arrays[key], codes, key)
         library = _checked(
-            checked_ids(plain["ids"], "ids"), tuple(arrays.values()), classes, costs,
-            plain["configs"], plain["name"], folder=path.absolute(),
-        )  # fmt: skip
+            checked_ids(plain["ids"], "ids"),
+            tuple(arrays.values()),
+            classes,
+            costs,
+            plain["configs"],
+            plain["name"],
+            folder=path.absolute(),
+        )
     except InputError as error:
         raise InputError(f"{path}: {error}; restore it or make the library again") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

@@ -48,9 +48,12 @@ class Bar:
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
-            BarColumn(bar_width=12), MofNCompleteColumn(), TextColumn("{task.fields[text]}"),
-            console=console, transient=True,
-        )  # fmt: skip
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[text]}"),
+            console=console,
+            transient=True,
+        )
         self._task = self._bar.add_task("", total=None, text="reading the data")
 
     def __enter__(self) -> Bar:

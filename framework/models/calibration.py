@@ -78,9 +78,11 @@ class Calibration:
             curves = tuple(np.array(curve, dtype=np.float64) for curve in found)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"calibration: expected method and curves, found {error}") from error
-        if method not in ("isotonic", "sigmoid") or not curves or not all(
-            _is_curve(method, curve) for curve in curves
-        ):  # fmt: skip
+        if (
+            method not in ("isotonic", "sigmoid")
+            or not curves
+            or not all(_is_curve(method, curve) for curve in curves)
+        ):
             raise InputError("calibration: expected curves of finite numbers, found others")
         return cls(method, curves)
 

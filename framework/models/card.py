@@ -170,9 +170,12 @@ def _walk(walk: Walk) -> str:
     ]
     warnings = [f"\nBeware, {sentence}.\n" for sentence in walk.warnings()]
     return _WALK.format(
-        records=f"{walk.records:,}", rows="\n".join(rows), rejected=f"{walk.rejected:,}",
-        calibration=walk.calibration, warnings="".join(warnings),
-    )  # fmt: skip
+        records=f"{walk.records:,}",
+        rows="\n".join(rows),
+        rejected=f"{walk.rejected:,}",
+        calibration=walk.calibration,
+        warnings="".join(warnings),
+    )
 
 
 def _thresholds(model: MultiStageClassifier) -> str:

@@ -279,9 +279,16 @@ class _Loop:
 
     def progress(self, *, replayed: bool = False, stopped: str = "") -> Progress:
         return Progress(
-            self.generation, self.evaluations, self.failed, len(self.archive), self.hypervolume,
-            self.seconds, self._share(), replayed, stopped,
-        )  # fmt: skip
+            self.generation,
+            self.evaluations,
+            self.failed,
+            len(self.archive),
+            self.hypervolume,
+            self.seconds,
+            self._share(),
+            replayed,
+            stopped,
+        )
 
     def _share(self) -> float | None:
         budget, shares = self.budget, []

@@ -5,8 +5,13 @@ from __future__ import annotations
 import importlib.util
 
 METRICS = [
-    "coverage", "accuracy", "cost", "stages", "inconclusive_rate", "false_positive_rate",
-]  # fmt: skip
+    "coverage",
+    "accuracy",
+    "cost",
+    "stages",
+    "inconclusive_rate",
+    "false_positive_rate",
+]
 NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 
 

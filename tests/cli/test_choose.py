@@ -33,15 +33,19 @@ def nearest_to_ideal(frame):
     [
         (["--best", "cost"], lambda f: best_of(f, "cost")),
         (["--best", "accuracy"], lambda f: best_of(f, "accuracy")),
-        (["--where", "cost<=18", "--best", "coverage"],
-         lambda f: best_of(f[f["cost"] <= 18], "coverage")),
-        (["--within", "coverage=0", "--best", "cost"],
-         lambda f: best_of(f[f["coverage"] == f["coverage"].max()], "cost")),
+        (
+            ["--where", "cost<=18", "--best", "coverage"],
+            lambda f: best_of(f[f["cost"] <= 18], "coverage"),
+        ),
+        (
+            ["--within", "coverage=0", "--best", "cost"],
+            lambda f: best_of(f[f["coverage"] == f["coverage"].max()], "cost"),
+        ),
         (["--weights", "coverage=0,cost=1"], lambda f: best_of(f, "cost")),
         (["--knee"], nearest_to_ideal),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)  # fmt: skip
+)
 def test_choose(finished, command, options, expected):
     done = command("choose", "first", *options)
     assert done.code == 0, done.err
@@ -78,8 +82,11 @@ def exported(finished, command, place):
     done = command("choose", "first", "--id", str(id), "--export", "model dir")
     assert done.code == 0, done.err
     assert f"chosen (*): solution {id}" in done.out
-    assert re.search(r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$",
-                     done.out, re.MULTILINE)  # fmt: skip
+    assert re.search(
+        r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$",
+        done.out,
+        re.MULTILINE,
+    )
     return place / "model dir", id
 
 
@@ -180,10 +187,12 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
     [
         (["nowhere", "small.yaml"], "nowhere/model.json: expected a model's file"),
         (["model dir", "nowhere.csv"], "nowhere.csv: expected a CSV or Parquet file, found no su"),
-        (["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
-         "--out no/such/folder.csv: cannot be written"),
+        (
+            ["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
+            "--out no/such/folder.csv: cannot be written",
+        ),
     ],
-)  # fmt: skip
+)
 def test_predict_refuses(exported, command, arguments, sentence):
     done = command("predict", *arguments)
     assert done.code == 2
@@ -208,10 +217,12 @@ def test_check(command, place):
     assert re.search(r"^budget +generations=4, failures=0.5$", done.out, re.M)
     assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
     assert re.search(r"^candidates .*at most 4 stages, 2,163 in all$", done.out, re.M)
-    assert re.search(r"^memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB",
-                     done.out, re.M)  # fmt: skip
-    assert re.search(r"^objectives +coverage \(max\), accuracy \(max\), cost \(min\)$",
-                     done.out, re.M)  # fmt: skip
+    assert re.search(
+        r"^memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB", done.out, re.M
+    )
+    assert re.search(
+        r"^objectives +coverage \(max\), accuracy \(max\), cost \(min\)$", done.out, re.M
+    )
     assert done.out.splitlines()[-1] == "nothing is wrong with it"
     assert sorted(path.name for path in place.iterdir()) == before
 

@@ -65,8 +65,10 @@ def listing(place):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"algorithm__mutation_rte": 0.1},
-         "bad.yaml: algorithm.mutation_rte: unknown key; expected one of population, "),
+        (
+            {"algorithm__mutation_rte": 0.1},
+            "bad.yaml: algorithm.mutation_rte: unknown key; expected one of population, ",
+        ),
         ({"algorithm__mutation_rte": 0.1}, "; did you mean 'mutation_rate'?"),
         ({"budgett": {}}, "bad.yaml: budgett: unknown key; expected one of name, problem,"),
         ({"problem__threshhold": 0.5}, "did you mean 'threshold'?"),
@@ -88,7 +90,7 @@ def listing(place):
         ({"objectives": []}, "bad.yaml: objectives: "),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_configuration(place, refuse_here, changes, sentence):
     write(place / "bad.yaml", small(**changes))
     assert sentence in refuse_here("check", "bad.yaml")
@@ -151,23 +153,33 @@ def test_options(refuse_here, arguments, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"objectives": [{"metric": "acuracy", "sense": "max"}]},
-         "objectives: expected a metric of the problem (coverage, accuracy, cost, stages, incon"),
-        ({"constraints": [{"metric": "price", "at_most": 3}]},
-         "constraints: expected a metric of the problem"),
+        (
+            {"objectives": [{"metric": "acuracy", "sense": "max"}]},
+            "objectives: expected a metric of the problem (coverage, accuracy, cost, stages, incon",
+        ),
+        (
+            {"constraints": [{"metric": "price", "at_most": 3}]},
+            "constraints: expected a metric of the problem",
+        ),
         ({"objectives": [{"metric": "cost", "sense": "min"}] * 2}, "expected each metric once"),
-        ({"problem__max_stages": 7},
-         "problem.max_stages: expected at most the 6 features of the data, found 7"),
-        ({"problem__costs": {"values": {"f1": 1, "f2": 2}}},
-         "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 mo"),
+        (
+            {"problem__max_stages": 7},
+            "problem.max_stages: expected at most the 6 features of the data, found 7",
+        ),
+        (
+            {"problem__costs": {"values": {"f1": 1, "f2": 2}}},
+            "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 mo",
+        ),
         ({"problem__costs": {"values": [1, 2, 3]}}, "expected 6 entries, one a feature, found 3"),
         ({"problem__costs": {"values": [1, 2, 3, 4, 5, -6]}}, "expected a number of at least 0"),
         ({"problem__costs": {"path": "no costs.csv"}}, "no costs.csv: expected a CSV file"),
-        ({"problem__dataset": {"path": "nowhere.csv"}},
-         "nowhere.csv: expected a CSV or Parquet file, found no such file"),
+        (
+            {"problem__dataset": {"path": "nowhere.csv"}},
+            "nowhere.csv: expected a CSV or Parquet file, found no such file",
+        ),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_problem(place, changes, sentence):
     write(place / "bad.yaml", small(**changes))
     assert sentence in refuse(place, "run", "bad.yaml", "--out", "new")
@@ -299,9 +311,16 @@ def free_port():
 @pytest.mark.parametrize("trials", ["1", "2"])
 def test_address_where_nothing_runs(place, free_port, trials):
     said = refuse(
-        place, "run", "small.yaml", "--out", "new", "--trials", trials,
-        "--address", f"127.0.0.1:{free_port}",
-    )  # fmt: skip
+        place,
+        "run",
+        "small.yaml",
+        "--out",
+        "new",
+        "--trials",
+        trials,
+        "--address",
+        f"127.0.0.1:{free_port}",
+    )
     assert f"no Ray runs at 127.0.0.1:{free_port}" in said
 
 

@@ -27,12 +27,18 @@ def test_run_says_what_it_did_and_what_to_do_next(finished):
 
 def test_run_directory(finished):
     names = {path.name for path in finished.dir.iterdir()} - {
-        "journal.sqlite-wal", "journal.sqlite-shm",
-    }  # fmt: skip
+        "journal.sqlite-wal",
+        "journal.sqlite-shm",
+    }
     assert names == {
-        "about.json", "config.yaml", "front.csv", "journal.sqlite", "model", "plots",
+        "about.json",
+        "config.yaml",
+        "front.csv",
+        "journal.sqlite",
+        "model",
+        "plots",
         "summary.json",
-    }  # fmt: skip
+    }
     plots = {path.suffix for path in (finished.dir / "plots").iterdir()}
     assert plots == {".png", ".html"}
     assert (finished.dir / "model" / "model.json").is_file()
@@ -93,8 +99,9 @@ def test_another_seed_is_another_run(finished, command, place):
 
 @pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
 def test_ray_workers_find_the_same_front(finished, command, place):
-    done = command("run", "small.yaml", "--out", "ray", "--workers", "2",
-                   env={"PARETOLAB_CACHE": "off"})  # fmt: skip
+    done = command(
+        "run", "small.yaml", "--out", "ray", "--workers", "2", env={"PARETOLAB_CACHE": "off"}
+    )
     assert done.code == 0, done.err
     assert "evaluated by Ray" in done.err
     assert front_of(place / "ray") == front_of(finished.dir)
@@ -116,9 +123,17 @@ def test_without_out_runs_are_numbered(command, place):
 
 def test_set_reaches_into_sections_and_lists(command, place):
     done = command(
-        "run", "small.yaml", "--out", "set", "--set", "budget.generations=1",
-        "--set", "objectives.2.sense=max", "--set", "constraints=[{metric: cost, at_least: 3}]",
-    )  # fmt: skip
+        "run",
+        "small.yaml",
+        "--out",
+        "set",
+        "--set",
+        "budget.generations=1",
+        "--set",
+        "objectives.2.sense=max",
+        "--set",
+        "constraints=[{metric: cost, at_least: 3}]",
+    )
     assert done.code == 0
     config = yaml.safe_load((place / "set" / "config.yaml").read_text())
     assert config["objectives"][2]["sense"] == "max"
@@ -127,8 +142,16 @@ def test_set_reaches_into_sections_and_lists(command, place):
 
 
 def test_a_front_without_a_feasible_row_is_empty(command, place):
-    done = command("run", "small.yaml", "--out", "infeasible", "--set", "budget.generations=1",
-                   "--set", "constraints=[{metric: cost, at_most: 0.001}]")  # fmt: skip
+    done = command(
+        "run",
+        "small.yaml",
+        "--out",
+        "infeasible",
+        "--set",
+        "budget.generations=1",
+        "--set",
+        "constraints=[{metric: cost, at_most: 0.001}]",
+    )
     assert done.code == 0
     assert "the front is empty: no row was successful and feasible" in done.out
     assert json.loads((place / "infeasible" / "summary.json").read_text())["front_size"] == 0
@@ -139,9 +162,15 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
 
 def test_too_many_failed_rows_are_code_3(command, place):
     done = command(
-        "run", "small.yaml", "--out", "failing", "--set", "algorithm.population=60", "--set",
+        "run",
+        "small.yaml",
+        "--out",
+        "failing",
+        "--set",
+        "algorithm.population=60",
+        "--set",
         "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
-    )  # fmt: skip
+    )
     assert done.code == 3
     assert re.search(r"60 of 60 rows failed", done.err)
     summary = json.loads((place / "failing" / "summary.json").read_text())

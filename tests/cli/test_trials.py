@@ -31,9 +31,10 @@ def check_trials(directory):
     together = pd.concat(fronts, ignore_index=True)[["coverage", "accuracy", "cost"]]
     losses = together.to_numpy() * [-1, -1, 1]
     best = [
-        row for row in losses
+        row
+        for row in losses
         if not any((other <= row).all() and (other < row).any() for other in losses)
-    ]  # fmt: skip
+    ]
     found = union[["coverage", "accuracy", "cost"]].to_numpy() * [-1, -1, 1]
     assert {tuple(row) for row in found} == {tuple(row) for row in best}
     for _, row in union.iterrows():

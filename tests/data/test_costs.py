@@ -55,14 +55,16 @@ def test_a_written_section_reads_the_same(raw):
         ({"values": [1, float("nan")]}, "values.1: expected a finite number, found nan"),
         ({"classes": [1, 1.5]}, "classes.1: expected a whole number, found 1.5"),
         ({"classes": [1, 2]}, "costs.classes: expected 3 entries, one a feature, found 2"),
-        ({"values": {"age": 1, "sex": 1}}, "expected an entry for each feature, found none for "
-         "'time'"),
+        (
+            {"values": {"age": 1, "sex": 1}},
+            "expected an entry for each feature, found none for 'time'",
+        ),
         ({"values": {"agee": 1}}, "expected names of features, found 'agee'; did you mean 'age'?"),
         ({"values": [0, 0, 0]}, "expected a cost above zero, found all 3 zero"),
         ({"classes": [1, 2, 999], "scale": "power"}, "found one too large for 'time'"),
         ({"by_importance": 3}, "by_importance: expected training records, found none"),
     ],
-)  # fmt: skip
+)
 def test_mistakes(raw, sentence):
     with pytest.raises(InputError) as caught:
         costs(raw)

@@ -103,14 +103,18 @@ def test_arrays_go_by_position(frame):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda f: f.rename(columns={"age": "agee"}), "data: expected a column 'age', found none "
-         "of that name; did you mean 'agee'?"),
-        (lambda f: f.assign(age=["1", "2", "old", None]), "feature 'age': expected numbers, found "
-         "'old'"),
+        (
+            lambda f: f.rename(columns={"age": "agee"}),
+            "data: expected a column 'age', found none of that name; did you mean 'agee'?",
+        ),
+        (
+            lambda f: f.assign(age=["1", "2", "old", None]),
+            "feature 'age': expected numbers, found 'old'",
+        ),
         (lambda f: f.assign(age=np.inf), "feature 'age': expected finite numbers, found inf"),
         (lambda f: f.to_numpy()[:, :3], "data: expected 4 columns, found 3"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_new_data(frame, change, sentence):
     with pytest.raises(InputError) as caught:
         Encoder.fit(frame).transform(change(frame))

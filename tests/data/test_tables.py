@@ -139,23 +139,37 @@ def test_quoted_commas_and_line_breaks_are_no_mistakes(tmp_path):
         (GOOD.replace("a,b", "a,a"), "expected distinct column names, found 'a' more than once"),
         (GOOD.replace("a,b", ",b"), "expected a name for each column, found none for column 1"),
         (GOOD + '1,"x,1\n', "line 14: expected 3 fields, found 2"),
-        (GOOD.replace("target", "targte"), "expected the column 'target' (target), found none of "
-         "that name; did you mean 'targte'?"),
-        (GOOD + "1,x,\n1,x,\n", "expected a label in each record, found 2 without one in "
-         "'target', the first in record 13"),
+        (
+            GOOD.replace("target", "targte"),
+            "expected the column 'target' (target), found none of "
+            "that name; did you mean 'targte'?",
+        ),
+        (
+            GOOD + "1,x,\n1,x,\n",
+            "expected a label in each record, found 2 without one in "
+            "'target', the first in record 13",
+        ),
         ("a,target\n" + "1,0\n" * 5, "expected two classes or more in 'target', found only 0"),
-        (GOOD + "1,x,2\n", "expected 3 records or more of each class in 'target', found 1 of 2 "
-         "(3 classes)"),
+        (
+            GOOD + "1,x,2\n",
+            "expected 3 records or more of each class in 'target', found 1 of 2 (3 classes)",
+        ),
         ("target\n" + "0\n1\n" * 4, "expected feature columns beside the target, found none"),
-        (GOOD + "inf,x,1\n", "expected finite numbers in column 'a', found 1 infinite, the first "
-         "in record 13"),
-        ("a,b,target\n" + "1,,0\n2,,1\n" * 4, "expected values in column 'b', found it entirely "
-         "empty; leave it out with drop: [b]"),
-        (GOOD + "?,x,1\n", "expected numbers in column 'a' as in most of its records, found '?' "
-         "in record 13"),
+        (
+            GOOD + "inf,x,1\n",
+            "expected finite numbers in column 'a', found 1 infinite, the first in record 13",
+        ),
+        (
+            "a,b,target\n" + "1,,0\n2,,1\n" * 4,
+            "expected values in column 'b', found it entirely empty; leave it out with drop: [b]",
+        ),
+        (
+            GOOD + "?,x,1\n",
+            "expected numbers in column 'a' as in most of its records, found '?' in record 13",
+        ),
         ("a\0b", "expected a CSV file, found a binary file"),
     ],
-)  # fmt: skip
+)
 def test_each_mistake_has_its_sentence(tmp_path, text, sentence):
     assert mistake(text, tmp_path).startswith(sentence)
 
@@ -192,19 +206,26 @@ def test_dates_are_neither_numbers_nor_text(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     [
-        ({}, "problem.dataset: expected exactly one of name, path, sklearn, openml, synthetic; "
-         "found none"),
+        (
+            {},
+            "problem.dataset: expected exactly one of name, path, sklearn, openml, synthetic; "
+            "found none",
+        ),
         ({"name": "a", "sklearn": "iris"}, "found name and sklearn"),
         ({"sklearn": "irs"}, "dataset: sklearn: expected 'breast_cancer', 'diabetes'"),
         ({"openml": 61, "version": 1}, "expected version only with openml and a name"),
         ({"name": "../secret"}, "a text like"),
-        ({"synthetic": {"features": 3, "informative": 4}}, "expected informative + redundant of "
-         "at most 3 features, found 4"),
-        ({"synthetic": {"informative": 2, "classes": 3}}, "expected at most 2**informative = 4 "
-         "clusters, found classes * clusters_per_class = 6"),
+        (
+            {"synthetic": {"features": 3, "informative": 4}},
+            "expected informative + redundant of at most 3 features, found 4",
+        ),
+        (
+            {"synthetic": {"informative": 2, "classes": 3}},
+            "expected at most 2**informative = 4 clusters, found classes * clusters_per_class = 6",
+        ),
         ({"nam": "a"}, "unknown key"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_the_section(raw, sentence):
     with pytest.raises(InputError) as caught:
         config(raw)

@@ -32,10 +32,15 @@ def bred(X, number=20, seed=0, seen=(), ranked=None, **changes):
         table.added(1)
     out, marks = np.zeros((number, X.shape[1]), np.int32), np.zeros((number, 4), np.int64)
     made = children.breed(
-        store.rows, np.arange(len(X)) if ranked is None else ranked,
+        store.rows,
+        np.arange(len(X)) if ranked is None else ranked,
         np.array([[0, 1] if X.shape[1] > 1 else [0]]),
-        plan(**changes), table.reserve(number), np.random.default_rng(seed), out, marks,
-    )  # fmt: skip
+        plan(**changes),
+        table.reserve(number),
+        np.random.default_rng(seed),
+        out,
+        marks,
+    )
     return out[:made], marks[:made]
 
 

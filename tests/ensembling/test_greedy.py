@@ -87,9 +87,15 @@ def test_multi_ges_takes_the_plain_loops_path(charge, weight):
         return [(1.0 - weight) * a + weight * b for a, b in zip(loss, time, strict=True)]
 
     algorithm, _, record = searched(
-        MultiGES, problem, evaluations=5000, iterations=12, weight=weight, charge=charge,
-        use_best=False, ties="fewest_models",
-    )  # fmt: skip
+        MultiGES,
+        problem,
+        evaluations=5000,
+        iterations=12,
+        weight=weight,
+        charge=charge,
+        use_best=False,
+        ties="fewest_models",
+    )
     assert returned(algorithm, record) == [r for r, _, _ in plain(problem, 12, score)]
 
 
@@ -98,9 +104,14 @@ def test_a_model_already_in_costs_nothing_more():
     problem = big()
     for charge in ("marginal", "own"):
         algorithm, _, record = searched(
-            MultiGES, problem, evaluations=5000, iterations=5, weight=1.0, charge=charge,
+            MultiGES,
+            problem,
+            evaluations=5000,
+            iterations=5,
+            weight=1.0,
+            charge=charge,
             use_best=False,
-        )  # fmt: skip
+        )
         cheapest = np.argmin(problem.costs["inference_time"])
         assert {tuple(np.flatnonzero(r)) for r in returned(algorithm, record)} == {(cheapest,)}
 
@@ -110,9 +121,14 @@ def test_cost_lowers_what_is_paid():
     paid = []
     for weight in (0.0, 0.5, 0.9):
         algorithm, _, record = searched(
-            MultiGES, problem, evaluations=5000, iterations=20, weight=weight, cost="memory",
+            MultiGES,
+            problem,
+            evaluations=5000,
+            iterations=20,
+            weight=weight,
+            cost="memory",
             use_best=False,
-        )  # fmt: skip
+        )
         paid.append(record.column("memory")[algorithm.findings()["returned"][-1]])
     assert paid[0] > paid[1] > paid[2]
 
@@ -178,9 +194,10 @@ def test_every_small_ensemble_once(members, picks):
         SmallEnsembles, problem, evaluations=100_000, members=members, picks=picks, batch=7
     )
     wanted = {
-        r for r in itertools.product(range(5), repeat=5)
+        r
+        for r in itertools.product(range(5), repeat=5)
         if any(r) and sum(v > 0 for v in r) <= members and sum(r) <= picks and gcd(*r) == 1
-    }  # fmt: skip
+    }
     found = [tuple(row) for row in record.X.tolist()]
     assert set(found) == wanted
     assert len(found) == len(wanted)

@@ -47,9 +47,15 @@ def test_no_ensemble_is_asked_for_twice(cls):
 def test_options(start, parents, crossover):
     problem = EnsembleToy(9)
     algorithm, _, record = searched(
-        HAPEns, problem, evaluations=500, start=start, parents=parents, crossover=crossover,
-        adjust_every=1, count_retries="batch",
-    )  # fmt: skip
+        HAPEns,
+        problem,
+        evaluations=500,
+        start=start,
+        parents=parents,
+        crossover=crossover,
+        adjust_every=1,
+        count_retries="batch",
+    )
     assert len(record.X) == 500
     assert len(algorithm.findings()["returned"]) > 5
     best = record.batches[0].X[np.argmax(record.batches[0].values["roc_auc"])] > 0
@@ -159,8 +165,11 @@ def test_mistakes_and_unbounded_measures():
         )
     with pytest.raises(InputError, match=r"behavior: expected bounded metrics, found 'gain'"):
         HAPEns(problem, roles, seed=0, behavior=("gain", "memory"))
-    with pytest.raises(InputError, match=r"behavior: expected a metric of the problem.*'memroy'.*"
-                       r"did you mean 'memory'"):  # fmt: skip
+    with pytest.raises(
+        InputError,
+        match=r"behavior: expected a metric of the problem.*'memroy'.*"
+        r"did you mean 'memory'",
+    ):
         HAPEns(problem, roles, seed=0, behavior=("loss_correlation", "memroy"))
     with pytest.raises(InputError, match=r"fitness: expected an objective.*found 'auc'"):
         HAPEns(problem, roles, seed=0, fitness="auc")

@@ -67,8 +67,10 @@ def test_choosing():
 
 def test_regression_labels_as_text_and_the_number_of_members():
     models = {
-        "ridge": Ridge(), "near": KNeighborsRegressor(), "tree": DecisionTreeRegressor(max_depth=3),
-    }  # fmt: skip
+        "ridge": Ridge(),
+        "near": KNeighborsRegressor(),
+        "tree": DecisionTreeRegressor(max_depth=3),
+    }
     fit, X, y = fitted(models, load_diabetes)
     ensemble = ParetoEnsemble(list(fit.items()), evaluations=300).fit(X, y)
     assert {"rmse", "members"} <= set(ensemble.front_.columns)

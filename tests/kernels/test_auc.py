@@ -106,10 +106,11 @@ def test_classes_without_records_are_left_out():
     P, y = P[:, kept], y[kept]
     X = rows(7, 6)
     want = [
-        np.mean([by_pairs(np.tensordot(x, P.astype(np.float64), 1)[:, c], y == c)
-                 for c in (0, 2, 3)])
+        np.mean(
+            [by_pairs(np.tensordot(x, P.astype(np.float64), 1)[:, c], y == c) for c in (0, 2, 3)]
+        )
         for x in X
-    ]  # fmt: skip
+    ]
     assert np.allclose(auc(rank_table(P, y), X), want, rtol=0, atol=1e-4)
     nothing = rank_table(P[:, y == 2], y[y == 2])
     assert np.isnan(auc(nothing, X)).all()

@@ -58,9 +58,11 @@ def in_scikit_learn(name, y, mean, classes):
         table = table / table.sum(axis=1, keepdims=True)
         return metrics.log_loss(y, table, labels=range(classes))
     if name == "brier":
-        return metrics.brier_score_loss(y, mean) if classes == 2 else float(
-            ((table - np.eye(classes)[y]) ** 2).sum(axis=1).mean()
-        )  # fmt: skip
+        return (
+            metrics.brier_score_loss(y, mean)
+            if classes == 2
+            else float(((table - np.eye(classes)[y]) ** 2).sum(axis=1).mean())
+        )
     scorer = {
         "accuracy": metrics.accuracy_score,
         "balanced_accuracy": metrics.balanced_accuracy_score,

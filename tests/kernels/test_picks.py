@@ -11,9 +11,10 @@ from algorithms.ensembling.kernels.picks import picks_of, shared
 tables = st.integers(1, 70).flatmap(
     lambda k: st.lists(
         st.lists(st.sampled_from([0, 0, 0, 0, 0, 1, 2, 9]), min_size=k, max_size=k),
-        min_size=1, max_size=6,
+        min_size=1,
+        max_size=6,
     )
-)  # fmt: skip
+)
 
 
 @given(tables)

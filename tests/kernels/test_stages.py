@@ -60,14 +60,25 @@ def test_scores_are_those_of_records_sent_one_by_one(
     costs = np.arange(n) % 7
     table = table_of(probabilities, labels, thresholds, n, positive)
     counts = kernels.score(
-        X, table.slots, table.keys, table.bits, 0, table.failed, costs,
-        pack(np.ones(records, dtype=bool)), pack(labels != positive),
-    )  # fmt: skip
+        X,
+        table.slots,
+        table.keys,
+        table.bits,
+        0,
+        table.failed,
+        costs,
+        pack(np.ones(records, dtype=bool)),
+        pack(labels != positive),
+    )
     for x, row in zip(X.tolist(), counts.tolist(), strict=True):
         want = oracles.cascade(
-            x, probabilities, labels.tolist(), thresholds.tolist(),
-            [Fraction(int(c)) for c in costs], positive,
-        )  # fmt: skip
+            x,
+            probabilities,
+            labels.tolist(),
+            thresholds.tolist(),
+            [Fraction(int(c)) for c in costs],
+            positive,
+        )
         assert Fraction(row[kernels.CONCLUSIVE], records) == want["coverage"]
         assert Fraction(row[kernels.RIGHT], max(row[kernels.CONCLUSIVE], 1)) == want["accuracy"]
         assert Fraction(row[kernels.COST], records) == want["cost"]

@@ -63,10 +63,16 @@ def place(tmp_path: Path) -> Path:
 
 def arrays(ending: str, **changes: Any) -> dict[str, Any]:
     base = {
-        "validation": f"val.{ending}", "y_validation": f"y_val.{ending}",
-        "test": f"test.{ending}", "y_test": f"y_test.{ending}", "classes": CLASSES, "ids": IDS,
-        "costs": "costs.csv", "units": {"licence": "EUR/month"}, "configs": "configs.json",
-    }  # fmt: skip
+        "validation": f"val.{ending}",
+        "y_validation": f"y_val.{ending}",
+        "test": f"test.{ending}",
+        "y_test": f"y_test.{ending}",
+        "classes": CLASSES,
+        "ids": IDS,
+        "costs": "costs.csv",
+        "units": {"licence": "EUR/month"},
+        "configs": "configs.json",
+    }
     return {"arrays": {key: value for key, value in {**base, **changes}.items() if value}}
 
 
@@ -171,10 +177,12 @@ def fitted(tmp_path: Path) -> dict[str, Any]:
 
 SECTION = {
     "models": {
-        "folder": "fitted", "validation": "validation.csv", "test": "test.parquet",
+        "folder": "fitted",
+        "validation": "validation.csv",
+        "test": "test.parquet",
         "target": "label",
     },
-}  # fmt: skip
+}
 
 
 def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> None:
@@ -243,9 +251,13 @@ def write_tabrepo(
     place = folder / "model_predictions" / "adult" / "1"
     place.mkdir(parents=True)
     meta = {
-        "models": models, "dataset": "adult", "fold": 1, "dtype": dtype,
-        "pred_val_shape": validation.shape, "pred_test_shape": test.shape,
-    }  # fmt: skip
+        "models": models,
+        "dataset": "adult",
+        "fold": 1,
+        "dtype": dtype,
+        "pred_val_shape": validation.shape,
+        "pred_test_shape": test.shape,
+    }
     (place / "metadata.json").write_text(json.dumps(meta))
     for part, table, labels in (("val", validation, y), ("test", test, y_test)):
         table.astype(dtype).tofile(place / f"pred-{part}.dat")
@@ -253,10 +265,13 @@ def write_tabrepo(
         pd.Series(labels, index=rows, name="class").to_csv(place / f"label-{part}.csv.zip")
     timed = pd.DataFrame(
         {
-            "dataset": "adult", "fold": 1, "framework": models[:-1],
-            "time_infer_s": np.arange(1.0, len(models)), "metric_error": 0.1,
+            "dataset": "adult",
+            "fold": 1,
+            "framework": models[:-1],
+            "time_infer_s": np.arange(1.0, len(models)),
+            "metric_error": 0.1,
         }
-    )  # fmt: skip
+    )
     elsewhere = timed.assign(dataset="other", time_infer_s=99.0)
     pd.concat([elsewhere, timed]).to_parquet(folder / "configs.parquet")
     return models
@@ -269,8 +284,12 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
     memory = pd.DataFrame({"id": models, "memory": [7, 8, 9]})
     memory.to_csv(tmp_path / "memory.csv", index=False)
     context = {
-        "folder": "D1", "dataset": "adult", "fold": 1, "costs": "memory.csv", "configs": "h.json",
-    }  # fmt: skip
+        "folder": "D1",
+        "dataset": "adult",
+        "fold": 1,
+        "costs": "memory.csv",
+        "configs": "h.json",
+    }
     library, said = brought({"tabrepo": context}, tmp_path)
     assert said == [
         "1 of 3 models have no row in configs.parquet; left out: Model_c2_BAG_L1",

@@ -41,9 +41,12 @@ QUICK = ["logistic_regression", "naive_bayes", "decision_tree", "lightgbm"]
 
 def config(**changes: Any) -> BuildConfig:
     base = {
-        "name": "small", "dataset": {"synthetic": SYNTHETIC}, "folds": 3, "models": 6,
+        "name": "small",
+        "dataset": {"synthetic": SYNTHETIC},
+        "folds": 3,
+        "models": 6,
         "families": QUICK,
-    }  # fmt: skip
+    }
     return BuildConfig.model_validate({**base, **changes})
 
 
@@ -74,9 +77,13 @@ def folder_of(library: Library) -> Path:
 
 def test_a_pool_goes_through_its_families(library: Library) -> None:
     assert library.ids == (
-        "logistic_regression_1", "naive_bayes_1", "decision_tree_1", "lightgbm_1",
-        "logistic_regression_2", "naive_bayes_2",
-    )  # fmt: skip
+        "logistic_regression_1",
+        "naive_bayes_1",
+        "decision_tree_1",
+        "lightgbm_1",
+        "logistic_regression_2",
+        "naive_bayes_2",
+    )
     assert library.validation.shape == (6, 90)
     assert library.test is not None
     assert library.test.shape == (6, 30)
@@ -116,8 +123,10 @@ def test_the_models_on_disk_predict_the_test_table(library: Library) -> None:
 
 def test_costs_are_measured_per_model(library: Library) -> None:
     assert {name: cost.unit for name, cost in library.costs.items()} == {
-        "inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB",
-    }  # fmt: skip
+        "inference_time": "ms/1000 rows",
+        "memory": "MB",
+        "disk": "MB",
+    }
     assert (library.costs["inference_time"].values > 0).all()
     files = [folder_of(library) / "models" / name / "model.skops" for name in library.ids]
     sizes = [path.stat().st_size / 1e6 for path in files]
@@ -189,9 +198,11 @@ def test_a_model_that_fails_is_recorded_and_left_out(
     assert "var_smoothing" in note["error"]
     with pytest.raises(InputError, match="a model that can be trained, found none: naive_bayes_1"):
         build_library(
-            config(families=["naive_bayes"], models=1), tmp_path / "none", workers="serial",
+            config(families=["naive_bayes"], models=1),
+            tmp_path / "none",
+            workers="serial",
             progress=QUIET,
-        )  # fmt: skip
+        )
 
 
 def test_another_build_is_refused(library: Library, tmp_path: Path) -> None:
@@ -271,9 +282,7 @@ def test_data_too_small_for_the_folds() -> None:
         prepare(config(dataset=few, folds=10), "library")
 
 
-@given(
-    st.lists(st.integers(0, 3), min_size=8, max_size=60), st.integers(2, 4), st.integers(0, 9)
-)  # fmt: skip
+@given(st.lists(st.integers(0, 3), min_size=8, max_size=60), st.integers(2, 4), st.integers(0, 9))
 def test_folds_are_a_partition_that_keeps_every_class(
     strata: list[int], count: int, seed: int
 ) -> None:

@@ -46,8 +46,10 @@ def test_build_says_what_it_made(built: Any, place: Path) -> None:
     assert "tiny: 3 models, classes 0, 1" in built.out
     assert "library show libraries/tiny" in built.out
     assert load_library(place / "libraries" / "tiny").ids == (
-        "naive_bayes_1", "decision_tree_1", "naive_bayes_2",
-    )  # fmt: skip
+        "naive_bayes_1",
+        "decision_tree_1",
+        "naive_bayes_2",
+    )
 
 
 def test_show_lists_models_by_score_or_cost(built: Any, place: Path) -> None:
@@ -81,9 +83,13 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_mistakes(
-    built: Any, place: Path, arguments: list[str], message: str,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    built: Any,
+    place: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(place)
     assert main(["library", *arguments]) == 2
     assert message in capsys.readouterr().err

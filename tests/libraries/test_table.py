@@ -71,7 +71,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a cost named badly": ({"costs": {"in s": [1, 2, 3]}}, "cost 'in s': expected a name"),
     "configs that are none": ({"configs": [{}, {}]}, "for each of the 3 models, found 2"),
     "configs beyond JSON": ({"configs": [{"x": {1}}] * 3}, "expected JSON values"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -118,9 +118,12 @@ def test_nothing_can_be_written_to() -> None:
 
 
 @given(
-    st.integers(1, 4), st.integers(2, 12), st.integers(0, 4), st.sampled_from([None, 2, 3, 5]),
+    st.integers(1, 4),
+    st.integers(2, 12),
+    st.integers(0, 4),
+    st.sampled_from([None, 2, 3, 5]),
     st.integers(0, 99),
-)  # fmt: skip
+)
 def test_what_is_saved_comes_back(
     tmp_path_factory: pytest.TempPathFactory, k: int, n: int, m: int, c: int | None, seed: int
 ) -> None:
@@ -135,11 +138,16 @@ def test_what_is_saved_comes_back(
 
     codes = np.concatenate([np.arange(c or 0), rng.integers(0, c or 2, n - (c or 0))])
     library = Library.from_arrays(
-        [f"model {i}" for i in range(k)], predictions(n), codes, None if c is None else range(c),
+        [f"model {i}" for i in range(k)],
+        predictions(n),
+        codes,
+        None if c is None else range(c),
         {"time": Cost(rng.random(k), "s"), "own": rng.random(k)},
-        test=predictions(m) if m else None, y_test=codes[:m] if m else None,
-        configs=[{"seed": i, "nested": {"x": 0.1 * i}} for i in range(k)], name="drawn",
-    )  # fmt: skip
+        test=predictions(m) if m else None,
+        y_test=codes[:m] if m else None,
+        configs=[{"seed": i, "nested": {"x": 0.1 * i}} for i in range(k)],
+        name="drawn",
+    )
     folder = tmp_path_factory.mktemp("library") / "new"
     for back in (library.save(folder), load_library(folder)):
         assert back == library

@@ -157,9 +157,13 @@ def test_damaged_calibration_is_refused(plain):
 def problem_of(method, kind="logistic_regression", classes=2, **section):
     synthetic = {"samples": 400, "features": 5, "informative": 4, "classes": classes, "flip_y": 0.2}
     raw = {
-        "dataset": {"synthetic": synthetic}, "threshold": 0.7, "max_stages": 3,
-        "classifier": {"kind": kind}, "calibration": method, **section,
-    }  # fmt: skip
+        "dataset": {"synthetic": synthetic},
+        "threshold": 0.7,
+        "max_stages": 3,
+        "classifier": {"kind": kind},
+        "calibration": method,
+        **section,
+    }
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 
@@ -178,9 +182,18 @@ def test_an_exported_model_has_the_metrics_of_its_row_digit_for_digit(
     X = problem.space.sample(np.random.default_rng(0), 5)
     measured = problem.evaluate(X, RowStreams(0, np.arange(5)))
     config = MultiStageConfig.model_validate(
-        {"dataset": {"synthetic": {"samples": 400, "features": 5, "informative": 4,
-                                   "classes": classes, "flip_y": 0.2}}}
-    )  # fmt: skip
+        {
+            "dataset": {
+                "synthetic": {
+                    "samples": 400,
+                    "features": 5,
+                    "informative": 4,
+                    "classes": classes,
+                    "flip_y": 0.2,
+                }
+            }
+        }
+    )
     table = load_table(config.dataset)
     part = split_records(table.labels, config.split).validation
     frame, truth = table.features.iloc[part], table.labels[part]

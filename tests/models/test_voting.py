@@ -127,8 +127,13 @@ def test_round_trip(tmp_path, make):
     assert again.predict_cost() == model.predict_cost()
     pd.testing.assert_frame_equal(predict_table(again, frame), predict_table(model, frame))
     files = sorted(str(p.relative_to(tmp_path / "m")) for p in (tmp_path / "m").rglob("*.*"))
-    assert files == ["README.md", "members/bayes/model.skops", "members/boosted/model.skops",
-                     "members/forest/model.skops", "model.json"]  # fmt: skip
+    assert files == [
+        "README.md",
+        "members/bayes/model.skops",
+        "members/boosted/model.skops",
+        "members/forest/model.skops",
+        "model.json",
+    ]
 
 
 def test_round_trip_of_a_regressor(tmp_path):

@@ -95,10 +95,18 @@ def test_calibrated_confidences_are_believed_and_loud_ones_are_not():
     """A gaussian naive Bayes on redundant features is the textbook's overconfident classifier."""
 
     def warnings(method):
-        synthetic = {"samples": 4000, "features": 12, "informative": 2, "redundant": 10,
-                     "flip_y": 0.3}  # fmt: skip
-        raw = {"dataset": {"synthetic": synthetic}, "classifier": {"kind": "gaussian_nb"},
-               "calibration": method}  # fmt: skip
+        synthetic = {
+            "samples": 4000,
+            "features": 12,
+            "informative": 2,
+            "redundant": 10,
+            "flip_y": 0.3,
+        }
+        raw = {
+            "dataset": {"synthetic": synthetic},
+            "classifier": {"kind": "gaussian_nb"},
+            "calibration": method,
+        }
         problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
         x = np.zeros(12, dtype=problem.space.dtype)
         return problem.walk(problem.decode(x)).warnings()

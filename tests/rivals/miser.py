@@ -37,8 +37,11 @@ class MiserTree:
         self.saved, self.worth, self.chosen = [], [], []
         self.new_leaf(0)
         while True:
-            open_ = [i for i in range(len(self.leaves)) if self.level[i] < depth
-                     and self.worth[i][self.chosen[i]] > TIE]  # fmt: skip
+            open_ = [
+                i
+                for i in range(len(self.leaves))
+                if self.level[i] < depth and self.worth[i][self.chosen[i]] > TIE
+            ]
             if not open_:
                 break
             if order == "best":
@@ -51,8 +54,11 @@ class MiserTree:
         saved = [self.best_cut(self.leaves[i], c) for c in range(self.Z.shape[1])]
         paid = np.where(self.bought, 0.0, self.prices)
         worth = np.array([value for value, _ in saved]) - paid
-        for table, entry in ((self.saved, saved), (self.worth, worth),
-                             (self.chosen, first_best(worth))):  # fmt: skip
+        for table, entry in (
+            (self.saved, saved),
+            (self.worth, worth),
+            (self.chosen, first_best(worth)),
+        ):
             table[i:i] = [entry]
 
     def best_cut(self, records, column):

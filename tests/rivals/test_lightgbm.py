@@ -27,11 +27,19 @@ def test_the_kernel_grows_the_trees_of_its_slow_twin(depth, tradeoff):
 
 def by_lightgbm(X, y, prices, depth):
     parameters = {
-        "objective": "regression", "boost_from_average": False, "learning_rate": 0.5,
-        "num_leaves": 2**depth, "max_depth": depth, "min_data_in_leaf": 1, "min_data_in_bin": 1,
-        "min_sum_hessian_in_leaf": 0.0, "feature_pre_filter": False, "num_threads": 1,
-        "deterministic": True, "verbose": -1,
-    }  # fmt: skip
+        "objective": "regression",
+        "boost_from_average": False,
+        "learning_rate": 0.5,
+        "num_leaves": 2**depth,
+        "max_depth": depth,
+        "min_data_in_leaf": 1,
+        "min_data_in_bin": 1,
+        "min_sum_hessian_in_leaf": 0.0,
+        "feature_pre_filter": False,
+        "num_threads": 1,
+        "deterministic": True,
+        "verbose": -1,
+    }
     if prices.any():  # LightGBM does not halve what a split saves
         parameters["cegb_penalty_feature_coupled"] = (2 * prices).tolist()
     data = lightgbm.Dataset(X, y, params=parameters)

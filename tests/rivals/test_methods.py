@@ -66,9 +66,12 @@ def test_the_gradient_of_the_tree_of_classifiers(rows):
     tree = Tree(rng.normal(size=(7, rows, 6)), rng.normal(size=(3, rows + 1)))
     target = np.eye(max(rows, 2))[rng.integers(0, max(rows, 2), 20)][:, -rows:]
     data = Data(
-        np.column_stack([rng.normal(size=(20, 5)), np.ones(20)]), target,
-        np.array([0, 0, 1, 2, 3]), np.array([0.1, 0.2, 0.3, 0.4]), 0.1,
-    )  # fmt: skip
+        np.column_stack([rng.normal(size=(20, 5)), np.ones(20)]),
+        target,
+        np.array([0, 0, 1, 2, 3]),
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        0.1,
+    )
     norms = rng.uniform(0.1, 2.0, size=(4, 4))
     numeric = approx_fprime(tree.flat(), lambda flat: loss(tree.like(flat), data, norms)[0], 1e-6)
     np.testing.assert_allclose(loss(tree, data, norms)[1].flat(), numeric, atol=1e-5)

@@ -99,17 +99,23 @@ def test_metrics_are_those_of_records_sent_one_by_one(table_file):
             encoded = model.encoder_.transform_features(table.features.iloc[part], sorted(features))
             probabilities[features] = model.classifiers_[j].predict_proba(encoded)
         want = oracles.cascade(
-            x.tolist(), probabilities, table.labels[part].tolist(), [0.7] * 3,
-            [Fraction(str(COSTS[name])) for name in NAMES], -1,
-        )  # fmt: skip
+            x.tolist(),
+            probabilities,
+            table.labels[part].tolist(),
+            [0.7] * 3,
+            [Fraction(str(COSTS[name])) for name in NAMES],
+            -1,
+        )
         for name in problem.metrics:
             assert measured[name][i] == float(want[name]), name
 
 
 def test_accuracy_is_0_where_nothing_is_conclusive(table_file):
-    problem = problem_of(table_file, threshold=1.0, dataset={
-        "path": str(table_file), "target": "label", "positive": "high"
-    })  # fmt: skip
+    problem = problem_of(
+        table_file,
+        threshold=1.0,
+        dataset={"path": str(table_file), "target": "label", "positive": "high"},
+    )
     X = np.array([[0, 1, -1, 0, 0], [0, 0, 0, 0, 0]], dtype=np.int8)[1:]
     values = problem.evaluate(X)
     assert values["coverage"].tolist() == [0.0]
@@ -203,8 +209,10 @@ def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"max_stages": 6}, "problem.max_stages: expected at most the 5 features of the data, "
-                            "found 6"),
+        (
+            {"max_stages": 6},
+            "problem.max_stages: expected at most the 5 features of the data, found 6",
+        ),
         ({"threshold": {"hihg": 0.9}}, "did you mean 'high'?"),
         ({"threshold": 1.5}, "above 0 and at most 1, found 1.5"),
         ({"threshold": 0}, "above 0 and at most 1, found 0"),
@@ -218,7 +226,7 @@ def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
         ({"classifier": {"kind": "no.such.Module"}}, "expected a class at 'no.such.Module'"),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),
-)  # fmt: skip
+)
 def test_mistakes(table_file, more, sentence):
     with pytest.raises(InputError) as caught:
         problem_of(table_file, **more)

@@ -62,6 +62,9 @@ def test_rows_that_all_failed_leave_an_empty_front():
     X = np.zeros((1, made_up.GENES), dtype=np.int8)
     found = history.add(Evaluated(np.array([0]), X, nothing, {0: "no"}), 0.1)
     assert found.metrics == {
-        "evaluations": 1.0, "rows_failed": 1.0, "front_size": 0.0, "hypervolume": 0.0,
-    }  # fmt: skip
+        "evaluations": 1.0,
+        "rows_failed": 1.0,
+        "front_size": 0.0,
+        "hypervolume": 0.0,
+    }
     assert len(front_at(history.frame(), 0)) == 0

@@ -125,7 +125,10 @@ def test_importing_is_cheap():
         "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
         cwd=Path(__file__).parent,
-    )  # fmt: skip
+    )
     assert done.stdout.strip() == "[]"

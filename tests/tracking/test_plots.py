@@ -133,10 +133,19 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
     run_dir.model.mkdir(exist_ok=True)
     answers = {f"class {c} & <more>": 20 // classes for c in range(classes)}
     found = [
-        StageWalk(tuple(f"feature_{j}_{i}" for i in range(features)), 5.0, 5.0 * (j + 1),
-                  299 - 20 * j, answers, 9, 0.91, 0.1, 1e-6)
+        StageWalk(
+            tuple(f"feature_{j}_{i}" for i in range(features)),
+            5.0,
+            5.0 * (j + 1),
+            299 - 20 * j,
+            answers,
+            9,
+            0.91,
+            0.1,
+            1e-6,
+        )
         for j in range(stages)
-    ]  # fmt: skip
+    ]
     walk = Walk(299, 500, "none", tuple(found))
     solution = int(run_dir.front().ids[0])
     plain = {"about": {"solution": solution}, "walk": walk.to_json()}

@@ -88,8 +88,10 @@ def test_trials_are_worth_what_their_runs_say(done):
         {"trial": best[0], "values": {"hypervolume": best[3][0]}, "params": best[2]}
     ]
     assert (summary["status"], summary["trials_complete"], summary["trials_failed"]) == (
-        "done", 12, 0
-    )  # fmt: skip
+        "done",
+        12,
+        0,
+    )
     shares = summary["importances"]["hypervolume"]
     assert set(shares) == {"algorithm.batch", "problem.noise", "problem.d"}
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5)

@@ -30,31 +30,49 @@ def test_a_right_one_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("key", "dimension", "line"),
     [
-        ("algorithm.bach", {"low": 1, "high": 2},
-         "unknown key; expected a dotted key of the configuration, found 'algorithm.bach'; did you "
-         "mean 'algorithm.batch'?"),
-        ("trials", {"low": 1, "high": 2},
-         "unknown key; expected a dotted key of the configuration, found 'trials'"),
-        ("problem.noise", {"low": 0.2, "high": 0.1},
-         "expected low below high, found 0.2 and 0.1"),
-        ("problem.noise", {"low": 0, "high": 0.1, "log": True},
-         "expected low above 0 where log is true, found 0"),
-        ("problem.noise", {"low": 0},
-         "expected low and high, or choices; found no value for high"),
-        ("problem.noise", {"low": 0, "high": 1, "choices": [0, 1]},
-         "expected low and high, or choices alone; found both"),
-        ("problem.noise", {"choices": [0.1, 0.1]},
-         "expected each choice once, found [0.1, 0.1]"),
-        ("problem.noise", {"lo": 0, "high": 1},
-         "unknown key; expected one of low, high, log, choices; found 'lo'; did you mean 'low'?"),
+        (
+            "algorithm.bach",
+            {"low": 1, "high": 2},
+            "unknown key; expected a dotted key of the configuration, found 'algorithm.bach'; did you "
+            "mean 'algorithm.batch'?",
+        ),
+        (
+            "trials",
+            {"low": 1, "high": 2},
+            "unknown key; expected a dotted key of the configuration, found 'trials'",
+        ),
+        ("problem.noise", {"low": 0.2, "high": 0.1}, "expected low below high, found 0.2 and 0.1"),
+        (
+            "problem.noise",
+            {"low": 0, "high": 0.1, "log": True},
+            "expected low above 0 where log is true, found 0",
+        ),
+        ("problem.noise", {"low": 0}, "expected low and high, or choices; found no value for high"),
+        (
+            "problem.noise",
+            {"low": 0, "high": 1, "choices": [0, 1]},
+            "expected low and high, or choices alone; found both",
+        ),
+        ("problem.noise", {"choices": [0.1, 0.1]}, "expected each choice once, found [0.1, 0.1]"),
+        (
+            "problem.noise",
+            {"lo": 0, "high": 1},
+            "unknown key; expected one of low, high, log, choices; found 'lo'; did you mean 'low'?",
+        ),
         ("problem.noise", {"low": -1, "high": 1}, "expected a number of at least 0, found -1.0"),
         ("algorithm.batch", {"low": 1, "high": 2.5}, "expected a whole number, found 2.5"),
-        ("problem.name", {"choices": ["zdt1", "zdt9"]},
-         "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 'zdt9'"),
-        ("problem.name", {"low": 1, "high": 2},
-         "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 1.0"),
+        (
+            "problem.name",
+            {"choices": ["zdt1", "zdt9"]},
+            "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 'zdt9'",
+        ),
+        (
+            "problem.name",
+            {"low": 1, "high": 2},
+            "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 1.0",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
     found = complaint(tmp_path, sweeps.raw(search_space={key: dimension}))
     assert found.startswith(f"little.yaml: {SPACE}")
@@ -65,18 +83,27 @@ def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"sampler": "tpee"},
-         "sweep.sampler: expected 'tpe', 'random', 'nsga2' or 'qmc', found 'tpee'"),
-        ({"trails": 3}, "sweep.trails: unknown key; expected one of search_space, directions, "
-         "trials, batch, asynchronous, repeats, sampler, storage, reference, seed; found 'trails'; "
-         "did you mean 'trials'?"),
-        ({"directions": [{"metric": "hypervolume", "sense": "maximal"}]},
-         "sweep.directions.0.sense: expected 'min' or 'max', found 'maximal'"),
-        ({"directions": [{"metric": "wall_s", "sense": "min"}] * 2},
-         "sweep.directions: expected each metric once, found wall_s, wall_s"),
+        (
+            {"sampler": "tpee"},
+            "sweep.sampler: expected 'tpe', 'random', 'nsga2' or 'qmc', found 'tpee'",
+        ),
+        (
+            {"trails": 3},
+            "sweep.trails: unknown key; expected one of search_space, directions, "
+            "trials, batch, asynchronous, repeats, sampler, storage, reference, seed; found 'trails'; "
+            "did you mean 'trials'?",
+        ),
+        (
+            {"directions": [{"metric": "hypervolume", "sense": "maximal"}]},
+            "sweep.directions.0.sense: expected 'min' or 'max', found 'maximal'",
+        ),
+        (
+            {"directions": [{"metric": "wall_s", "sense": "min"}] * 2},
+            "sweep.directions: expected each metric once, found wall_s, wall_s",
+        ),
         ({"search_space": {}}, "sweep.search_space: expected at least 1 of them, found {}"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_the_section(tmp_path, changes, line):
     found = complaint(tmp_path, sweeps.raw(**changes))
     assert found == f"little.yaml: {line}"
@@ -107,16 +134,25 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"directions": [{"metric": "best_f9", "sense": "min"}]},
-         "sweep.directions.0.metric: expected one of hypervolume, front_size, evaluations, wall_s, "
-         "best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?"),
-        ({"directions": [{"metric": "share_of_reference", "sense": "max"}]},
-         "found 'share_of_reference'; it needs sweep.reference"),
-        ({"directions": [{"metric": "share_of_reference", "sense": "max"}], "reference": "no.csv"},
-         "expected a front.csv, found: [Errno 2] No such file or directory"),
+        (
+            {"directions": [{"metric": "best_f9", "sense": "min"}]},
+            "sweep.directions.0.metric: expected one of hypervolume, front_size, evaluations, wall_s, "
+            "best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?",
+        ),
+        (
+            {"directions": [{"metric": "share_of_reference", "sense": "max"}]},
+            "found 'share_of_reference'; it needs sweep.reference",
+        ),
+        (
+            {
+                "directions": [{"metric": "share_of_reference", "sense": "max"}],
+                "reference": "no.csv",
+            },
+            "expected a front.csv, found: [Errno 2] No such file or directory",
+        ),
         ({"storage": "nodialect://x"}, "sweep.storage: expected a database that can be used"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_that_need_the_problem(tmp_path, changes, line):
     plan = sweeps.plan_of(tmp_path, sweeps.raw(**changes))
     with pytest.raises(InputError) as error:

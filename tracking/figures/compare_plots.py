@@ -135,9 +135,17 @@ def _panel(axes: Axes, comparison: Comparison, name: str, x: int, y: int) -> Any
     axes.scatter(beside[:, x], beside[:, y], s=12, marker="x", color=GREY, linewidths=0.6)
     found = np.mean([comparison.found[i] for i in own], axis=0)
     points = axes.scatter(
-        reference[:, x], reference[:, y], c=found, cmap="viridis", vmin=0, vmax=1, s=26,
-        edgecolors="#333333", linewidths=0.35, zorder=3,
-    )  # fmt: skip
+        reference[:, x],
+        reference[:, y],
+        c=found,
+        cmap="viridis",
+        vmin=0,
+        vmax=1,
+        s=26,
+        edgecolors="#333333",
+        linewidths=0.35,
+        zorder=3,
+    )
     share = float(np.mean(found))
     axes.set_title(f"{name}: {share:.0%} of {len(reference)} vectors, mean", fontsize=9)
     axes.grid(color="#E5E7EB", linewidth=0.7)
@@ -200,8 +208,10 @@ def _table(comparison: Comparison) -> str:
 
 def _pairs(comparison: Comparison) -> str:
     names = comparison.algorithms
-    headings = ["pair", *(f"{i.label}, {test}" for i in INDICATORS
-                          for test in ("Nemenyi", "Wilcoxon"))]  # fmt: skip
+    headings = [
+        "pair",
+        *(f"{i.label}, {test}" for i in INDICATORS for test in ("Nemenyi", "Wilcoxon")),
+    ]
     rows = []
     for i, j in zip(*np.triu_indices(len(names), 1), strict=True):
         cells = [html.escape(f"{names[i]} and {names[j]}")]

@@ -63,9 +63,12 @@ def critical_difference(
     for g, (first, last) in enumerate(groups):
         y = -0.35 - 0.35 * g
         axes.plot(
-            [ranks[first] - 0.04, ranks[last] + 0.04], [y, y], color=ORANGE, linewidth=3,
+            [ranks[first] - 0.04, ranks[last] + 0.04],
+            [y, y],
+            color=ORANGE,
+            linewidth=3,
             solid_capstyle="butt",
-        )  # fmt: skip
+        )
     below = 0.35 * len(groups) + 0.5
     for place, (i, rank) in enumerate(zip(order.tolist(), ranks.tolist(), strict=True)):
         left = place < (k + 1) // 2
@@ -74,15 +77,20 @@ def critical_difference(
         axes.plot([rank, rank, end], [0, y, y], color=BLUE, linewidth=1)
         text = f"{names[i]}  {rank:.2f}" if left else f"{rank:.2f}  {names[i]}"
         axes.text(
-            end - 0.05 if left else end + 0.05, y, text, fontsize=8.5, va="center",
+            end - 0.05 if left else end + 0.05,
+            y,
+            text,
+            fontsize=8.5,
+            va="center",
             ha="right" if left else "left",
-        )  # fmt: skip
+        )
     _scale_bar(axes, tests)
     friedman = f", Friedman p = {tests.friedman:.2g}" if tests.friedman >= 0 else ""
     axes.set_title(
         f"{label}: mean rank over {tests.blocks} {blocks}, 1 the best{friedman}",
-        loc="left", fontsize=9,
-    )  # fmt: skip
+        loc="left",
+        fontsize=9,
+    )
 
 
 def _scale_bar(axes: Axes, tests: RankTests) -> None:
@@ -92,6 +100,10 @@ def _scale_bar(axes: Axes, tests: RankTests) -> None:
     for x in (1, end):
         axes.plot([x, x], [1.05, 1.25], color=ORANGE, linewidth=1.5)
     axes.text(
-        end + 0.08, 1.15, f"critical difference {tests.critical_difference:.2f}", fontsize=8,
-        va="center", color=ORANGE,
-    )  # fmt: skip
+        end + 0.08,
+        1.15,
+        f"critical difference {tests.critical_difference:.2f}",
+        fontsize=8,
+        va="center",
+        color=ORANGE,
+    )

@@ -31,17 +31,26 @@ def front(story: Story, path: Path) -> None:
     axes = figure.add_subplot()
     values = story.front.rows.values
     axes.scatter(
-        story.background[x.metric], story.background[y.metric],
-        s=7, color=GREY, alpha=0.35, linewidths=0, label="evaluated, dominated",
-    )  # fmt: skip
+        story.background[x.metric],
+        story.background[y.metric],
+        s=7,
+        color=GREY,
+        alpha=0.35,
+        linewidths=0,
+        label="evaluated, dominated",
+    )
     if others:
         coloured(story, figure, axes, [x, y, others[0]])
     else:
         order = np.argsort(values[x.metric])
         axes.step(
-            values[x.metric][order], values[y.metric][order],
-            where="post" if x.sense == "min" else "pre", color=BLUE, linewidth=1, alpha=0.6,
-        )  # fmt: skip
+            values[x.metric][order],
+            values[y.metric][order],
+            where="post" if x.sense == "min" else "pre",
+            color=BLUE,
+            linewidth=1,
+            alpha=0.6,
+        )
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
     axes.set(xscale=story.scale(x), yscale=story.scale(y))
     finish(axes, story.label(x), story.label(y))
@@ -93,10 +102,17 @@ def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -
     """Draw the front over two objectives, coloured by a third, light being better."""
     x, y, colour = (story.front.rows.values[objective.metric] for objective in shown)
     points = axes.scatter(
-        x, y, c=colour, norm=story.scale(shown[2]),
+        x,
+        y,
+        c=colour,
+        norm=story.scale(shown[2]),
         cmap="viridis" if shown[2].sense == "max" else "viridis_r",
-        s=30, edgecolors="#333333", linewidths=0.35, zorder=3, label="front",
-    )  # fmt: skip
+        s=30,
+        edgecolors="#333333",
+        linewidths=0.35,
+        zorder=3,
+        label="front",
+    )
     bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)
     bar.set_label(story.label(shown[2]))
     bar.outline.set_visible(False)
@@ -107,10 +123,15 @@ def _line(axes: Axes, series: FloatArray, colour: str, *, single: bool) -> None:
     axes.plot(np.arange(len(series)), series, color=colour, linewidth=width, alpha=alpha)
     if single:
         axes.annotate(
-            f"{series[-1]:.4g}", (len(series) - 1, series[-1]), (5, 0),
-            textcoords="offset points", va="center", color=colour, fontsize=9,
+            f"{series[-1]:.4g}",
+            (len(series) - 1, series[-1]),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=9,
             annotation_clip=False,
-        )  # fmt: skip
+        )
 
 
 def _ends(*columns: FloatArray) -> tuple[float, float]:

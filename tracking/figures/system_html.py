@@ -128,18 +128,30 @@ def _front(story: Story) -> Any:
     colours = figures_html.colours(story, others[0]) if others else {"color": figures_html.BLUE}
     columns = values[x.metric], values[y.metric]
     best = go.Scatter(
-        x=columns[0], y=columns[1], mode="markers", name="the front", hovertext=texts,
-        hoverinfo="text", marker={"size": 8, **colours},
-    )  # fmt: skip
+        x=columns[0],
+        y=columns[1],
+        mode="markers",
+        name="the front",
+        hovertext=texts,
+        hoverinfo="text",
+        marker={"size": 8, **colours},
+    )
     chosen = go.Scatter(
-        x=columns[0][i : i + 1], y=columns[1][i : i + 1], mode="markers", name="this system",
-        hovertext=texts[i : i + 1], hoverinfo="text",
+        x=columns[0][i : i + 1],
+        y=columns[1][i : i + 1],
+        mode="markers",
+        name="this system",
+        hovertext=texts[i : i + 1],
+        hoverinfo="text",
         marker={"size": 18, "color": ORANGE, "symbol": "star", "line": {"width": 1}},
-    )  # fmt: skip
+    )
     figure = go.Figure([best, chosen])
     figure.update_layout(
-        template="plotly_white", height=520, margin={"l": 60, "r": 20, "t": 40, "b": 50},
-        xaxis_title=story.label(x), yaxis_title=story.label(y),
+        template="plotly_white",
+        height=520,
+        margin={"l": 60, "r": 20, "t": 40, "b": 50},
+        xaxis_title=story.label(x),
+        yaxis_title=story.label(y),
         legend={"orientation": "h", "x": 0, "y": 1.08},
-    )  # fmt: skip
+    )
     return figure

@@ -65,8 +65,16 @@ def _stages(axes: Axes, story: Story) -> None:
             left += share
         axes.text(0.005, j - 0.3, facts(stage, walk.records), fontsize=8, color="#444444")
     end = len(walk.stages)
-    axes.barh(end, walk.rejected / walk.records, left=left, height=0.42, color=GREY, hatch="///",
-              edgecolor="white", linewidth=0)  # fmt: skip
+    axes.barh(
+        end,
+        walk.rejected / walk.records,
+        left=left,
+        height=0.42,
+        color=GREY,
+        hatch="///",
+        edgecolor="white",
+        linewidth=0,
+    )
     text = f"{walk.rejected / walk.records:.1%} are rejected, no answer"
     axes.text(0.005, end - 0.3, text, fontsize=8, color="#444444")
     labels = [_label(j, stage) for j, stage in enumerate(walk.stages, start=1)]
@@ -77,8 +85,15 @@ def _stages(axes: Axes, story: Story) -> None:
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0, labelsize=8)
     handles = [axes.barh(0, 0, color=c) for c, _ in zip(ANSWERS, names, strict=False)]
-    axes.legend(handles, [f"answer {name}" for name in names], loc="lower left", ncols=3,
-                bbox_to_anchor=(0, 1.0), frameon=False, fontsize=8)  # fmt: skip
+    axes.legend(
+        handles,
+        [f"answer {name}" for name in names],
+        loc="lower left",
+        ncols=3,
+        bbox_to_anchor=(0, 1.0),
+        frameon=False,
+        fontsize=8,
+    )
 
 
 def _label(number: int, stage: StageWalk) -> str:
@@ -96,7 +111,16 @@ def _front(figure: Figure, axes: Axes, story: Story) -> None:
         coloured(story, figure, axes, [x, y, others[0]])
     else:
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
-    axes.scatter(values[x.metric][i], values[y.metric][i], s=190, marker="*", color=ORANGE,
-                 edgecolors="#333333", linewidths=0.6, zorder=5, label="this system")  # fmt: skip
+    axes.scatter(
+        values[x.metric][i],
+        values[y.metric][i],
+        s=190,
+        marker="*",
+        color=ORANGE,
+        edgecolors="#333333",
+        linewidths=0.6,
+        zorder=5,
+        label="this system",
+    )
     finish(axes, story.label(x), story.label(y))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)

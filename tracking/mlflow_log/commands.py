@@ -103,9 +103,19 @@ class Ui:
         environment = _environment(args.uri)
         _check_port(args.host, args.port)
         command = [
-            sys.executable, "-m", "mlflow", "ui", "--host", args.host, "--port", str(args.port),
-            "--workers", "1", "--uvicorn-opts", "--log-level warning",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "mlflow",
+            "ui",
+            "--host",
+            args.host,
+            "--port",
+            str(args.port),
+            "--workers",
+            "1",
+            "--uvicorn-opts",
+            "--log-level warning",
+        ]
         signal.signal(signal.SIGTERM, _interrupt)
         # in a session of its own, so that Ctrl-C ends it once, through us, with all it started
         server = subprocess.Popen(

@@ -30,15 +30,19 @@ class Sweep:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("config", metavar="CONFIG", help="YAML file with a section sweep")
         parser.add_argument(
-            "--set", action="append", default=[], metavar="KEY=VALUE",
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
             help="override a key, such as budget.generations=50 or sweep.sampler=random",
-        )  # fmt: skip
+        )
         parser.add_argument("--trials", type=int, help="how many sets of values to try")
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
         parser.add_argument(
-            "--workers", metavar="auto|serial|all|N",
+            "--workers",
+            metavar="auto|serial|all|N",
             help="who runs trials: whichever pays, this process, Ray on all cores or on N",
-        )  # fmt: skip
+        )
         parser.add_argument(
             "--address", metavar="ADDR", help="Ray cluster to join: auto or host:port"
         )
@@ -76,9 +80,13 @@ class _Shown:
         self._bar: Progress | None = None
         if errors.is_terminal and not quiet:
             self._bar = Progress(
-                TextColumn("[bold]sweeping"), BarColumn(), MofNCompleteColumn(),
-                TimeRemainingColumn(), TextColumn("{task.fields[text]}"), console=errors,
-            )  # fmt: skip
+                TextColumn("[bold]sweeping"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[text]}"),
+                console=errors,
+            )
             self._task = self._bar.add_task("", total=plan.sweep.trials, text="")
 
     def __enter__(self) -> _Shown:

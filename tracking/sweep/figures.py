@@ -78,9 +78,11 @@ def slice_html(story: SweepStory, path: Path) -> None:
             if j % columns == 0:
                 figure.update_yaxes(title_text=label, **place)
     figure.update_layout(
-        template="plotly_white", showlegend=False, margin={"t": 20},
+        template="plotly_white",
+        showlegend=False,
+        margin={"t": 20},
         height=80 + 300 * deep * len(labels),
-    )  # fmt: skip
+    )
     write_page(story.title, story.subtitle, [("Values by key", _SLICE, figure)], path)
 
 
@@ -92,9 +94,11 @@ def importance_html(story: SweepStory, path: Path) -> None:
         bars = go.Bar(x=[shares[key] for key in keys], y=keys, orientation="h", marker_color=BLUE)
         figure = go.Figure(bars)
         figure.update_layout(
-            template="plotly_white", height=120 + 40 * len(keys), xaxis_tickformat=".0%",
+            template="plotly_white",
+            height=120 + 40 * len(keys),
+            xaxis_tickformat=".0%",
             margin={"t": 20},
-        )  # fmt: skip
+        )
         sections.append((f"Importance for {spoken(metric)}", _IMPORTANCE, figure))
     write_page(story.title, story.subtitle, sections, path)
 
@@ -114,13 +118,26 @@ def _scatter(axes: Axes, story: SweepStory, axis: Axis, values: FloatArray, i: i
         axes.axvline(axis.configured, color=GREY, linewidth=1, linestyle="--", zorder=1)
     numbers = [trial.number for trial in story.trials]
     axes.scatter(
-        axis.positions, values, c=numbers, cmap="viridis", s=22, alpha=0.85, linewidths=0.3,
-        edgecolors="#333333", zorder=2,
-    )  # fmt: skip
+        axis.positions,
+        values,
+        c=numbers,
+        cmap="viridis",
+        s=22,
+        alpha=0.85,
+        linewidths=0.3,
+        edgecolors="#333333",
+        zorder=2,
+    )
     axes.scatter(
-        axis.best, story.best.values[i], marker="*", s=170, color=ORANGE, edgecolors="white",
-        linewidths=0.6, zorder=3,
-    )  # fmt: skip
+        axis.best,
+        story.best.values[i],
+        marker="*",
+        s=170,
+        color=ORANGE,
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=3,
+    )
     if axis.log:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
@@ -140,16 +157,25 @@ def _trace(
     place: dict[str, int],
 ) -> None:
     points = go.Scatter(
-        x=axis.positions, y=_values(story, i), mode="markers", hovertext=texts, hoverinfo="text",
+        x=axis.positions,
+        y=_values(story, i),
+        mode="markers",
+        hovertext=texts,
+        hoverinfo="text",
         marker={
-            "color": [trial.number for trial in story.trials], "colorscale": "Viridis", "size": 8,
+            "color": [trial.number for trial in story.trials],
+            "colorscale": "Viridis",
+            "size": 8,
             "line": {"width": 0.5, "color": "#333333"},
         },
-    )  # fmt: skip
+    )
     best = go.Scatter(
-        x=[axis.best], y=[story.best.values[i]], mode="markers", hoverinfo="skip",
+        x=[axis.best],
+        y=[story.best.values[i]],
+        mode="markers",
+        hoverinfo="skip",
         marker={"symbol": "star", "size": 16, "color": ORANGE},
-    )  # fmt: skip
+    )
     figure.add_trace(points, **place)
     figure.add_trace(best, **place)
     if axis.configured is not None:

@@ -132,9 +132,12 @@ def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
         held = keys[: stop - start]
         for c in range(classes):
             _fill_exact(
-                table.exact[c], picks.models, picks.counts, picks.starts[start : stop + 1],
+                table.exact[c],
+                picks.models,
+                picks.counts,
+                picks.starts[start : stop + 1],
                 held.view(np.float64),
-            )  # fmt: skip
+            )
             held &= ~np.uint64(1)
             held |= table.labels[c]
             held.sort(axis=1)

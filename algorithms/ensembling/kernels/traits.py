@@ -155,9 +155,13 @@ def traits(
 
 @njit
 def _traits(
-    models: IntArray, counts: IntArray, starts: IntArray,
-    costs: FloatArray, alike: Array, common: IntArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    models: IntArray,
+    counts: IntArray,
+    starts: IntArray,
+    costs: FloatArray,
+    alike: Array,
+    common: IntArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     n, k, kinds = len(starts) - 1, len(costs), len(alike)
     sizes = np.zeros((n, 2))
     sums = np.zeros((n, costs.shape[1]))

@@ -48,11 +48,16 @@ class Rates:
             Not negative.
         """
         crossed, mutated = marks[:, CROSSED], marks[:, MUTATED]
-        sides = np.stack([
-            marks[:, RANDOM], marks[:, BEST],
-            crossed, 1 - crossed,
-            crossed * mutated, crossed * (1 - mutated),
-        ])  # fmt: skip
+        sides = np.stack(
+            [
+                marks[:, RANDOM],
+                marks[:, BEST],
+                crossed,
+                1 - crossed,
+                crossed * mutated,
+                crossed * (1 - mutated),
+            ]
+        )
         self._window.append(np.stack([(sides * loss).sum(axis=1), sides.sum(axis=1)]))
         self._batches += 1
         if self._batches % self.every == 0:

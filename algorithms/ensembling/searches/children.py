@@ -49,9 +49,15 @@ class Plan(NamedTuple):
 
 @njit
 def breed(
-    rows: Rows, ranked: IntArray, start: IntArray, plan: Plan, table: WordArray,
-    rng: np.random.Generator, out: Array, marks: IntArray,
-) -> int:  # fmt: skip
+    rows: Rows,
+    ranked: IntArray,
+    start: IntArray,
+    plan: Plan,
+    table: WordArray,
+    rng: np.random.Generator,
+    out: Array,
+    marks: IntArray,
+) -> int:
     """Fill ``out`` with ensembles never proposed before; return how many there are.
 
     Parameters

@@ -219,9 +219,15 @@ class EnsembleEvolution(CountsSearch):
         marks = np.zeros((self.batch, 4), dtype=np.int64)
         random_parent, crossover, mutation = self._rates.values.tolist()
         plan = children.Plan(
-            random_parent, crossover, mutation, self._method, self._average, self._whole_batch,
-            self.retries, self.most,
-        )  # fmt: skip
+            random_parent,
+            crossover,
+            mutation,
+            self._method,
+            self._average,
+            self._whole_batch,
+            self.retries,
+            self.most,
+        )
         anyone = plan._replace(random_parent=1.0, method=children.DYNAMIC)
         ranked, table = self._archive.ranked(), self._seen.reserve(self.batch)
         made = 0

@@ -169,9 +169,14 @@ class MultiGES(GES):
         charge: Literal["marginal", "own"] = "marginal",
     ) -> None:
         super().__init__(
-            problem, roles, seed=seed, fitness=fitness, iterations=iterations, ties=ties,
+            problem,
+            roles,
+            seed=seed,
+            fitness=fitness,
+            iterations=iterations,
+            ties=ties,
             use_best=use_best,
-        )  # fmt: skip
+        )
         self.weight, self.cost, self.charge = weight, cost, charge
         self._sign = self.measure(cost, "cost")
         self._own: FloatArray = np.full(self.space.d, np.nan)  # each model's own cost

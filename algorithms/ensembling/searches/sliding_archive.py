@@ -100,9 +100,16 @@ class SlidingArchive:
         if rows > len(self._told.loss):
             self._told = _room(2 * rows, self._told)
         _add(
-            self._told, self._rows, behaviour, violation, loss, self.first, self.every,
-            self.boundaries, self._cells,
-        )  # fmt: skip
+            self._told,
+            self._rows,
+            behaviour,
+            violation,
+            loss,
+            self.first,
+            self.every,
+            self.boundaries,
+            self._cells,
+        )
         self._rows = rows
 
 
@@ -123,9 +130,16 @@ def _room(n: int, old: _Told | None = None) -> _Told:
 
 @njit
 def _add(
-    told: _Told, rows: int, behaviour: FloatArray, violations: FloatArray, losses: FloatArray,
-    first: int, every: int, boundaries: FloatArray, cells: Array,
-) -> None:  # fmt: skip
+    told: _Told,
+    rows: int,
+    behaviour: FloatArray,
+    violations: FloatArray,
+    losses: FloatArray,
+    first: int,
+    every: int,
+    boundaries: FloatArray,
+    cells: Array,
+) -> None:
     place, violation, loss, values_x, values_y, tree = told
     for r in range(len(losses)):
         row = rows + r
@@ -152,9 +166,13 @@ def _add(
 
 @njit
 def _enter(
-    row: int, place: FloatArray, violation: FloatArray, loss: FloatArray, boundaries: FloatArray,
+    row: int,
+    place: FloatArray,
+    violation: FloatArray,
+    loss: FloatArray,
+    boundaries: FloatArray,
     cells: IntArray,
-) -> None:  # fmt: skip
+) -> None:
     """Give a row its cell, if it is better than who is there."""
     i = best_tree.cell_of(boundaries[0], place[row, 0])
     j = best_tree.cell_of(boundaries[1], place[row, 1])

@@ -187,8 +187,12 @@ def _optimised(tree: Tree, data: Data) -> Tree:
         squares = group_squares(tree.like(flat), data.feature_of, len(data.costs))
         norms = np.sqrt(on_path @ squares + _LEAST_NORM**2)
         found = minimize(
-            flat_loss, flat, args=(norms,), jac=True, method="L-BFGS-B",
+            flat_loss,
+            flat,
+            args=(norms,),
+            jac=True,
+            method="L-BFGS-B",
             options={"maxiter": _STEPS},
-        )  # fmt: skip
+        )
         flat = found.x
     return tree.like(flat)

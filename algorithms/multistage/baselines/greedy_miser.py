@@ -97,9 +97,15 @@ class GreedyMiser(BudgetedClassifier):
         total = self.costs_.sum()
         prices = self.tradeoff * len(Z) * self.costs_ / (total if total else 1.0)
         self.forest_ = fit_forest(
-            Z, target, self.start_, self._feature_of(), prices,
-            rounds=self.rounds, depth=self.depth, step=self.learning_rate,
-        )  # fmt: skip
+            Z,
+            target,
+            self.start_,
+            self._feature_of(),
+            prices,
+            rounds=self.rounds,
+            depth=self.depth,
+            step=self.learning_rate,
+        )
 
     def _probabilities(self, Z: FloatArray) -> FloatArray:
         scores, _ = self._run(Z)

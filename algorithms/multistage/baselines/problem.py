@@ -120,8 +120,9 @@ class RivalProblem(Problem):
         self.costs, self.threshold, self.cells = np.asarray(costs), threshold, list(cells)
         self.space: Counts = Counts(1, len(cells) - 1)
         high = float(self.costs.sum())
-        self.measures = tuple(m._replace(high=high) if m.name == "cost" else m
-                              for m in self.reports)  # fmt: skip
+        self.measures = tuple(
+            m._replace(high=high) if m.name == "cost" else m for m in self.reports
+        )
         limits = threshold if isinstance(threshold, float) else sorted(map(str, threshold.items()))
         content = [FORMAT, fingerprint, self.costs.tolist(), limits, self.cells]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -151,7 +152,9 @@ class RivalProblem(Problem):
         costs = feature_costs(config.costs, names, training.X, table.labels[split.train])
         thresholds = class_thresholds(config.threshold, table).tolist()
         return cls(
-            training, validation, test,
+            training,
+            validation,
+            test,
             costs=costs,
             threshold=dict(zip(classes.tolist(), thresholds, strict=True)),
             cells=cells_of(config.methods),
@@ -168,7 +171,7 @@ class RivalProblem(Problem):
                 "test": len(split.test),
             },
             example=example_records(training.X, training.y),
-        )  # fmt: skip
+        )
 
     @property
     def gene_names(self) -> tuple[str, ...]:

@@ -61,9 +61,14 @@ def bin_records(Z: FloatArray, cuts: FloatArray) -> Array:
 
 @njit
 def _best_split(
-    bins: Array, residual: Array, records: Array, n_bins: int, price: Array, sums: Array,
+    bins: Array,
+    residual: Array,
+    records: Array,
+    n_bins: int,
+    price: Array,
+    sums: Array,
     counts: Array,
-) -> tuple[int, int, float]:  # fmt: skip
+) -> tuple[int, int, float]:
     """Return column, bin and worth of a node's best split; column -1 if none is worth its price."""
     total = 0.0
     for i in records:
@@ -92,9 +97,16 @@ def _best_split(
 
 @njit
 def _grow(
-    bins: Array, residual: Array, n_bins: int, feature_of: Array, prices: Array, column: Array,
-    bin_: Array, value: Array, node: Array,
-) -> None:  # fmt: skip
+    bins: Array,
+    residual: Array,
+    n_bins: int,
+    feature_of: Array,
+    prices: Array,
+    column: Array,
+    bin_: Array,
+    value: Array,
+    node: Array,
+) -> None:
     """Grow a tree, level by level and from left to right; what it buys becomes free at once."""
     sums, counts = np.zeros(n_bins), np.zeros(n_bins, dtype=np.int64)
     price = np.empty(bins.shape[1])
@@ -133,9 +145,17 @@ def _residuals(scores: Array, target: Array, residual: Array) -> None:
 
 @njit
 def boost(
-    bins: Array, target: Array, start: Array, n_bins: int, feature_of: Array, prices: Array,
-    step: float, column: Array, bin_: Array, value: Array,
-) -> None:  # fmt: skip
+    bins: Array,
+    target: Array,
+    start: Array,
+    n_bins: int,
+    feature_of: Array,
+    prices: Array,
+    step: float,
+    column: Array,
+    bin_: Array,
+    value: Array,
+) -> None:
     """Fit trees to the negative gradient of the log loss, round by round.
 
     Parameters
@@ -164,8 +184,17 @@ def boost(
     for t in range(len(column)):
         _residuals(scores, target, residual)
         for r in range(classes):
-            _grow(bins, residual[r], n_bins, feature_of, prices, column[t, r], bin_[t, r],
-                  value[t, r], node)  # fmt: skip
+            _grow(
+                bins,
+                residual[r],
+                n_bins,
+                feature_of,
+                prices,
+                column[t, r],
+                bin_[t, r],
+                value[t, r],
+                node,
+            )
             value[t, r] *= step
             for i in range(n):
                 scores[i, r] += value[t, r, node[i]]
@@ -173,9 +202,14 @@ def boost(
 
 @njit
 def walk(
-    Z: Array, column: Array, threshold: Array, value: Array, feature_of: Array, scores: Array,
+    Z: Array,
+    column: Array,
+    threshold: Array,
+    value: Array,
+    feature_of: Array,
+    scores: Array,
     needed: Array,
-) -> None:  # fmt: skip
+) -> None:
     """Add each record's scores (n, R), and mark the features on its paths in ``needed`` (n, d)."""
     for i in range(len(Z)):
         for t in range(column.shape[0]):
@@ -189,16 +223,33 @@ def walk(
 
 
 def fit_forest(
-    Z: FloatArray, target: FloatArray, start: FloatArray, feature_of: IntArray,
-    prices: FloatArray, *, rounds: int, depth: int, step: float,
-) -> Forest:  # fmt: skip
+    Z: FloatArray,
+    target: FloatArray,
+    start: FloatArray,
+    feature_of: IntArray,
+    prices: FloatArray,
+    *,
+    rounds: int,
+    depth: int,
+    step: float,
+) -> Forest:
     """Boost trees on encoded records (n, D); see :func:`boost`."""
     cuts = cut_points(Z)
     shape = (rounds, target.shape[1], 2 ** (depth + 1) - 1)
     column = np.full(shape, -1, dtype=np.int64)
     bin_, value = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-    boost(bin_records(Z, cuts), np.ascontiguousarray(target), start, cuts.shape[1] + 1, feature_of,
-          prices.copy(), step, column, bin_, value)  # fmt: skip
+    boost(
+        bin_records(Z, cuts),
+        np.ascontiguousarray(target),
+        start,
+        cuts.shape[1] + 1,
+        feature_of,
+        prices.copy(),
+        step,
+        column,
+        bin_,
+        value,
+    )
     return Forest(column, cuts[np.maximum(column, 0), bin_], value)
 
 

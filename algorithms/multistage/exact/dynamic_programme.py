@@ -176,9 +176,14 @@ def front_of_chains(
 
 
 def _follow(
-    order: IntArray, k: int, sets: Sets, states: States, points: Points, limits: Limits,
+    order: IntArray,
+    k: int,
+    sets: Sets,
+    states: States,
+    points: Points,
+    limits: Limits,
     report: Callable[[int, int], None],
-) -> tuple[States, Points, int, Stop | None]:  # fmt: skip
+) -> tuple[States, Points, int, Stop | None]:
     """Make the states of each set in turn; return how many sets are done, and what stopped it."""
     sums = _sums(sets)
     recent, steps = np.zeros(_LIST, dtype=np.int64), np.zeros(1, dtype=np.int64)

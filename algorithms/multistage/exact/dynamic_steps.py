@@ -219,9 +219,10 @@ def enter(
     kept = 0
     for i in range(points.size[0]):
         worse = (
-            points.cost[i] >= cost and points.answered[i] <= answered
+            points.cost[i] >= cost
+            and points.answered[i] <= answered
             and points.right[i] * max(answered, 1) <= right * max(points.answered[i], 1)
-        )  # fmt: skip
+        )
         if not worse:
             _move(points, i, kept)
             kept += 1
@@ -259,9 +260,11 @@ def _move(points: Points, source: int, target: int) -> None:
 def _covers(states: States, a: int, b: int) -> bool:
     """Tell whether state ``a`` makes ``b`` of the same set needless (P1, P2)."""
     if (
-        states.cost[a] > states.cost[b] or states.wrong[a] > states.wrong[b]
-        or states.left[a] > states.left[b] or states.stages[a] > states.stages[b]
-    ):  # fmt: skip
+        states.cost[a] > states.cost[b]
+        or states.wrong[a] > states.wrong[b]
+        or states.left[a] > states.left[b]
+        or states.stages[a] > states.stages[b]
+    ):
         return False
     for w in range(states.waiting.shape[1]):
         if states.waiting[a, w] & ~states.waiting[b, w]:
@@ -325,9 +328,16 @@ def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArra
 
 @njit
 def expand(
-    here: int, first: int, k: int, sets: Sets, states: States, points: Points, sums: IntArray,
-    recent: IntArray, steps: IntArray,
-) -> int:  # fmt: skip
+    here: int,
+    first: int,
+    k: int,
+    sets: Sets,
+    states: States,
+    points: Points,
+    sums: IntArray,
+    recent: IntArray,
+    steps: IntArray,
+) -> int:
     """Make the states of set ``here`` from those of its subsets, and complete them.
 
     Parameters

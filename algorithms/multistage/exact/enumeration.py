@@ -145,9 +145,20 @@ def enumerate_piece(walk: Walk, piece: Piece) -> Cells:
         least[only], tally[only] = cost, 1
         if k > 1:
             _pairs(
-                faces, price, 0, everyone, N, 0, 0, 0, N, np.zeros(1, dtype=np.int64),
-                least, tally, example,
-            )  # fmt: skip
+                faces,
+                price,
+                0,
+                everyone,
+                N,
+                0,
+                0,
+                0,
+                N,
+                np.zeros(1, dtype=np.int64),
+                least,
+                tally,
+                example,
+            )
     reached = np.flatnonzero(tally)
     return Cells(reached, least[reached], tally[reached], example[reached])
 
@@ -208,10 +219,20 @@ def _alike(n: int, k: int) -> IntArray:
 
 @njit
 def _pairs(
-    faces: WordArray, price: IntArray, held: int, waiting: WordArray, left: int, right: int,
-    cost: int, depth: int, records: int, chain: IntArray, least: IntArray, tally: IntArray,
+    faces: WordArray,
+    price: IntArray,
+    held: int,
+    waiting: WordArray,
+    left: int,
+    right: int,
+    cost: int,
+    depth: int,
+    records: int,
+    chain: IntArray,
+    least: IntArray,
+    tally: IntArray,
     example: Array,
-) -> None:  # fmt: skip
+) -> None:
     """Enter the chains that go on from ``held`` with one more set and then all features."""
     words = len(waiting)
     full = len(price) - 1
@@ -244,9 +265,15 @@ def _pairs(
 
 @njit
 def _enter(
-    cell: int, paid: int, number: int, chain: IntArray, depth: int, least: IntArray,
-    tally: IntArray, example: Array,
-) -> None:  # fmt: skip
+    cell: int,
+    paid: int,
+    number: int,
+    chain: IntArray,
+    depth: int,
+    least: IntArray,
+    tally: IntArray,
+    example: Array,
+) -> None:
     """Enter ``number`` chains that begin with ``chain[:depth]`` and end alike."""
     if paid < least[cell]:
         least[cell] = paid
@@ -259,10 +286,19 @@ def _enter(
 
 @njit
 def _subtrees(
-    faces: WordArray, rights: WordArray, price: IntArray, everyone: WordArray, records: int,
-    k: int, first: int, last: int, alike: IntArray, least: IntArray, tally: IntArray,
+    faces: WordArray,
+    rights: WordArray,
+    price: IntArray,
+    everyone: WordArray,
+    records: int,
+    k: int,
+    first: int,
+    last: int,
+    alike: IntArray,
+    least: IntArray,
+    tally: IntArray,
     example: Array,
-) -> None:  # fmt: skip
+) -> None:
     """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
     words = len(everyone)
     full = len(price) - 1
@@ -288,8 +324,21 @@ def _subtrees(
                 _enter(cell, cost[depth], number, chain, depth, least, tally, example)
                 more[depth] = 0
             else:
-                _pairs(faces, price, here, waiting[depth], left[depth], right[depth], cost[depth],
-                       depth, records, chain, least, tally, example)  # fmt: skip
+                _pairs(
+                    faces,
+                    price,
+                    here,
+                    waiting[depth],
+                    left[depth],
+                    right[depth],
+                    cost[depth],
+                    depth,
+                    records,
+                    chain,
+                    least,
+                    tally,
+                    example,
+                )
                 more[depth] = full & ~here if depth < k - 2 else 0
             depth, here = next_set(chain, more, full, depth)
             if depth == 0:

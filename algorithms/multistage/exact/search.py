@@ -103,9 +103,13 @@ class Exact(Algorithm):
             )
         data = stages.data
         self._task = Task(
-            len(stages.costs), stages.space.k, data.n_validation, data.validation_words, memory_gb,
+            len(stages.costs),
+            stages.space.k,
+            data.n_validation,
+            data.validation_words,
+            memory_gb,
             hours,
-        )  # fmt: skip
+        )
         self._costs, self._cost_scale = stages.costs, stages.cost_scale
         self._names = problem.gene_names
         self.bounds, self.chromosomes = bounds, chromosomes
@@ -151,9 +155,12 @@ class Exact(Algorithm):
         if self.chromosomes:
             walk = walk_of(tables, self._costs, self._task.k)
             self._listed = sharing_chains(
-                walk, self._front, self.chromosomes, workers,
+                walk,
+                self._front,
+                self.chromosomes,
+                workers,
                 partial(report, "listing chromosomes, chains"),
-            )  # fmt: skip
+            )
         self._tables = None
 
     def propose(self) -> Array | None:
@@ -233,10 +240,14 @@ class Exact(Algorithm):
             return enumerate_chains(tables, self._costs, k, workers, counted), None
         known = enumerate_chains(tables, self._costs, self._task.seed_stages).front()
         outcome = programme.front_of_chains(
-            tables, self._costs, k, known, self._task.limits(self._falls_back),
+            tables,
+            self._costs,
+            k,
+            known,
+            self._task.limits(self._falls_back),
             bounds=self.bounds and not self._falls_back,
             report=partial(report, "following feature sets"),
-        )  # fmt: skip
+        )
         if outcome.stopped is None:
             return outcome.found, None
         if self._falls_back:

@@ -89,18 +89,43 @@ def chains_of_piece(wanted: Wanted, piece: Piece) -> tuple[IntArray, Array]:
     first, last = piece if piece[0] else (1, len(walk.price) - 1 if walk.k > 1 else 1)
     depth = (1, 1) if piece[0] == 0 else (2, walk.k - 1)
     count = _write(
-        walk.faces, walk.right, walk.price, walk.everyone, walk.records, walk.k, first, last,
-        depth[0], depth[1], wanted.cost, int(wanted.cost.max()), cells, chains, count,
-    )  # fmt: skip
+        walk.faces,
+        walk.right,
+        walk.price,
+        walk.everyone,
+        walk.records,
+        walk.k,
+        first,
+        last,
+        depth[0],
+        depth[1],
+        wanted.cost,
+        int(wanted.cost.max()),
+        cells,
+        chains,
+        count,
+    )
     return cells[:count], chains[:count]
 
 
 @njit
 def _write(
-    faces: WordArray, rights: WordArray, price: IntArray, everyone: WordArray, records: int, k: int,
-    first: int, last: int, least: int, deepest: int, wanted: IntArray, dearest: int,
-    cells: IntArray, chains: Array, count: int,
-) -> int:  # fmt: skip
+    faces: WordArray,
+    rights: WordArray,
+    price: IntArray,
+    everyone: WordArray,
+    records: int,
+    k: int,
+    first: int,
+    last: int,
+    least: int,
+    deepest: int,
+    wanted: IntArray,
+    dearest: int,
+    cells: IntArray,
+    chains: Array,
+    count: int,
+) -> int:
     """Write the wanted chains of ``least`` to ``deepest`` sets and all features; return the end.
 
     Their first set is in ``first`` to ``last - 1``; the rows of ``chains`` end it too.

@@ -317,10 +317,22 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
 
 @njit
 def fit_subsets(
-    keys: WordArray, first: IntArray, columns: IntArray, design: FloatArray, y: IntArray,
-    basis: FloatArray, C: float, held: FloatArray, y_held: IntArray, n_validation: int,
-    thresholds: FloatArray, positive: int, slack: float, bits: WordArray, models: FloatArray,
-) -> IntArray:  # fmt: skip
+    keys: WordArray,
+    first: IntArray,
+    columns: IntArray,
+    design: FloatArray,
+    y: IntArray,
+    basis: FloatArray,
+    C: float,
+    held: FloatArray,
+    y_held: IntArray,
+    n_validation: int,
+    thresholds: FloatArray,
+    positive: int,
+    slack: float,
+    bits: WordArray,
+    models: FloatArray,
+) -> IntArray:
     """Fit a classifier a key and score it on the validation and the test records.
 
     Parameters
@@ -364,10 +376,22 @@ def fit_subsets(
             failed[m] = 1
             continue
         probabilities(E, theta, basis, P)
-        decide(P[:, :n_validation], thresholds, y_held[:n_validation], positive, slack,
-               bits[m, :, :words])  # fmt: skip
-        decide(P[:, n_validation:], thresholds, y_held[n_validation:], positive, slack,
-               bits[m, :, words:])  # fmt: skip
+        decide(
+            P[:, :n_validation],
+            thresholds,
+            y_held[:n_validation],
+            positive,
+            slack,
+            bits[m, :, :words],
+        )
+        decide(
+            P[:, n_validation:],
+            thresholds,
+            y_held[n_validation:],
+            positive,
+            slack,
+            bits[m, :, words:],
+        )
         for j in range(free):
             for a in range(d):
                 models[m, j, chosen[a]] = theta[j, a]

@@ -209,9 +209,12 @@ def _leave(waiting: WordArray, conclusive: WordArray, right: WordArray, row: Int
 
 @njit
 def _count_positive(
-    waiting: WordArray, conclusive: WordArray, positive: WordArray, negatives: WordArray,
+    waiting: WordArray,
+    conclusive: WordArray,
+    positive: WordArray,
+    negatives: WordArray,
     row: IntArray,
-) -> None:  # fmt: skip
+) -> None:
     """Count who leaves called positive, falsely so, and who leaves as a negative."""
     called = false = answered = np.int64(0)
     for w in range(len(waiting)):
