@@ -29,7 +29,7 @@ class Algorithm(ABC):
     Parameters
     ----------
     problem : Problem
-        Only its space, measures and gene names are kept.
+        Only its space, metrics and gene names are kept.
     roles : Roles
     seed : int
 
@@ -49,7 +49,7 @@ class Algorithm(ABC):
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         self.space = problem.space
         self.roles = roles
-        self.metrics = problem.metrics
+        self.metric_names = problem.metric_names
         self.rng = algorithm_stream(seed)
         self.done = False
         self.reason = ""
@@ -103,6 +103,6 @@ class Algorithm(ABC):
         if not self._asked:
             raise ContractError("tell: expected an ask before, found no batch waiting")
         first, X = self._asked[0]
-        batch.check_answers(first, X, self.metrics, "tell")
+        batch.check_answers(first, X, self.metric_names, "tell")
         self._asked.popleft()
         self.learn(batch)

@@ -153,7 +153,7 @@ class Front:
             return cls(archive.rows, roles, gene_names)
         if last is None:
             empty = np.zeros(0)
-            names = roles.measures
+            names = roles.metrics
             nothing = Evaluated(
                 empty.astype(np.int64), np.zeros((0, len(gene_names))), dict.fromkeys(names, empty)
             )
@@ -196,7 +196,7 @@ class Front:
             columns = _read_columns(Path(path))
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: expected a front, found {error}") from error
-        lacking = [name for name in ("id", *roles.measures) if name not in columns]
+        lacking = [name for name in ("id", *roles.metrics) if name not in columns]
         if lacking:
             raise InputError(f"{path}: expected a front with a column {lacking[0]!r}, found none")
         genes = [name for name in columns if name.startswith(GENE_PREFIX)]
@@ -206,7 +206,7 @@ class Front:
             np.column_stack([columns[name] for name in genes])
             if genes
             else np.zeros((len(ids), 0)),
-            {name: columns[name].astype(np.float64) for name in roles.measures},
+            {name: columns[name].astype(np.float64) for name in roles.metrics},
         )
         test = {
             name.removeprefix("test_"): column.astype(np.float64)

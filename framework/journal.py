@@ -81,7 +81,7 @@ class Journal:
         except (*journal_file.FileError, OSError) as error:
             raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
         self._check(identity)
-        self.metrics: tuple[str, ...] = tuple(self.meta["metrics"])
+        self.metric_names: tuple[str, ...] = tuple(self.meta["metrics"])
         self.d: int = self.meta["d"]
         self.dtype = np.dtype(self.meta["dtype"])
 
@@ -138,7 +138,7 @@ class Journal:
             It could not be written (disk full, say); the journal is as before.
         """
         genomes = np.ascontiguousarray(batch.X, dtype=self.dtype).tobytes()
-        table = np.column_stack([batch.values[name] for name in self.metrics])
+        table = np.column_stack([batch.values[name] for name in self.metric_names])
         metrics = np.ascontiguousarray(table, dtype="<f8").tobytes()
         errors = json.dumps({str(id): error for id, error in batch.errors.items()})
         first = int(batch.ids[0])
@@ -172,8 +172,8 @@ class Journal:
                     raise JournalError(f"{self.path}: {_DAMAGED}")
                 first, n, genomes, metrics, errors, seconds, _ = row
                 X = np.frombuffer(genomes, dtype=self.dtype).reshape(n, self.d)
-                table = np.frombuffer(metrics, dtype="<f8").reshape(n, len(self.metrics))
-                values = {name: table[:, j] for j, name in enumerate(self.metrics)}
+                table = np.frombuffer(metrics, dtype="<f8").reshape(n, len(self.metric_names))
+                values = {name: table[:, j] for j, name in enumerate(self.metric_names)}
                 messages = {int(id): error for id, error in json.loads(errors).items()}
                 yield Evaluated(np.arange(first, first + n), X, values, messages), seconds
         except journal_file.FileError as error:

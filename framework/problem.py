@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from framework.arrays import Array
-from framework.roles import Measure
+from framework.roles import Metric
 from framework.space import Space
 from framework.streams import RowStreams
 
@@ -22,9 +22,9 @@ class Problem(ABC):
     Attributes
     ----------
     space : Space
-    measures : tuple of Measure
+    metrics : tuple of Metric
         What ``evaluate`` reports.
-    reports : tuple of Measure
+    known_metrics : tuple of Metric
         What problems of this class can report, for listings.
     stochastic : bool
         Whether ``evaluate`` draws from the rows' streams.
@@ -35,15 +35,15 @@ class Problem(ABC):
     """
 
     space: Space
-    measures: tuple[Measure, ...]
-    reports: ClassVar[tuple[Measure, ...]] = ()
+    metrics: tuple[Metric, ...]
+    known_metrics: ClassVar[tuple[Metric, ...]] = ()
     stochastic: bool = False
     fingerprint: str
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the measures, in order."""
-        return tuple(measure.name for measure in self.measures)
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics, in order."""
+        return tuple(metric.name for metric in self.metrics)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Problem(ABC):
         Returns
         -------
         mapping of str to numpy.ndarray of float64, shape (n,)
-            Every measure in natural sign and unit; NaN where a row cannot be scored.
+            Every metric in natural sign and unit; NaN where a row cannot be scored.
         """
 
     def evaluate_test(self, X: Array, streams: RowStreams) -> Mapping[str, Array] | None:

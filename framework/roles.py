@@ -1,6 +1,6 @@
 """What each metric is for, and the only place where a sign flips.
 
-A problem reports *measures* in natural sign and unit. A configuration gives some of them the
+A problem reports *metrics* in natural sign and unit. A configuration gives some of them the
 role of an *objective* or a *constraint*. Everything that compares candidates works on *losses*:
 one column an objective, smaller is better.
 """
@@ -18,16 +18,16 @@ from framework.errors import InputError
 Sense = Literal["min", "max"]
 
 
-class Measure(NamedTuple):
+class Metric(NamedTuple):
     """A metric that a problem reports.
 
-    ``kind`` tells how values compare: a ``rate`` lives between two bounds and differences mean
-    something (coverage); an ``amount`` has a true zero and ratios mean something (a cost).
+    ``kind`` tells how values compare: a ``bounded`` one lives between two bounds and differences
+    mean something (coverage); a ``ratio`` has a true zero and ratios mean something (a cost).
     """
 
     name: str
     sense: Sense
-    kind: Literal["rate", "amount"] = "rate"
+    kind: Literal["bounded", "ratio"] = "bounded"
     low: float = 0.0
     high: float = 1.0
     unit: str = ""
@@ -37,7 +37,7 @@ class Measure(NamedTuple):
 class Objective(NamedTuple):
     """A metric to minimise or maximise.
 
-    ``worst`` is the value (natural sign) that the hypervolume is measured from; the measure's
+    ``worst`` is the value (natural sign) that the hypervolume is measured from; the metric's
     own bound where it is None.
     """
 
@@ -55,11 +55,11 @@ class Constraint(NamedTuple):
 
 
 class Roles:
-    """Objectives and constraints over the measures of one problem.
+    """Objectives and constraints over the metrics of one problem.
 
     Parameters
     ----------
-    measures : sequence of Measure
+    metrics : sequence of Metric
         What the problem reports.
     objectives : sequence of Objective
         At least one; no metric twice.
@@ -73,11 +73,11 @@ class Roles:
 
     def __init__(
         self,
-        measures: Sequence[Measure],
+        metrics: Sequence[Metric],
         objectives: Sequence[Objective],
         constraints: Sequence[Constraint] = (),
     ) -> None:
-        self.measures = {measure.name: measure for measure in measures}
+        self.metrics = {metric.name: metric for metric in metrics}
         self.objectives = tuple(objectives)
         self.constraints = tuple(constraints)
         if not self.objectives:
@@ -88,10 +88,10 @@ class Roles:
             ("constraints", [c.metric for c in constraints]),
         ):
             for name in used:
-                if name not in self.measures:
+                if name not in self.metrics:
                     raise InputError(
                         f"{place}: expected a metric of the problem "
-                        f"({', '.join(self.measures)}), found {name!r}"
+                        f"({', '.join(self.metrics)}), found {name!r}"
                     )
         if len(set(names)) < len(names):
             raise InputError(f"objectives: expected each metric once, found {', '.join(names)}")
@@ -112,11 +112,11 @@ class Roles:
         return np.asarray(losses * self._signs + 0.0)
 
     def limits(self) -> FloatArray:
-        """Return the least and the greatest loss that each measure allows, (objectives, 2)."""
+        """Return the least and the greatest loss that each metric allows, (objectives, 2)."""
         rows = []
         for objective, sign in zip(self.objectives, self._signs, strict=True):
-            measure = self.measures[objective.metric]
-            rows.append(sorted((sign * measure.low, sign * measure.high)))
+            metric = self.metrics[objective.metric]
+            rows.append(sorted((sign * metric.low, sign * metric.high)))
         return np.array(rows) + 0.0
 
     def bounds(self) -> FloatArray:
@@ -129,7 +129,7 @@ class Roles:
 
     def kinds(self) -> tuple[str, ...]:
         """Return 'rate' or 'amount' for each objective."""
-        return tuple(self.measures[name].kind for name in self.names)
+        return tuple(self.metrics[name].kind for name in self.names)
 
     def violation(self, values: Mapping[str, Array]) -> FloatArray:
         """Return by how much each row breaks the constraints, summed; 0 is feasible, shape (n,)."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 
 class Section(BaseModel):
-    """Base of every part of a configuration: unknown keys are mistakes, values are frozen."""
+    """Base of every part of a configuration: unknown keys are mistakes, values are frozen.
+
+    ``renamed`` maps keys of earlier versions to those of this one, for the message that they get.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -31,14 +37,16 @@ class Budget(Section):
     seconds : of searching, all sessions together; the one budget whose front depends on the
         machine.
     patience : batches in a row without a change of the front.
-    failures : share of failed rows above which the run stops (once 50 rows are in).
+    max_failed_share : share of failed rows above which the run stops (once 50 rows are in).
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"failures": "max_failed_share"}
 
     generations: int | None = Field(default=None, ge=0)
     evaluations: int | None = Field(default=None, ge=1)
     seconds: float | None = Field(default=None, gt=0)
     patience: int | None = Field(default=None, ge=1)
-    failures: float = Field(default=0.5, ge=0, le=1)
+    max_failed_share: float = Field(default=0.5, ge=0, le=1)
 
     @model_validator(mode="after")
     def _finite(self) -> Budget:

@@ -111,31 +111,33 @@ class Partition(Space):
 
 
 class Counts(Space):
-    """How often each of ``n`` items is picked, each at most ``most`` times.
+    """How often each of ``n`` items is picked, each at most ``max_count`` times.
 
     Parameters
     ----------
-    n, most : int
+    n, max_count : int
         At least 1.
     empty : bool
         Whether picking nothing is a member; an ensemble of no models is none.
     """
 
-    def __init__(self, n: int, most: int, empty: bool = True) -> None:
-        if n < 1 or most < 1:
-            raise InputError(f"Counts: expected n >= 1 and most >= 1, found n={n}, most={most}")
-        self.n, self.most, self.empty, self.d = n, most, empty, n
+    def __init__(self, n: int, max_count: int, empty: bool = True) -> None:
+        if n < 1 or max_count < 1:
+            raise InputError(
+                f"Counts: expected n >= 1 and max_count >= 1, found n={n}, max_count={max_count}"
+            )
+        self.n, self.max_count, self.empty, self.d = n, max_count, empty, n
         self.dtype = np.dtype(np.int32)
         self.lower = np.zeros(n, dtype=self.dtype)
-        self.upper = np.full(n, most, dtype=self.dtype)
+        self.upper = np.full(n, max_count, dtype=self.dtype)
 
     @property
     def size(self) -> int:
         """Number of count vectors."""
-        return int((self.most + 1) ** self.n) - (not self.empty)
+        return int((self.max_count + 1) ** self.n) - (not self.empty)
 
     def __repr__(self) -> str:
-        return f"counts of {self.n} items, each at most {self.most}"
+        return f"counts of {self.n} items, each at most {self.max_count}"
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw each count uniformly; without ``empty`` the number of items picked comes first.
@@ -145,10 +147,10 @@ class Counts(Space):
         little use.
         """
         if self.empty:
-            return rng.integers(0, self.most + 1, size=(size, self.n), dtype=np.int32)
+            return rng.integers(0, self.max_count + 1, size=(size, self.n), dtype=np.int32)
         picked = _log_uniform(rng, self.n, (size, 1))
         place = rng.random((size, self.n)).argsort(axis=1).argsort(axis=1)
-        counts = _log_uniform(rng, self.most, (size, self.n))
+        counts = _log_uniform(rng, self.max_count, (size, self.n))
         return np.asarray(np.where(place < picked, counts, 0), dtype=self.dtype)
 
     def contains(self, X: Array) -> BoolArray:
@@ -205,10 +207,10 @@ class Box(Space):
         return np.asarray(self.lower + unit * (self.upper - self.lower))
 
 
-def _log_uniform(rng: np.random.Generator, most: int, shape: tuple[int, ...]) -> Array:
-    """Draw numbers from 1 to ``most`` whose logarithms are uniform."""
-    drawn = np.floor(np.exp(rng.random(shape) * np.log(most + 1)))
-    return np.asarray(np.minimum(drawn, most), dtype=np.int64)
+def _log_uniform(rng: np.random.Generator, max_count: int, shape: tuple[int, ...]) -> Array:
+    """Draw numbers from 1 to ``max_count`` whose logarithms are uniform."""
+    drawn = np.floor(np.exp(rng.random(shape) * np.log(max_count + 1)))
+    return np.asarray(np.minimum(drawn, max_count), dtype=np.int64)
 
 
 def _surjections(n: int, k: int) -> int:

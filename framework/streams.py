@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.arrays import IntArray
 
-_ALGORITHM, _ROW, _TRIAL = range(3)
+_ALGORITHM, _ROW, _REPEAT = range(3)
 
 
 def algorithm_stream(seed: int) -> np.random.Generator:
@@ -20,11 +20,11 @@ def algorithm_stream(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ALGORITHM,)))
 
 
-def trial_seed(seed: int, trial: int) -> int:
-    """Return the seed of the ``trial``-th repetition (from 0); the first has the seed itself."""
-    if trial == 0:
+def repeat_seed(seed: int, repeat: int) -> int:
+    """Return the seed of the ``repeat``-th repetition (from 0); the first has the seed itself."""
+    if repeat == 0:
         return seed
-    return int(np.random.SeedSequence(seed, spawn_key=(_TRIAL, trial)).generate_state(1)[0])
+    return int(np.random.SeedSequence(seed, spawn_key=(_REPEAT, repeat)).generate_state(1)[0])
 
 
 class RowStreams:

@@ -41,7 +41,7 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import run_trial
+from framework.experiment.single_run import run_single
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import Evaluator, SerialEvaluator
@@ -126,7 +126,7 @@ def search(
     problem: MultiStageProblem, evaluator: Callable[[MultiStageProblem], Evaluator], n: int
 ) -> float:
     """Run EMSCO for ``n`` generations; return the seconds it took (of CPU where it is serial)."""
-    roles = Roles(problem.measures, OBJECTIVES)
+    roles = Roles(problem.metrics, OBJECTIVES)
     algorithm = EMSCO(problem, roles, seed=0, population=POPULATION, beta=2.5)
     used = evaluator(problem)
     clock = time.process_time if isinstance(used, SerialEvaluator) else time.perf_counter
@@ -184,7 +184,7 @@ def bench_multistage(args: argparse.Namespace) -> None:
         loop = numpy_loop(problem)
 
         def search(problem: MultiStageProblem = problem) -> Any:
-            algorithm = Exact(problem, Roles(problem.measures, OBJECTIVES), seed=0)
+            algorithm = Exact(problem, Roles(problem.metrics, OBJECTIVES), seed=0)
             pickle.dumps(algorithm)  # makes it look at the sub-classifiers
             start = time.process_time()
             X = algorithm.ask()
@@ -260,7 +260,7 @@ def plain_loop(problem: MultiStageProblem, chromosomes: int = 60) -> float:
 
 def late_children(problem: MultiStageProblem, n: int) -> Array:
     """Return children that EMSCO asks for after 20 generations."""
-    algorithm = EMSCO(problem, Roles(problem.measures, OBJECTIVES), seed=0, beta=2.5)
+    algorithm = EMSCO(problem, Roles(problem.metrics, OBJECTIVES), seed=0, beta=2.5)
     evaluator = SerialEvaluator(problem)
     first = 0
     for _ in range(20):
@@ -407,7 +407,7 @@ def tracked_run(config: RunConfig, problem: MultiStageProblem, path: Path, track
     observers = [] if tracker is None else [tracker]
     children = os.times()
     start, cpu = time.perf_counter(), time.process_time()
-    run_trial(config, problem, RunDir(path), SerialEvaluator(problem), observers=observers)
+    run_single(config, problem, RunDir(path), SerialEvaluator(problem), observers=observers)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     if tracker is not None:
         outcome = tracker.finish()

@@ -138,7 +138,7 @@ def search_rows(library: Library, args: argparse.Namespace) -> list[Row]:
 def searched(name: str, library: Library, repeats: int, **parameters: Any) -> Row:
     """Run a search, asking, evaluating and telling."""
     problem = EnsembleProblem(library)
-    roles = Roles(problem.measures, OBJECTIVES)
+    roles = Roles(problem.metrics, OBJECTIVES)
 
     def search() -> tuple[float, float]:
         algorithm = registry.load("algorithms", name)(problem, roles, seed=0, **parameters)

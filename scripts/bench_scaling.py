@@ -85,7 +85,7 @@ class Count(Observer):
 
 def search(problem: MultiStageProblem, population: int, generations: int) -> tuple[float, Progress]:
     """Return the CPU seconds of a search, and how it ended."""
-    roles = Roles(problem.measures, OBJECTIVES)
+    roles = Roles(problem.metrics, OBJECTIVES)
     algorithm = EMSCO(problem, roles, seed=0, population=population)
     count, start = Count(), time.process_time()
     run(

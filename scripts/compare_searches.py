@@ -31,9 +31,9 @@ from framework.analysis.rank_tests import RankTests, rank_tests
 from framework.cli.compare import write
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, load_config, read_yaml
+from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import make_problem, make_roles
-from framework.experiment.trials import run_trials
+from framework.experiment.single_run import make_problem, make_roles
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("heart", "pima", "credit")]
 SPLITS = (10, 11, 12)  # nothing was tuned on them
@@ -80,8 +80,8 @@ def searched(path: str, split: int, kind: str, options: argparse.Namespace) -> s
         problem = make_problem(config)
         run_dir.write_config(config)
         run_dir.write_about(problem, make_roles(config, problem))
-        run_trials(config, problem, run_dir, address=None, report=lambda line: None)
-    for trial in run_dir.trials():
+        run_repeats(config, problem, run_dir, address=None, report=lambda line: None)
+    for trial in run_dir.children():
         for file in trial.path.glob(f"{trial.journal_file.name}*"):
             file.unlink()
     summary = run_dir.summary()
@@ -99,13 +99,13 @@ def finished(run_dir: RunDir, config: RunConfig) -> bool:
     """
     if not run_dir.config_file.is_file():
         return False
-    if run_dir.config().model_copy(update={"trials": config.trials}) != config:
+    if run_dir.config().model_copy(update={"repeats": config.repeats}) != config:
         raise InputError(
             f"--out: expected runs with the same settings, found others in {run_dir.path}; "
             "take another --out"
         )
     summary = run_dir.summary()
-    return summary.get("status") == "done" and summary["trials"] >= config.trials
+    return summary.get("status") == "done" and summary["repeats"] >= config.repeats
 
 
 def place(path: str, split: int, options: argparse.Namespace) -> Path:
@@ -138,7 +138,7 @@ def configured(path: str, split: int, kind: str, options: argparse.Namespace) ->
 def compared(path: str, split: int, options: argparse.Namespace) -> pd.DataFrame:
     """Write a problem's comparison; return a row a search with its means over seeds."""
     home = place(path, split, options)
-    exact = RunDir(home / "exact").trials()[0]
+    exact = RunDir(home / "exact").children()[0]
     comparison = compare([home / kind for kind in options.searches], exact.front_file)
     write(comparison, home)
     means = comparison.frame.groupby("algorithm", sort=False)[[*SHOWN, "seconds"]].mean()

@@ -78,7 +78,7 @@ MAIN = {
     "all singles": Method("singles"),
     "GES*": Method("ges"),
     "Multi-GES": Method("multi_ges", {"weight": 0.68}),
-    "Multi-GES (double charge)": Method("multi_ges", {"weight": 0.68, "charge": "own"}),
+    "Multi-GES (double charge)": Method("multi_ges", {"weight": 0.68, "cost_charging": "own"}),
     "QO-ES": Method("qo_es"),
     "QDO-ES": Method("qdo_es"),
     "HAPEns": Method("hapens"),
@@ -112,7 +112,7 @@ def searched(problem: Problem, method: Method, seed: int, budget: str) -> pd.Dat
     ``test_loss``, the costs and ``members``.
     """
     objectives = [Objective("roc_auc", "max"), *(Objective(cost, "min") for cost in COSTS)]
-    roles = Roles(problem.measures, objectives)
+    roles = Roles(problem.metrics, objectives)
     parameters = dict(method.parameters)
     if method.kind in GREEDY:
         parameters["iterations"] = STEPS[budget]
@@ -123,7 +123,11 @@ def searched(problem: Problem, method: Method, seed: int, budget: str) -> pd.Dat
         limit = Budget(evaluations=share * problem.space.d)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.sqlite"
-        shape = {"metrics": problem.metrics, "d": problem.space.d, "dtype": problem.space.dtype}
+        shape = {
+            "metrics": problem.metric_names,
+            "d": problem.space.d,
+            "dtype": problem.space.dtype,
+        }
         with Journal(path, {"seed": seed}, **shape) as journal:
             evaluator = SerialEvaluator(problem, seed)
             run(problem, algorithm, evaluator, budget=limit, journal=journal)

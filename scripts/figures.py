@@ -42,7 +42,7 @@ from framework.analysis.choose import choose
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, load_config
-from framework.experiment.trial import make_algorithm, make_problem, make_roles
+from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.front import Front
 from framework.problem import Problem
 from framework.run.driver import run

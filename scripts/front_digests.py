@@ -1,6 +1,6 @@
 """Digests of the fronts of the shipped configurations: what a change of the code must not change.
 
-Run it before a change, on one checkout, and after it, on another; with the second call ``--against``
+Run it before a change, on one checkout, and after it, on another; in the second call ``--against``
 names what the first one wrote, and every front that differs is named::
 
     python scripts/front_digests.py before.json --room /tmp/room

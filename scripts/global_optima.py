@@ -27,13 +27,13 @@ import study
 from algorithms.multistage.emsco import EMSCO
 from framework.arrays import Array
 from framework.experiment.config import RunConfig, load_config
-from framework.experiment.trial import make_algorithm, make_problem, make_roles
+from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
 from framework.settings import Budget
-from framework.streams import trial_seed
+from framework.streams import repeat_seed
 
 CONFIGS = [f"configs/emsco/{name}.yaml" for name in ("heart", "pima", "credit")]
 PAPER = {
@@ -97,7 +97,7 @@ def count(path: str, stages: int, split: int, options: argparse.Namespace) -> st
         problem = make_problem(config)
         roles = make_roles(config, problem)
         exact = exact_front(config, problem)
-        seeds = [trial_seed(config.seed, number) for number in range(options.runs)]
+        seeds = [repeat_seed(config.seed, number) for number in range(options.runs)]
         n = options.generations
         counts = [found(problem, roles, config, seed, exact, n) for seed in seeds]
         part = file.with_suffix(".part.npz")  # whole or not there, whenever it is interrupted

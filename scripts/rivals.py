@@ -6,8 +6,9 @@
 Each CONFIG is one of kind ``multistage`` (default: the four of configs/emsco that the paper has). A
 trial splits the data anew, runs EMSCO as Section 4.3 has it (at most 150 generations, until the
 fittest stayed the same for 20; its answer is the fittest of the last generation) and tunes every
-rival on the same validation records: by its own criterion (algorithms/multistage/baselines/grids.py),
-or by the one named for all. All are measured on the same test records.
+rival on the same validation records: by its own criterion
+(algorithms/multistage/baselines/grids.py), or by the one named for all. All are measured on the
+same test records.
 
 The paper reads Figures 8 to 12 as follows: EMSCO costs least on two of the four data sets, covers
 more than every budgeted rival on all, is right at least as often as p_hat asks, and is dominated by
@@ -98,7 +99,7 @@ def run_emsco(
     features = MultiStageProblem.from_config(section).space.d
     section = section.model_copy(update={"max_stages": most_stages(features)})
     problem = MultiStageProblem.from_config(section)
-    roles = Roles(problem.measures, config.objective_roles())
+    roles = Roles(problem.metrics, config.objective_roles())
     parameters = {key: value for key, value in config.algorithm.items() if key != "kind"}
     emsco = EMSCO(problem, roles, seed=seed, **parameters | {"convergence": CONVERGENCE})
     with_budget = Budget(generations=GENERATIONS)

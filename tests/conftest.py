@@ -56,17 +56,17 @@ def rivals() -> RivalProblem:
 
 def ensemble(classes: int = 2, **more: Any) -> EnsembleProblem:
     """Return ensembles of a few made-up models; ``classes`` 0 is regression."""
-    return EnsembleProblem(made_up(classes=classes), **{"most": 8, **more})
+    return EnsembleProblem(made_up(classes=classes), **{"max_count": 8, **more})
 
 
 def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str] = ()) -> Roles:
-    """Return every measure (of ``metrics``, if given) as an objective, in its natural sense."""
+    """Return every metric (of ``metrics``, if given) as an objective, in its natural sense."""
     objectives = [
-        Objective(measure.name, measure.sense)
-        for measure in problem.measures
-        if not metrics or measure.name in metrics
+        Objective(metric.name, metric.sense)
+        for metric in problem.metrics
+        if not metrics or metric.name in metrics
     ]
-    return Roles(problem.measures, objectives, constraints)
+    return Roles(problem.metrics, objectives, constraints)
 
 
 # A line for each registered problem: its registry name -> small instances of it.
@@ -86,7 +86,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     "ensemble": [
         ensemble,
         partial(ensemble, 3, score=["roc_auc", "log_loss", "neg_brier_score"], costs=["memory"]),
-        partial(ensemble, 0, score=["rmse", "r2"], most=700),
+        partial(ensemble, 0, score=["rmse", "r2"], max_count=700),
     ],
 }
 
@@ -154,8 +154,8 @@ def algorithm_cases() -> list[pytest.param]:
     for name, (make, problems) in ALGORITHMS.items():
         for i, make_problem in enumerate(problems):
             problem = make_problem()
-            measure = problem.measures[0]
-            middle = Constraint(measure.name, at_most=(measure.low + measure.high) / 2)
+            metric = problem.metrics[0]
+            middle = Constraint(metric.name, at_most=(metric.low + metric.high) / 2)
             constraints = [middle] if i == 0 else []
             roles = roles_of(problem, *constraints, metrics=METRICS.get(name, ()))
             case = AlgorithmCase(make, problem, roles, deterministic=name in DETERMINISTIC)

@@ -6,7 +6,7 @@ import numpy as np
 
 from algorithms.multistage.emsco import EMSCO
 from framework.problem import Problem
-from framework.roles import Measure, Objective, Roles
+from framework.roles import Metric, Objective, Roles
 from framework.run.evaluator import evaluate_rows
 from framework.space import Partition
 
@@ -17,10 +17,10 @@ class Landscape(Problem):
     def __init__(self, seed=0, n=5, k=3, levels=6, removal=False):
         self.space = Partition(n, k, removal)
         self.seed, self.levels = seed, levels
-        self.measures = (
-            Measure("coverage", "max"),
-            Measure("accuracy", "max"),
-            Measure("cost", "min", "amount", high=100.0),
+        self.metrics = (
+            Metric("coverage", "max"),
+            Metric("accuracy", "max"),
+            Metric("cost", "min", "ratio", high=100.0),
         )
         self.fingerprint = f"landscape/{seed}/{n}/{k}/{levels}/{removal}"
 
@@ -35,7 +35,7 @@ class Landscape(Problem):
 
 def roles_of(problem, *constraints):
     return Roles(
-        problem.measures, [Objective(m.name, m.sense) for m in problem.measures], constraints
+        problem.metrics, [Objective(m.name, m.sense) for m in problem.metrics], constraints
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from framework.arrays import Array, WordArray
 from framework.parts import Parts, SharedParts
 from framework.problem import Problem
-from framework.roles import Measure
+from framework.roles import Metric
 from framework.space import Box
 from framework.streams import RowStreams
 
@@ -24,7 +24,7 @@ class Sphere(Problem):
 
     def __init__(self, d: int = 4, seconds: float = 0.0, noise: float = 0.0) -> None:
         self.space = Box([-10.0] * d, [10.0] * d)
-        self.measures = (Measure("near", "min", "amount"), Measure("far", "max", "amount"))
+        self.metrics = (Metric("near", "min", "ratio"), Metric("far", "max", "ratio"))
         self.fingerprint = f"sphere/{d}/{noise}"
         self.seconds, self.noise, self.stochastic = seconds, noise, noise > 0
 
@@ -78,7 +78,7 @@ class PartsToy(SharedParts):
 
     def __init__(self, log: Path, d: int = 3, seconds: float = 0.0) -> None:
         self.space = Box([-200.0] * d, [1000.0] * d)
-        self.measures = (Measure("sum", "min", "amount", high=1e9),)
+        self.metrics = (Metric("sum", "min", "ratio", high=1e9),)
         self.fingerprint = f"parts-toy/{d}"
         self.log, self.seconds = log, seconds
         self._squares: dict[int, float] = {}

@@ -20,16 +20,16 @@ problem: {{kind: function, name: {function}, d: 6}}
 objectives: [{{metric: f1, sense: min}}, {{metric: f2, sense: min}}]
 algorithm: {{kind: random, batch: {batch}}}
 budget: {{evaluations: {evaluations}}}
-trials: {trials}
+repeats: {repeats}
 workers: serial
 tracking: null
 """
 
 
-def searched(folder, name, *, batch=20, evaluations=200, trials=4, function="zdt1"):
+def searched(folder, name, *, batch=20, evaluations=200, repeats=4, function="zdt1"):
     file = folder / f"{name}.yaml"
     file.write_text(
-        CONFIG.format(batch=batch, evaluations=evaluations, trials=trials, function=function)
+        CONFIG.format(batch=batch, evaluations=evaluations, repeats=repeats, function=function)
     )
     assert main(["run", str(file), "--out", str(folder / name), "--quiet"]) == 0
     return folder / name
@@ -85,7 +85,7 @@ def test_summary_and_ranks(runs):
 
 
 def test_seeds_that_not_all_have_are_no_blocks(runs, tmp_path):
-    shorter = searched(tmp_path, "shorter", batch=50, trials=3)
+    shorter = searched(tmp_path, "shorter", batch=50, repeats=3)
     comparison = compare([runs[0], shorter])
     assert len(comparison.runs) == 7
     assert comparison.tests["share"].blocks == 3
@@ -105,9 +105,9 @@ def test_a_given_front_is_the_reference(runs, tmp_path):
 
 def test_a_run_without_a_front_counts_as_worst(runs, tmp_path):
     empty = searched(tmp_path, "empty", batch=10, evaluations=60)
-    for trial in RunDir(empty).trials():
-        frame = pd.read_csv(trial.front_file)
-        frame.iloc[:0].to_csv(trial.front_file, index=False)
+    for repeat in RunDir(empty).children():
+        frame = pd.read_csv(repeat.front_file)
+        frame.iloc[:0].to_csv(repeat.front_file, index=False)
     comparison = compare([*runs, empty])
     last = comparison.frame.iloc[-1]
     assert (last["hypervolume"], last["igd_plus"], last["share"]) == (0.0, np.inf, 0.0)
@@ -125,7 +125,7 @@ def test_other_problems_are_refused(runs, tmp_path):
 
 @pytest.mark.parametrize("key", ["objectives", "constraints"])
 def test_other_roles_are_refused(runs, tmp_path, key):
-    other = RunDir(searched(tmp_path, key, batch=10, trials=1))
+    other = RunDir(searched(tmp_path, key, batch=10, repeats=1))
     about = other.about()
     about[key] = about["objectives"][:1] if key == "objectives" else [{"metric": "f1"}]
     other.about_file.write_text(json.dumps(about))
@@ -133,7 +133,7 @@ def test_other_roles_are_refused(runs, tmp_path, key):
 
 
 def test_unfinished_runs_and_other_folders_are_refused(runs, tmp_path):
-    other = RunDir(searched(tmp_path, "cut", batch=10, trials=1))
+    other = RunDir(searched(tmp_path, "cut", batch=10, repeats=1))
     other.summary_file.unlink()
     refused(other.path, match="expected a finished run")
     refused(tmp_path, match="expected the directory of a run")

@@ -63,7 +63,7 @@ def test_defaults_are_filled_in(write):
     config = load_config(write())
     assert config.problem == {"kind": "function", "name": "zdt1", "d": 5, "noise": 0.0}
     assert config.algorithm == {"kind": "random", "batch": 10}
-    assert (config.seed, config.trials, config.workers) == (0, 1, "auto")
+    assert (config.seed, config.repeats, config.workers) == (0, 1, "auto")
 
 
 @pytest.mark.parametrize("workers", ["auto", "serial", "all", 1, 64])
@@ -76,13 +76,13 @@ def test_overrides_are_yaml(write):
         write(),
         ["algorithm.batch=7", "objectives.1.sense=max", "tracking.uri=x", "budget={seconds: 2}"],
         seed=4,
-        trials=None,
+        repeats=None,
     )
     assert config.algorithm["batch"] == 7
     assert config.objectives[1].sense == "max"
     assert config.tracking.uri == "x"
     assert (config.budget.seconds, config.budget.generations) == (2.0, None)
-    assert (config.seed, config.trials) == (4, 1)
+    assert (config.seed, config.repeats) == (4, 1)
 
 
 def test_parameters_are_those_of_the_class():
@@ -93,7 +93,7 @@ def test_identity_leaves_out_what_changes_no_row(write):
     def identity(**top):
         return load_config(write(), **top).identity()
 
-    assert identity() == identity(workers=3, trials=2, name="other")
+    assert identity() == identity(workers=3, repeats=2, name="other")
     assert identity() != identity(seed=1)
     assert identity()["algorithm.batch"] == 10
     assert identity()["objectives.0.metric"] == "f1"
@@ -134,7 +134,11 @@ MISTAKES = [
     # out of range
     (put("algorithm.batch", 0), "algorithm.batch: expected a number of at least 1, found 0", ""),
     (put("seed", -1), "seed: expected a number of at least 0, found -1", ""),
-    (put("budget.failures", 2), "budget.failures: expected a number of at most 1, found 2", ""),
+    (
+        put("budget.max_failed_share", 2),
+        "budget.max_failed_share: expected a number of at most 1, found 2",
+        "",
+    ),
     (
         put("objectives.0.sense", "mini"),
         "objectives.0.sense: expected 'min' or 'max', found 'm",
@@ -218,3 +222,14 @@ def test_bad_yaml_is_one_line(write, text, message):
 def test_a_missing_file_is_said(tmp_path):
     assert "cannot read the configuration" in complaint(tmp_path / "none.yaml")
     assert "cannot read the configuration" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (put("trials", 3), "trials: is now called 'repeats'"),
+        (put("budget.failures", 0.5), "budget.failures: is now called 'max_failed_share'"),
+    ],
+)
+def test_a_key_of_an_earlier_version_says_what_it_is_called_now(tmp_path, change, line):
+    assert mistakes(tmp_path, change) == [line]

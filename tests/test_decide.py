@@ -9,16 +9,16 @@ from framework.analysis.choose import Condition, Margin, choose, parse_condition
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
-from framework.roles import Measure, Objective, Roles
+from framework.roles import Metric, Objective, Roles
 
-MEASURES = (
-    Measure("coverage", "max"),
-    Measure("accuracy", "max"),
-    Measure("cost", "min", "amount", high=100.0),
-    Measure("stages", "min", "amount", high=6.0),
+METRICS = (
+    Metric("coverage", "max"),
+    Metric("accuracy", "max"),
+    Metric("cost", "min", "ratio", high=100.0),
+    Metric("stages", "min", "ratio", high=6.0),
 )
 ROLES = Roles(
-    MEASURES,
+    METRICS,
     [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")],
 )
 VALUES = {
@@ -104,7 +104,7 @@ def test_equal_solutions_go_by_id():
 
 
 def test_senses_come_from_the_objectives_first():
-    roles = Roles(MEASURES, [Objective("cost", "max")])
+    roles = Roles(METRICS, [Objective("cost", "max")])
     front = Front(ROWS, roles, ("x", "y"))
     assert front.ids[choose(front, best="cost")] == 3
 

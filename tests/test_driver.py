@@ -54,7 +54,7 @@ class Finite(RandomSearch):
 
 
 def open_journal(path):
-    return Journal(path, {}, metrics=PROBLEM.metrics, d=4, dtype=PROBLEM.space.dtype)
+    return Journal(path, {}, metrics=PROBLEM.metric_names, d=4, dtype=PROBLEM.space.dtype)
 
 
 def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch, batch=10):
@@ -142,11 +142,11 @@ def test_too_many_failures_stop_a_run_once_enough_rows_are_in():
 def test_failures_within_the_budget_do_not(tmp_path):
     genomes = RandomSearch(PROBLEM, ROLES, seed=0, batch=10).ask()
     failing = FailingProblem(PROBLEM, [genomes[0].tobytes()], [genomes[1].tobytes()])
-    front, watcher = search(Budget(generations=9, failures=0.05), problem=failing)
+    front, watcher = search(Budget(generations=9, max_failed_share=0.05), problem=failing)
     assert watcher.end.stopped == "generations"
     assert watcher.end.failed == 2
     assert not {0, 1} & set(front.ids.tolist())
-    _, strict = search(Budget(generations=9, failures=0.0), problem=failing)
+    _, strict = search(Budget(generations=9, max_failed_share=0.0), problem=failing)
     assert strict.end.stopped == "failures"
 
 

@@ -255,7 +255,7 @@ def test_failed_rows_leave_the_generation():
 def test_a_first_generation_of_failures_is_drawn_again():
     class Hopeless(Landscape):
         def evaluate(self, X, streams):
-            return {m.name: np.full(len(X), np.nan) for m in self.measures}
+            return {m.name: np.full(len(X), np.nan) for m in self.metrics}
 
     problem = Hopeless()
     told, done, _ = end_of(emsco(problem, population=10), problem, 4)

@@ -32,7 +32,7 @@ def rows(*counts):
 def test_measures_of_a_worked_example():
     library = made_up(3, n=90)
     problem = EnsembleProblem(library, score=["roc_auc", "accuracy"])
-    assert problem.metrics == (
+    assert problem.metric_names == (
         "roc_auc",
         "accuracy",
         "inference_time",
@@ -57,7 +57,7 @@ def test_measures_of_a_worked_example():
         abs(np.corrcoef(losses[0], losses[2])[0, 1]), abs=1e-6
     )
     assert found["loss_correlation"][1] == found["config_similarity"][1] == 1.0
-    units = {measure.name: measure.unit for measure in problem.measures}
+    units = {metric.name: metric.unit for metric in problem.metrics}
     assert units["memory"] == "MB"
 
 
@@ -73,11 +73,11 @@ def test_test_values_come_from_the_test_records_unrounded():
 
 
 def test_multiplying_all_counts_changes_no_score():
-    problem = EnsembleProblem(made_up(5, classes=3), most=100)
+    problem = EnsembleProblem(made_up(5, classes=3), max_count=100)
     X = problem.space.sample(np.random.default_rng(0), 20) % 10
     X[:, 0] += (X == 0).all(axis=1)
     once, thrice = problem.evaluate(X, NOTHING), problem.evaluate(3 * X, NOTHING)
-    for name in problem.metrics:
+    for name in problem.metric_names:
         same = 3 * once[name] if name == "picks" else once[name]
         assert np.array_equal(thrice[name], same), name
 
@@ -101,7 +101,7 @@ def test_regression_is_scored_by_the_rmse():
     problem = EnsembleProblem(library)
     found = problem.evaluate(rows([0, 1, 1, 0]), NOTHING)
     mean = library.validation[1:3].astype(float).mean(axis=0)
-    assert problem.metrics[0] == "rmse"
+    assert problem.metric_names[0] == "rmse"
     assert found["rmse"][0] == pytest.approx(np.sqrt(((mean - library.y_validation) ** 2).mean()))
 
 
@@ -114,7 +114,7 @@ def test_fingerprints_tell_problems_apart():
     library = made_up(4)
     problems = [
         EnsembleProblem(library),
-        EnsembleProblem(library, most=9),
+        EnsembleProblem(library, max_count=9),
         EnsembleProblem(library, score="accuracy"),
         EnsembleProblem(library, costs=["memory"]),
         EnsembleProblem(made_up(4, seed=1)),
@@ -155,7 +155,7 @@ def test_what_is_refused(make, message):
 def test_a_score_may_be_one_or_several():
     one = EnsembleConfig.model_validate({"library": {"path": "here"}, "score": "accuracy"})
     assert one.score == ("accuracy",)
-    assert one.most == 50
+    assert one.max_count == 50
 
 
 def test_decoded_ensembles_predict_what_was_scored(tmp_path):

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.exact import dynamic_programme as programme
-from algorithms.multistage.exact.chains import Found, hard_first, single_stage
-from algorithms.multistage.exact.dynamic_programme import Limits
+from algorithms.multistage.exact import dynamic_programming
+from algorithms.multistage.exact.chains import ChainFront, hard_first, single_stage
+from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.search import METRICS, Exact
 from algorithms.multistage.exact.tables import StageTables
@@ -23,7 +23,7 @@ from algorithms.multistage.part_table import features_of, pack
 from framework.cli.main import main
 from framework.errors import ContractError, InputError
 from framework.experiment.config import load_config
-from framework.experiment.trial import make_problem
+from framework.experiment.single_run import make_problem
 from framework.front import nondominated
 from framework.parts import Parts
 from framework.problems.functions import FunctionProblem
@@ -70,7 +70,7 @@ def vectors_of(found):
 def first_guess(tables, costs):
     """Return the one-stage chain as a point."""
     point = single_stage(tables, int(costs.sum()))
-    return Found(*(np.array([value]) for value in point), np.zeros((1, 1), dtype=np.int64))
+    return ChainFront(*(np.array([value]) for value in point), np.zeros((1, 1), dtype=np.int64))
 
 
 SMALL = (
@@ -107,7 +107,7 @@ def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     genomes = oracles.ordered_partitions(n, k)
     groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
     known = first_guess(tables, costs)
-    found = programme.front_of_chains(tables, costs, k, known, Limits(100_000)).found
+    found = dynamic_programming.front_of_chains(tables, costs, k, known, Limits(100_000)).found
     vectors = vectors_of(found)
     assert len(set(vectors)) == len(vectors)
     wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(groups)))}
@@ -137,7 +137,7 @@ def test_enumeration_and_programme_agree(n, k, rate):
         one_by_one = enumerate_chains(tables, costs, k).front()
         known = enumerate_chains(tables, costs, min(k, 2)).front()
         for bounds in (False, True):  # the order of the sets
-            outcome = programme.front_of_chains(
+            outcome = dynamic_programming.front_of_chains(
                 hard_first(tables), costs, k, known, Limits(1_000_000), bounds=bounds
             )
             assert (outcome.stopped, outcome.above) == (None, None)
@@ -148,9 +148,9 @@ def test_programme_says_when_memory_is_short_and_else_takes_more():
     costs = np.ones(10, dtype=np.int64)
     tables = made_up(0, 10, 60, 0.05)
     known = first_guess(tables, costs)
-    short = programme.front_of_chains(tables, costs, 4, known, Limits(4096))
+    short = dynamic_programming.front_of_chains(tables, costs, 4, known, Limits(4096))
     assert (short.stopped, short.above) == ("memory", None)
-    enough = programme.front_of_chains(tables, costs, 4, known, Limits(10_000_000))
+    enough = dynamic_programming.front_of_chains(tables, costs, 4, known, Limits(10_000_000))
     assert enough.stopped is None
     assert sorted(vectors_of(enough.found)) == sorted(
         vectors_of(enumerate_chains(tables, costs, 4).front())
@@ -178,7 +178,7 @@ def all_losses(problem, roles):
     return {tuple(row) for row in losses[nondominated(losses)].tolist()}
 
 
-@pytest.mark.parametrize("method", ["enumeration", "programme"])
+@pytest.mark.parametrize("method", ["enumeration", "dynamic_programming"])
 @pytest.mark.parametrize(
     "names", [METRICS, ("accuracy", "cost"), ("coverage", "accuracy"), ("cost",)], ids="-".join
 )
@@ -206,7 +206,7 @@ def test_bounds_on_the_better_side_are_enumerated():
     assert {tuple(row) for row in front.losses.tolist()} == all_losses(problem, roles)
     assert algorithm.method == "enumeration"
     with pytest.raises(InputError, match="constraints leave no other method"):
-        Exact(problem, roles, seed=0, method="programme")
+        Exact(problem, roles, seed=0, method="dynamic_programming")
 
 
 def test_nothing_feasible_is_an_empty_front():
@@ -223,7 +223,7 @@ def test_chromosomes_are_counted_row_by_row():
     everyone = three(problem).losses(problem.evaluate(genomes))
     counts = [int((everyone == row).all(axis=1).sum()) for row in front.losses]
     assert algorithm.findings()["chromosomes"] == counts
-    _, algorithm = front_of(problem, three(problem), method="programme")
+    _, algorithm = front_of(problem, three(problem), method="dynamic_programming")
     assert algorithm.findings()["chromosomes"] is None
 
 
@@ -275,14 +275,14 @@ def test_other_problems_and_senses_are_refused():
     with pytest.raises(InputError, match="kind multistage"):
         Exact(problem, roles_of(problem), seed=0)
     problem = multistage()
-    roles = Roles(problem.measures, [Objective("coverage", "min")])
+    roles = Roles(problem.metrics, [Objective("coverage", "min")])
     with pytest.raises(InputError, match="with sense max"):
         Exact(problem, roles, seed=0)
 
 
 def test_few_stages_are_enumerated_and_many_programmed():
     config = {"dataset": {"synthetic": {"samples": 200, "features": 12}}}
-    for k, method in ((4, "enumeration"), (12, "programme")):
+    for k, method in ((4, "enumeration"), (12, "dynamic_programming")):
         problem = multistage(max_stages=k, **config)
         algorithm = Exact(problem, three(problem), seed=0)
         assert algorithm.method == method
@@ -367,5 +367,5 @@ def test_fronts_of_the_papers_data_are_as_large_as_measured(name, k):
     front, _ = front_of(problem, three(problem))
     least, greatest = SPREAD[name, k]
     assert least <= len(front) <= greatest
-    again, _ = front_of(problem, three(problem), method="programme")
+    again, _ = front_of(problem, three(problem), method="dynamic_programming")
     assert np.array_equal(front.losses, again.losses)

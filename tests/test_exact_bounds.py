@@ -12,14 +12,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.multistage.exact import dynamic_programme as programme
-from algorithms.multistage.exact import enumeration
+from algorithms.multistage.exact import dynamic_programming, enumeration
 from algorithms.multistage.exact import plan as exact_plan
 from algorithms.multistage.exact.chains import genomes_of, hard_first
-from algorithms.multistage.exact.dynamic_programme import Limits
-from algorithms.multistage.exact.enumeration import enumerate_chains, walk_of
+from algorithms.multistage.exact.dynamic_programming import Limits
+from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of
 from algorithms.multistage.exact.search import METRICS, Exact
-from algorithms.multistage.exact.tied import sharing_chains
+from algorithms.multistage.exact.tied import tied_chains
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.indicators import hypervolume
@@ -75,11 +74,11 @@ def test_chains_that_share_a_point_are_those_of_the_oracle(seed, n, records, rat
     genomes = oracles.ordered_partitions(n, k)
     groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
     front = enumerate_chains(tables, costs, k).front()
-    walk, total = walk_of(tables, costs, k), int(front.chromosomes.sum())
+    walk, total = enumeration_of(tables, costs, k), int(front.chromosomes.sum())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.sampled_from([3, 10**6])))
-        members, chains = sharing_chains(walk, front, total + 5)
-        few = sharing_chains(walk, front, max(total // 2, 1))
+        members, chains = tied_chains(walk, front, total + 5)
+        few = tied_chains(walk, front, max(total // 2, 1))
     rows = [tuple(row) for row in genomes_of(chains, n).tolist()]
     for i, vector in enumerate(vectors_of(front)):
         found = [row for row, member in zip(rows, members.tolist(), strict=True) if member == i]
@@ -100,7 +99,7 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     genomes = oracles.ordered_partitions(n, k)
     groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
     limits = Limits(100_000, data.draw(st.integers(0, 60)))
-    outcome = programme.front_of_chains(
+    outcome = dynamic_programming.front_of_chains(
         hard_first(tables), costs, k, first_guess(tables, costs), limits, bounds=True
     )
     lower, front = losses_of(vectors_of(outcome.found)), oracles.front_of_vectors(list(groups))
@@ -127,7 +126,9 @@ def test_bounds_close_in_with_more_steps(steps):
     front = enumerate_chains(tables, costs, 9).front()
 
     def outcome(limit):
-        return programme.front_of_chains(tables, costs, 9, known, Limits(10**6, limit), bounds=True)
+        return dynamic_programming.front_of_chains(
+            tables, costs, 9, known, Limits(10**6, limit), bounds=True
+        )
 
     here, further = outcome(steps), outcome(4 * steps + 50)
     assert here.stopped == "time"
@@ -151,7 +152,9 @@ def test_memory_that_is_short_gives_bounds_too():
     costs = np.ones(10, dtype=np.int64)
     tables = made_up(0, 10, 60, 0.05)
     known = first_guess(tables, costs)
-    outcome = programme.front_of_chains(tables, costs, 4, known, Limits(4096), bounds=True)
+    outcome = dynamic_programming.front_of_chains(
+        tables, costs, 4, known, Limits(4096), bounds=True
+    )
     assert outcome.stopped == "memory"
     upper = np.column_stack([-outcome.above.answered, -outcome.above.rate, outcome.above.cost])
     for row in losses_of(vectors_of(enumerate_chains(tables, costs, 4))):
@@ -169,16 +172,16 @@ def hard():
 
 @pytest.fixture
 def little_known(monkeypatch):
-    """Let the programme begin with few chains, as where features are many."""
+    """Let the dynamic_programming begin with few chains, as where features are many."""
     monkeypatch.setattr(exact_plan, "_SEED_CHAINS", 1000)
 
 
 def test_what_cannot_finish_says_so_or_gives_bounds(hard, little_known):
-    limits = {"method": "programme", "hours": 1e-8}
+    limits = {"method": "dynamic_programming", "hours": 1e-8}
     with pytest.raises(InputError, match=r"algorithm\.hours: .*bounds: true"):
         front_of(hard, three(hard), **limits)
     lower, algorithm = front_of(hard, three(hard), bounds=True, **limits)
-    exact, proven = front_of(hard, three(hard), method="programme")
+    exact, proven = front_of(hard, three(hard), method="dynamic_programming")
     findings = algorithm.findings()
     assert "not proven exact" in algorithm.reason
     assert findings["exact"] is False
@@ -204,7 +207,7 @@ def test_what_cannot_finish_says_so_or_gives_bounds(hard, little_known):
 )
 def test_bounds_hold_with_fewer_objectives_and_constraints(hard, little_known, names, constraint):
     roles = roles_of(hard, constraint, metrics=names)
-    limits = {"method": "programme", "hours": 1e-8}
+    limits = {"method": "dynamic_programming", "hours": 1e-8}
     _, algorithm = front_of(hard, roles, bounds=True, **limits)
     exact, _ = front_of(hard, roles)
     upper = roles.losses(algorithm.listings()["upper_bound"])
@@ -215,9 +218,9 @@ def test_bounds_hold_with_fewer_objectives_and_constraints(hard, little_known, n
 
 def test_a_programme_slower_than_enumeration_gives_way_to_it(hard, monkeypatch):
     monkeypatch.setattr(exact_plan, "_QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(programme, "STEP_SECONDS", 1e6)  # after no step at all
+    monkeypatch.setattr(dynamic_programming, "STEP_SECONDS", 1e6)  # after no step at all
     algorithm = Exact(hard, three(hard), seed=0)
-    assert algorithm.method == "programme"
+    assert algorithm.method == "dynamic_programming"
     assert "then one by one" in algorithm.plan
     run(hard, algorithm, SerialEvaluator(hard), budget=Budget(generations=1))
     assert algorithm.findings()["method"] == "enumeration"
@@ -238,7 +241,7 @@ def test_chromosomes_are_listed_up_to_a_cap():
     assert len(algorithm.listings()["chromosomes"]["id"]) == 2
     assert "chromosomes" not in front_of(problem, three(problem))[1].listings()
     with pytest.raises(InputError, match="chromosomes leaves no other method"):
-        Exact(problem, three(problem), seed=0, chromosomes=5, method="programme")
+        Exact(problem, three(problem), seed=0, chromosomes=5, method="dynamic_programming")
 
 
 def test_the_driver_prepares_and_tells_of_it():
@@ -262,14 +265,14 @@ def test_the_driver_prepares_and_tells_of_it():
         ("going through chains", size, size),
     ]
     listener = Listener()
-    algorithm = Exact(problem, three(problem), seed=0, method="programme")
+    algorithm = Exact(problem, three(problem), seed=0, method="dynamic_programming")
     run(problem, algorithm, evaluator, budget=budget, observers=[listener])
     assert listener.told[-1] == ("following feature sets", 62, 62)
 
 
 @pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=lambda law: law.__name__)
 def test_bounds_are_under_the_laws(hard, little_known, law):
-    make = partial(Exact, method="programme", hours=1e-8, bounds=True)
+    make = partial(Exact, method="dynamic_programming", hours=1e-8, bounds=True)
     law(AlgorithmCase(make, hard, three(hard), deterministic=True))
 
 
@@ -281,7 +284,12 @@ def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, ca
         "objectives": objectives,
         "workers": "serial",
         "budget": {"generations": 1},
-        "algorithm": {"kind": "exact", "method": "programme", "hours": 1e-8, "bounds": True},
+        "algorithm": {
+            "kind": "exact",
+            "method": "dynamic_programming",
+            "hours": 1e-8,
+            "bounds": True,
+        },
     }
     config, out = tmp_path / "bounds.yaml", tmp_path / "run"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")

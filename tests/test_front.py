@@ -12,20 +12,20 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Archive, Front, nondominated
 from framework.indicators import epsilon_additive, hypervolume, igd_plus
-from framework.roles import Constraint, Measure, Objective, Roles
+from framework.roles import Constraint, Metric, Objective, Roles
 from framework.testing.expect import same_front
 from tests import oracles
 
-MEASURES = (
-    Measure("a", "max"),
-    Measure("b", "min", "amount", high=4.0),
-    Measure("c", "max"),
-    Measure("d", "min"),
+METRICS = (
+    Metric("a", "max"),
+    Metric("b", "min", "ratio", high=4.0),
+    Metric("c", "max"),
+    Metric("d", "min"),
 )
 
 
 def roles(m, *constraints):
-    return Roles(MEASURES, [Objective(x.name, x.sense) for x in MEASURES[:m]], constraints)
+    return Roles(METRICS, [Objective(x.name, x.sense) for x in METRICS[:m]], constraints)
 
 
 def points(m, max_size=14, levels=5):
@@ -35,8 +35,8 @@ def points(m, max_size=14, levels=5):
     return size.flatmap(lambda n: arrays(np.float64, (n, m), elements=values))
 
 
-def loss(row, measure):
-    return row.values[measure.name] * (-1 if measure.sense == "max" else 1)
+def loss(row, metric):
+    return row.values[metric.name] * (-1 if metric.sense == "max" else 1)
 
 
 @st.composite
@@ -48,7 +48,7 @@ def batches(draw):
     for n in sizes:
         ids = np.arange(first, first + n)
         failed = rng.random(n) < 0.2
-        values = {m.name: np.where(failed, np.nan, rng.integers(0, 5, n) / 4) for m in MEASURES}
+        values = {m.name: np.where(failed, np.nan, rng.integers(0, 5, n) / 4) for m in METRICS}
         errors = dict.fromkeys(ids[failed].tolist(), "failed")
         told.append(Evaluated(ids, rng.random((n, 2)), values, errors))
         first += n
@@ -78,10 +78,10 @@ def test_archive(told, m):
             for row in seen
             if row.error is None and row.values["d"] <= 0.5 and row.values["a"] >= 0.25
         ]
-        signs = [-1 if measure.sense == "max" else 1 for measure in MEASURES[:m]]
+        signs = [-1 if metric.sense == "max" else 1 for metric in METRICS[:m]]
         losses = np.array(
             [
-                [s * r.values[x.name] for s, x in zip(signs, MEASURES[:m], strict=True)]
+                [s * r.values[x.name] for s, x in zip(signs, METRICS[:m], strict=True)]
                 for r in usable
             ]
         ).reshape(len(usable), m)
@@ -106,7 +106,7 @@ def test_save_and_load(tmp_path_factory, told):
     path = tmp_path_factory.mktemp("front") / "front.csv"
     front = Front.of(told, roles(3), ("x", "y"))
     rng = np.random.default_rng(0)
-    test = {m.name: rng.random(len(front)) for m in MEASURES}
+    test = {m.name: rng.random(len(front)) for m in METRICS}
     test["a"][:1] = np.nan  # a solution that could not be scored on test data
     for saved in (front, Front(front.rows, front.roles, front.gene_names, test)):
         saved.save(path)

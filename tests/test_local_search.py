@@ -182,7 +182,7 @@ class Ridge(Problem):
 
     def __init__(self):
         self.space = Partition(9, 3)
-        self.measures = StagesToy(9, 3).measures
+        self.metrics = StagesToy(9, 3).metrics
         self.fingerprint = "ridge"
         rng = np.random.default_rng(7)
         self.weights = rng.integers(1, 50, size=(3, 9, 9))

@@ -17,7 +17,7 @@ from algorithms.general.pymoo_searches import (
 from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
-from framework.roles import Constraint, Measure, Objective, Roles
+from framework.roles import Constraint, Metric, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
@@ -29,7 +29,7 @@ PEERS = [NSGAII, NSGAIII, SMSEMOA]
 
 def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
     algorithm = cls(problem, roles, seed=seed, **parameters)
-    budget = Budget(evaluations=evaluations, failures=1.0)
+    budget = Budget(evaluations=evaluations, max_failed_share=1.0)
     return run(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
 
 
@@ -91,10 +91,10 @@ class Flat(StagesToy):
 
     def __init__(self):
         super().__init__()
-        self.measures = (
-            Measure("coverage", "max"),
-            Measure("accuracy", "max"),
-            Measure("cost", "min", "amount", high=np.inf),
+        self.metrics = (
+            Metric("coverage", "max"),
+            Metric("accuracy", "max"),
+            Metric("cost", "min", "ratio", high=np.inf),
         )
 
     def evaluate(self, X, streams):
@@ -117,7 +117,7 @@ def test_constant_and_unbounded_objectives_do_no_harm(cls):
 
 def test_nsga2_takes_a_single_objective_the_others_say_no():
     problem = StagesToy()
-    roles = Roles(problem.measures, [Objective("cost", "min")])
+    roles = Roles(problem.metrics, [Objective("cost", "min")])
     front, _ = searched(NSGAII, problem, roles, 1500, population=20)
     assert len(front) == 1
     for cls in (NSGAIII, SMSEMOA):

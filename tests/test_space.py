@@ -110,7 +110,7 @@ def test_compress_is_the_loop_of_the_paper(rows, dtype):
         (lambda: Partition(0, 1), "at least one item"),
         (lambda: Partition(3, 4), "k=4"),
         (lambda: Partition(3, 0), "k=0"),
-        (lambda: Counts(3, 0), "most=0"),
+        (lambda: Counts(3, 0), "max_count=0"),
         (lambda: Bits(0), "at least one item"),
         (lambda: Box(np.zeros(2), np.ones(3)), r"\(2,\)"),
         (lambda: Box(np.ones(2), np.zeros(2)), "lower <= upper"),

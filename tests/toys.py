@@ -8,7 +8,7 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.problem import Problem
-from framework.roles import Measure
+from framework.roles import Metric
 from framework.space import Counts, Partition
 from framework.streams import RowStreams
 
@@ -24,10 +24,10 @@ class StagesToy(Problem):
         costs = 1.0 + np.arange(n) % 3
         worth = np.arange(n) + 1.0
         self.costs, self.worth = costs, worth / worth.sum()
-        self.measures = (
-            Measure("coverage", "max"),
-            Measure("accuracy", "max"),
-            Measure("cost", "min", "amount", high=float(costs.sum())),
+        self.metrics = (
+            Metric("coverage", "max"),
+            Metric("accuracy", "max"),
+            Metric("cost", "min", "ratio", high=float(costs.sum())),
         )
         self.fingerprint = f"stages-toy/{n}/{k}/{removal}"
 
@@ -65,15 +65,15 @@ class EnsembleToy(Problem):
             "inference_time": rng.integers(1, 99, n) / 64,
             "memory": rng.integers(1, 9, n).astype(float),
         }
-        self.measures = (
-            Measure("roc_auc", "max"),
+        self.metrics = (
+            Metric("roc_auc", "max"),
             *(
-                Measure(name, "min", "amount", high=float(cost.sum()))
+                Metric(name, "min", "ratio", high=float(cost.sum()))
                 for name, cost in self.costs.items()
             ),
-            Measure("members", "min", "amount", high=float(n)),
-            Measure("loss_correlation", "min"),
-            Measure("config_similarity", "min"),
+            Metric("members", "min", "ratio", high=float(n)),
+            Metric("loss_correlation", "min"),
+            Metric("config_similarity", "min"),
         )
         self.fingerprint = f"ensemble-toy/{n}/{most}/{seed}/{alike}"
 

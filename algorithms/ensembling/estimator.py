@@ -53,7 +53,7 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters of the search.
     evaluations : int
         Budget of the search.
-    most : int
+    max_count : int
         Greatest number of times that one model is picked.
     seed : int
 
@@ -91,7 +91,7 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         search: str = "pareto_es",
         options: Mapping[str, Any] | None = None,
         evaluations: int = 5000,
-        most: int = 50,
+        max_count: int = 50,
         seed: int = 0,
     ) -> None:
         self.models = models
@@ -101,7 +101,7 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         self.search = search
         self.options = options
         self.evaluations = evaluations
-        self.most = most
+        self.max_count = max_count
         self.seed = seed
 
     def fit(self, X: Any, y: Array) -> ParetoEnsemble:
@@ -121,9 +121,9 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         models = _named(self.models)
         costs = measured_costs(models, X) if self.costs == "measured" else self.costs
         self.library_ = from_models(models, X, y, costs=costs, configs=_configs(models))
-        self.problem_ = EnsembleProblem(self.library_, most=self.most, score=self.score)
+        self.problem_ = EnsembleProblem(self.library_, max_count=self.max_count, score=self.score)
         for name in self.library_.ids:
-            if name in self.problem_.metrics:
+            if name in self.problem_.metric_names:
                 raise InputError(f"models: expected names that no metric has, found {name!r}")
         self.algorithm_, self._front = searched(
             self.problem_,
@@ -151,7 +151,8 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         best : str, optional
             The metric that it is the best in.
         **rule
-            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``, ``weights``.
+            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
+            ``weights``.
 
         Returns
         -------
@@ -186,18 +187,18 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         )
 
     def _roles(self) -> Roles:
-        measures = {measure.name: measure for measure in self.problem_.measures}
+        metrics = {metric.name: metric for metric in self.problem_.metrics}
         names = self.objectives
         if names is None:
             names = [*self.problem_.score, *(self.problem_.costs or ["members"])]
         for name in names:
-            if name not in measures:
+            if name not in metrics:
                 raise InputError(
-                    f"objectives: expected metrics ({', '.join(measures)}), found {name!r}"
-                    f"{registry.nearest(name, measures)}"
+                    f"objectives: expected metrics ({', '.join(metrics)}), found {name!r}"
+                    f"{registry.nearest(name, metrics)}"
                 )
         return Roles(
-            self.problem_.measures, [Objective(name, measures[name].sense) for name in names]
+            self.problem_.metrics, [Objective(name, metrics[name].sense) for name in names]
         )
 
     def __sklearn_is_fitted__(self) -> bool:

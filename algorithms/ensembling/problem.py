@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -25,19 +25,19 @@ from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
 from framework.problem import Problem
 from framework.registry import nearest
-from framework.roles import Measure
+from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
 from framework.streams import RowStreams
 
 VERSION = 1  # raise it when a value changes for the same library
 
-_MEMBERS = Measure("members", "min", "amount", text="number of different models")
-_PICKS = Measure("picks", "min", "amount", text="number of picks, repeated ones too")
-_CORRELATION = Measure(
+_MEMBERS = Metric("members", "min", "ratio", text="number of different models")
+_PICKS = Metric("picks", "min", "ratio", text="number of picks, repeated ones too")
+_CORRELATION = Metric(
     "loss_correlation", "min", text="mean |correlation| of the members' losses, pair by pair"
 )
-_SIMILARITY = Measure(
+_SIMILARITY = Metric(
     "config_similarity", "min", text="mean likeness of the members' configurations (Gower)"
 )
 
@@ -46,15 +46,17 @@ class EnsembleConfig(Section):
     """The ``problem`` section of kind ``ensemble``.
 
     library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
-    most : greatest number of times that one model is picked.
+    max_count : greatest number of times that one model is picked.
     score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``,
         ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
         scorers; ``roc_auc`` or ``rmse`` unless given.
     costs : which costs of the library to report; all unless given.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"most": "max_count"}
+
     library: LibrarySection
-    most: int = Field(50, ge=1, le=100_000)
+    max_count: int = Field(50, ge=1, le=100_000)
     score: tuple[str, ...] | None = None
     costs: tuple[str, ...] | None = None
 
@@ -89,7 +91,7 @@ class EnsembleProblem(Problem):
     Parameters
     ----------
     library : Library
-    most : int
+    max_count : int
         Greatest count of a model.
     score : str or sequence of str, optional
     costs : sequence of str, optional
@@ -98,12 +100,12 @@ class EnsembleProblem(Problem):
     Raises
     ------
     InputError
-        An unknown score or cost, or one that is named as another measure.
+        An unknown score or cost, or one that is named as another metric.
     """
 
-    reports = (
-        Measure("roc_auc", "max", text="or any other score, of the validation records"),
-        Measure("inference_time", "min", "amount", text="or any other cost, summed over members"),
+    known_metrics = (
+        Metric("roc_auc", "max", text="or any other score, of the validation records"),
+        Metric("inference_time", "min", "ratio", text="or any other cost, summed over members"),
         _MEMBERS,
         _PICKS,
         _CORRELATION,
@@ -114,12 +116,12 @@ class EnsembleProblem(Problem):
         self,
         library: Library,
         *,
-        most: int = 50,
+        max_count: int = 50,
         score: str | Sequence[str] | None = None,
         costs: Sequence[str] | None = None,
     ) -> None:
-        self.library, self.most = library, most
-        self.space: Counts = Counts(len(library), most, empty=False)
+        self.library, self.max_count = library, max_count
+        self.space: Counts = Counts(len(library), max_count, empty=False)
         self._classes = len(library.classes or ())
         names = (score,) if isinstance(score, str) else score
         self.score = (default_score(self._classes),) if names is None else tuple(names)
@@ -131,8 +133,8 @@ class EnsembleProblem(Problem):
         for c, name in enumerate(self.costs):
             self._table[:, c] = library.costs[name].values
         self._alike = self._similarities()
-        self.measures = self._measures()
-        content = [VERSION, fingerprint_of(library), most, self.score, self.costs]
+        self.metrics = self._measures()
+        content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
@@ -149,7 +151,7 @@ class EnsembleProblem(Problem):
         from framework.libraries.build import obtain_library  # workers do without it
 
         library = obtain_library(config.library)
-        return cls(library, most=config.most, score=config.score, costs=config.costs)
+        return cls(library, max_count=config.max_count, score=config.score, costs=config.costs)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -221,29 +223,29 @@ class EnsembleProblem(Problem):
             alike.append(config_similarity(library.configs))
         return np.stack([kernels.fixed_similarities(table) for table in alike])
 
-    def _measures(self) -> tuple[Measure, ...]:
+    def _measures(self) -> tuple[Metric, ...]:
         k = len(self.library)
         everything = picks_of(np.ones((1, k), dtype=np.int32))
         highs = kernels.traits(everything, self._table, self._alike)[1][0]
         costs = [
-            Measure(
+            Metric(
                 name,
                 "min",
-                "amount",
+                "ratio",
                 high=float(high) or 1.0,
                 unit=self.library.costs[name].unit,
                 text="sum over the members",
             )
             for name, high in zip(self.costs, highs, strict=True)
         ]
-        sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.most))]
+        sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
-        found = (*self._validation.measures(), *costs, *sizes, *alike)
-        names = [measure.name for measure in found]
+        found = (*self._validation.metrics(), *costs, *sizes, *alike)
+        names = [metric.name for metric in found]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(
-                f"library: expected costs with other names than measures have, found a cost named "
+                f"library: expected costs with other names than metrics have, found a cost named "
                 f"{twice!r}; rename it"
             )
         return found
@@ -257,15 +259,17 @@ class EnsembleProblem(Problem):
         columns = [*scores(picks).values(), *sums.T, *sizes.T, *means.T]
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
-        return dict(zip(self.metrics, columns, strict=True))
+        return dict(zip(self.metric_names, columns, strict=True))
 
     def _picks(self, X: Array) -> Picks:
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
         picks = picks_of(X)
         counts = picks.counts
-        if len(counts) and (counts.min() < 0 or counts.max() > self.most):
-            raise ValueError(f"expected counts from 0 to {self.most}, found {X.min()} to {X.max()}")
+        if len(counts) and (counts.min() < 0 or counts.max() > self.max_count):
+            raise ValueError(
+                f"expected counts from 0 to {self.max_count}, found {X.min()} to {X.max()}"
+            )
         return picks
 
 

@@ -13,7 +13,7 @@ from algorithms.ensembling.kernels.picks import Picks, picks_of
 from framework import registry
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.roles import Measure, Sense
+from framework.roles import Metric, Sense
 
 _BLOCK_BYTES = 400_000  # mean predictions held at a time
 _SLACK = 1 + 1e-9  # a bound that rounding cannot break
@@ -137,25 +137,25 @@ class Scores:
             found |= self._of_means(picks)
         return {name: found[name] for name in self.names}
 
-    def measures(self) -> tuple[Measure, ...]:
+    def metrics(self) -> tuple[Metric, ...]:
         """Return what the scores are; bounds without a theory come from the models' own scores."""
         singles = self(picks_of(np.eye(len(self._P), dtype=np.int32)))
         return tuple(self._measure(name, singles[name]) for name in self.names)
 
-    def _measure(self, name: str, singles: FloatArray) -> Measure:
+    def _measure(self, name: str, singles: FloatArray) -> Metric:
         if name == AUC:
-            return Measure(name, "max", text=_AUC_TEXT)
+            return Metric(name, "max", text=_AUC_TEXT)
         if name in self._scores:
             score = self._scores[name]
             if score.sense == "max":
                 low = min(0.0, float(singles.min()) * _SLACK)
-                return Measure(name, "max", low=low, high=1.0, text=score.text)
-            return Measure(name, "min", high=_above(singles), text=score.text)
+                return Metric(name, "max", low=low, high=1.0, text=score.text)
+            return Metric(name, "min", high=_above(singles), text=score.text)
         low, high = float(np.nanmin(singles)), float(np.nanmax(singles))
         if low >= 0.0 and high <= 1.0 and self.truth.classes:
-            return Measure(name, "max", text="scikit-learn's score")
+            return Metric(name, "max", text="scikit-learn's score")
         spread = (high - low) or 1.0
-        return Measure(
+        return Metric(
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
 

@@ -94,9 +94,9 @@ class ParetoEnsembler:
         name = str(self.metric.name)
         score = "roc_auc" if name.startswith("roc_auc") else _SCORES.get(name, name)
         problem = EnsembleProblem(library, score=score)
-        senses = {measure.name: measure.sense for measure in problem.measures}
+        senses = {metric.name: metric.sense for metric in problem.metrics}
         names = [score, *(problem.costs or ["members"])]
-        roles = Roles(problem.measures, [Objective(n, senses[n]) for n in names])
+        roles = Roles(problem.metrics, [Objective(n, senses[n]) for n in names])
         _, front = searched(problem, roles, self.search, {}, self.evaluations, self.seed)
         conditions = [self.where] if isinstance(self.where, str) else list(self.where)
         counts = front.X[decide.choose(front, where=conditions, best=self.best or score)]

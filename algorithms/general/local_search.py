@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -43,7 +44,7 @@ class ParetoLocalSearch(Algorithm):
     archive : int
         Rows kept. The non-dominated ones are kept in any case; those behind them, in whole
         order of layers, lead around local optima. With 1 it is a Pareto local search proper.
-    kick : int
+    perturbation : int
         Steps of a restart's random walk, at most; longer where walks end at rows known.
     neighbours : int, optional
         How many neighbours of a row are asked for at a time, drawn at random, before its layer's
@@ -61,6 +62,8 @@ class ParetoLocalSearch(Algorithm):
     batch to learn.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"kick": "perturbation"}
+
     def __init__(
         self,
         problem: Problem,
@@ -69,12 +72,12 @@ class ParetoLocalSearch(Algorithm):
         seed: int,
         batch: Annotated[int, Field(ge=1)] = 300,
         archive: Annotated[int, Field(ge=1)] = 1000,
-        kick: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
+        perturbation: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
         neighbours: Annotated[int, Field(ge=1)] | None = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._moves = variation("local_search", self.space)
-        self.batch, self.archive, self.kick = batch, archive, kick
+        self.batch, self.archive, self.perturbation = batch, archive, perturbation
         self.neighbours = neighbours
         self._asked_before, self._vectors = Seen(), Seen()
         self._X: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
@@ -140,7 +143,7 @@ class ParetoLocalSearch(Algorithm):
                 break
             if len(self._X):
                 rows = self._X[self.rng.integers(len(self._X), size=count)]
-                self._moves.wander(rows, _FEWEST_STEPS, self.kick + longer, self.rng)
+                self._moves.wander(rows, _FEWEST_STEPS, self.perturbation + longer, self.rng)
             else:
                 rows = self._moves.scatter(count, self.rng)
             pieces.append(rows[self._asked_before.add(rows)])

@@ -55,7 +55,7 @@ class Peer(Algorithm):
       move is one pick more, one less, a member dropped, or one swapped for another model.
     - No genome is twice in a population.
     - pymoo draws from this algorithm's stream and from nothing else.
-    - Losses are scaled to [0, 1] by the measures' bounds where they have some, since pymoo
+    - Losses are scaled to [0, 1] by the metrics' bounds where they have some, since pymoo
       compares some differences with absolute thresholds.
     - Constraints as in pymoo: feasible rows first, then by violation; failed rows are left out.
     - Where a generation fails altogether the next one is made from the same parents.

@@ -17,7 +17,7 @@ def neighbourhood_size(x: Array) -> int:
 
 
 @njit
-def neighbours(x: Array, most: int, empty: bool, out: Array) -> int:
+def neighbours(x: Array, max_count: int, empty: bool, out: Array) -> int:
     """Fill ``out`` with all vectors one move away from ``x``; return their number.
 
     The moves: one pick more; one less; a member dropped; a member swapped for a model that is
@@ -26,7 +26,7 @@ def neighbours(x: Array, most: int, empty: bool, out: Array) -> int:
     Parameters
     ----------
     x : numpy.ndarray of int, shape (d,)
-    most : int
+    max_count : int
         Greatest count; subsets are counts of at most 1.
     empty : bool
         Whether the vector of no members belongs to the space.
@@ -39,7 +39,7 @@ def neighbours(x: Array, most: int, empty: bool, out: Array) -> int:
     d, count = len(x), 0
     members = int((x > 0).sum())
     for i in range(d):
-        if x[i] < most:
+        if x[i] < max_count:
             out[count] = x
             out[count, i] += 1
             count += 1
@@ -64,16 +64,16 @@ def neighbours(x: Array, most: int, empty: bool, out: Array) -> int:
 
 @njit
 def wander(
-    X: Array, most: int, empty: bool, fewest: int, longest: int, rng: np.random.Generator
+    X: Array, max_count: int, empty: bool, fewest: int, longest: int, rng: np.random.Generator
 ) -> None:
     """Take each row of ``X`` on a random walk of ``fewest`` to ``longest`` moves, in place."""
     for r in range(len(X)):
         for _ in range(fewest + int(rng.random() * (longest - fewest + 1))):
-            move(X[r], most, empty, rng)
+            move(X[r], max_count, empty, rng)
 
 
 @njit
-def move(x: Array, most: int, empty: bool, rng: np.random.Generator) -> None:
+def move(x: Array, max_count: int, empty: bool, rng: np.random.Generator) -> None:
     """Make one random move: more, less, drop or swap, each with one chance in four.
 
     A move that cannot be made is one pick more of some model instead, unless all are full.
@@ -94,18 +94,20 @@ def move(x: Array, most: int, empty: bool, rng: np.random.Generator) -> None:
             j = others[int(rng.random() * len(others))]
             x[i], x[j] = 0, x[i]
             return
-    open_ = np.flatnonzero(x < most)
+    open_ = np.flatnonzero(x < max_count)
     if len(open_):
         x[open_[int(rng.random() * len(open_))]] += 1
 
 
 @njit
-def mutate_rows(X: Array, most: int, empty: bool, again: float, rng: np.random.Generator) -> None:
+def mutate_rows(
+    X: Array, max_count: int, empty: bool, again: float, rng: np.random.Generator
+) -> None:
     """Make a random move on each row of ``X``, and one more each time with chance ``again``."""
     for r in range(len(X)):
-        move(X[r], most, empty, rng)
+        move(X[r], max_count, empty, rng)
         while rng.random() < again:
-            move(X[r], most, empty, rng)
+            move(X[r], max_count, empty, rng)
 
 
 @njit

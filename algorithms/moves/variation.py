@@ -115,17 +115,17 @@ class _Picks(Variation):
 
     def __init__(self, space: Counts | Bits, rate: float) -> None:
         self.d, self.dtype, self.rate = space.d, space.dtype, rate
-        self.most = int(space.upper[0])
+        self.max_count = int(space.upper[0])
         self.empty = bool(space.contains(np.zeros((1, space.d), space.dtype))[0])
 
     def room(self, x: Array) -> int:
         return moves.neighbourhood_size(x)
 
     def neighbours(self, x: Array, out: Array) -> int:
-        return moves.neighbours(x, self.most, self.empty, out)
+        return moves.neighbours(x, self.max_count, self.empty, out)
 
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
-        moves.wander(X, self.most, self.empty, fewest, most, rng)
+        moves.wander(X, self.max_count, self.empty, fewest, most, rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
         return self.first(n, rng).astype(self.dtype)
@@ -137,7 +137,7 @@ class _Picks(Variation):
         return moves.recombine_rows(A, B, self.empty, rng)
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        moves.mutate_rows(X, self.most, self.empty, self.rate, rng)
+        moves.mutate_rows(X, self.max_count, self.empty, self.rate, rng)
         return X
 
 

@@ -103,7 +103,7 @@ class EMSCO(Algorithm):
                 f"found a space of kind {type(self.space).__name__}; take another algorithm"
             )
         self._limits = roles.limits()
-        self._amount = np.array([kind == "amount" for kind in roles.kinds()])
+        self._amount = np.array([kind == "ratio" for kind in roles.kinds()])
         for name, (low, high), amount in zip(roles.names, self._limits, self._amount, strict=True):
             if not math.isfinite(low) or not (amount or math.isfinite(high)):
                 raise InputError(f"objectives: emsco needs a bound for {name!r}, found none")

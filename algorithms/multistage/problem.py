@@ -28,7 +28,7 @@ from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.parts import Parts, SharedParts
-from framework.roles import Measure
+from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import RowStreams
 
@@ -79,13 +79,13 @@ class MultiStageProblem(SharedParts):
         See :meth:`example`.
     """
 
-    reports = (
-        Measure("coverage", "max", text="share of records that get an answer"),
-        Measure("accuracy", "max", text="share of the answers that are right"),
-        Measure("cost", "min", "amount", text="mean acquisition cost a record"),
-        Measure("stages", "min", "amount", text="number of stages"),
-        Measure("inconclusive_rate", "min", text="share of records without an answer"),
-        Measure(
+    known_metrics = (
+        Metric("coverage", "max", text="share of records that get an answer"),
+        Metric("accuracy", "max", text="share of the answers that are right"),
+        Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
+        Metric("stages", "min", "ratio", text="number of stages"),
+        Metric("inconclusive_rate", "min", text="share of records without an answer"),
+        Metric(
             "false_positive_rate",
             "min",
             text="share of the answered negatives that are called positive",
@@ -121,10 +121,10 @@ class MultiStageProblem(SharedParts):
         self.encoder = dict(encoder)
         self._about_data, self._example = dict(about_data or {}), dict(example or {})
         highs = {"cost": float(self.costs.sum()) / cost_scale, "stages": float(max_stages)}
-        self.measures = tuple(
-            measure._replace(high=highs.get(measure.name, measure.high))
-            for measure in self.reports
-            if data.positive >= 0 or measure.name != "false_positive_rate"
+        self.metrics = tuple(
+            metric._replace(high=highs.get(metric.name, metric.high))
+            for metric in self.known_metrics
+            if data.positive >= 0 or metric.name != "false_positive_rate"
         )
         content = [
             PARTS_FORMAT,

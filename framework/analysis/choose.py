@@ -210,7 +210,7 @@ def _normalised(losses: FloatArray) -> FloatArray:
 
 def _column(front: Front, metric: str, place: str) -> Array:
     """Return a validation metric in natural sign, shape (n,)."""
-    known = front.roles.measures
+    known = front.roles.metrics
     if metric not in known:
         if metric.startswith("test_"):
             raise InputError(
@@ -224,10 +224,10 @@ def _column(front: Front, metric: str, place: str) -> Array:
 
 
 def _loss(front: Front, metric: str, place: str) -> FloatArray:
-    """Return a metric to minimise, by its objective's sense or else its measure's."""
+    """Return a metric to minimise, by its objective's sense or else its metric's."""
     column = _column(front, metric, place)
     senses = {objective.metric: objective.sense for objective in front.roles.objectives}
-    sense = senses.get(metric, front.roles.measures[metric].sense)
+    sense = senses.get(metric, front.roles.metrics[metric].sense)
     return np.asarray(-column if sense == "max" else column, dtype=np.float64)
 
 

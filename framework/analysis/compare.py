@@ -129,7 +129,7 @@ class Comparison:
 
 
 def compare(directories: Sequence[str | Path], reference: str | Path | None = None) -> Comparison:
-    """Read runs (each of a directory's trials is one) and compare them.
+    """Read runs (each of a directory's repeats is one) and compare them.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _expanded(directory: str | Path) -> list[RunDir]:
         One is not finished.
     """
     run_dir = RunDir.existing(directory)
-    places = run_dir.trials() or [run_dir]
+    places = run_dir.runs()
     for place in places:
         if place.summary().get("status") not in _FINISHED:
             raise InputError(

@@ -23,7 +23,7 @@ from framework.experiment.config import ConstraintConfig, RunConfig, load_config
 from framework.experiment.experiment import Options, Watcher, execute, new_directory
 from framework.experiment.export import EXAMPLE_FILE, export
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import (
+from framework.experiment.single_run import (
     FAILED,
     candidates_of,
     make_algorithm,
@@ -128,7 +128,7 @@ class Check:
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
-            ("seed, trials", f"{config.seed}, {config.trials}"),
+            ("seed, repeats", f"{config.seed}, {config.repeats}"),
             ("workers", str(config.workers)),
             ("tracking", config.tracking.uri if config.tracking else "none"),
         ]
@@ -253,7 +253,8 @@ class Predict:
 def _config_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG", help="YAML file")
     _set_argument(parser)
-    parser.add_argument("--trials", type=int, help="repetitions with other seeds")
+    parser.add_argument("--repeats", type=int, help="repetitions with other seeds")
+    parser.add_argument("--trials", type=_now_repeats, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int)
     _workers_argument(parser)
 
@@ -284,8 +285,13 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _config(args: argparse.Namespace) -> RunConfig:
     return load_config(
-        args.config, args.set, trials=args.trials, seed=args.seed, workers=_workers(args.workers)
+        args.config, args.set, repeats=args.repeats, seed=args.seed, workers=_workers(args.workers)
     )
+
+
+def _now_repeats(text: str) -> int:
+    """Refuse the option that ``--repeats`` was called once."""
+    raise argparse.ArgumentTypeError(f"is now called --repeats; write --repeats {text}")
 
 
 def _workers(text: str | None) -> str | int | None:
@@ -420,6 +426,6 @@ def _datasets() -> list[tuple[str, str]]:
 def _metrics() -> list[tuple[str, str]]:
     lines = []
     for kind in registry.names("problems"):
-        for measure in registry.load("problems", kind).reports:
-            lines.append((f"{kind}.{measure.name}", f"{measure.text} ({measure.sense})"))
+        for metric in registry.load("problems", kind).known_metrics:
+            lines.append((f"{kind}.{metric.name}", f"{metric.text} ({metric.sense})"))
     return lines

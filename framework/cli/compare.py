@@ -26,7 +26,7 @@ class Compare:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "directories", metavar="DIR", nargs="+", help="directory of a run or of its trials"
+            "directories", metavar="DIR", nargs="+", help="directory of a run or of its repeats"
         )
         parser.add_argument(
             "--out",

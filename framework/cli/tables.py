@@ -138,7 +138,7 @@ def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
 
 def _example(front: Front) -> str:
     """Return options of `choose` that leave something of this front."""
-    rates = [o for o in front.roles.objectives if front.roles.measures[o.metric].kind == "rate"]
+    rates = [o for o in front.roles.objectives if front.roles.metrics[o.metric].kind == "bounded"]
     if not rates:
         return f"--best {front.roles.names[0]} --export model/"
     first = rates[0]
@@ -152,7 +152,7 @@ def _example(front: Front) -> str:
 def _shown(front: Front) -> list[str]:
     """Objectives first, then constrained metrics, then how large a solution is."""
     names = [*front.roles.names, *(c.metric for c in front.roles.constraints)]
-    names += [name for name in ("stages", "members") if name in front.roles.measures]
+    names += [name for name in ("stages", "members") if name in front.roles.metrics]
     return list(dict.fromkeys(names))
 
 
@@ -164,7 +164,7 @@ def _differs_on_test(front: Front, name: str) -> bool:
 
 
 def _ordering(front: Front) -> str:
-    amounts = [n for n in front.roles.names if front.roles.measures[n].kind == "amount"]
+    amounts = [n for n in front.roles.names if front.roles.metrics[n].kind == "ratio"]
     return amounts[0] if amounts else front.roles.names[0]
 
 
@@ -179,7 +179,7 @@ def _spread(order: Array, mark: int | None) -> list[int]:
 def _heading(front: Front, name: str) -> str:
     senses = {o.metric: o.sense for o in front.roles.objectives}
     arrow = {"max": " ↑", "min": " ↓"}.get(senses.get(name, ""), "")
-    unit = front.roles.measures[name].unit
+    unit = front.roles.metrics[name].unit
     return f"{name}{arrow}" + (f"\n({unit})" if unit else "")
 
 

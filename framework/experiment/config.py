@@ -13,7 +13,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import (
@@ -65,7 +65,9 @@ _KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algori
 
 
 class RunConfig(Section):
-    """A whole experiment. ``problem`` and ``algorithm`` are checked by the class they name."""
+    """A run, or its repeats. ``problem`` and ``algorithm`` are checked by the class they name."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"trials": "repeats"}
 
     name: str
     problem: dict[str, Any]
@@ -74,7 +76,7 @@ class RunConfig(Section):
     algorithm: dict[str, Any]
     budget: Budget
     seed: int = Field(default=0, ge=0)
-    trials: int = Field(default=1, ge=1)
+    repeats: int = Field(default=1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
     tracking: TrackingConfig | None = TrackingConfig()
 
@@ -97,7 +99,7 @@ class RunConfig(Section):
     def identity(self) -> dict[str, Any]:
         """Return, flat, the keys that decide which rows a run evaluates.
 
-        Budget, workers, trials, tracking and the name do not: a run may be resumed with others.
+        Budget, workers, repeats, tracking and the name do not: a run may be resumed with others.
         """
         kept = self.model_dump(
             include={"problem", "objectives", "constraints", "algorithm", "seed"}
@@ -116,7 +118,7 @@ def load_config(
     overrides : sequence of 'dotted.key=value'
         Values are YAML. List items go by number: ``objectives.0.sense=min``.
     **top_level
-        Further top-level keys (``seed``, ``trials``, ``workers``); None is ignored.
+        Further top-level keys (``seed``, ``repeats``, ``workers``); None is ignored.
 
     Raises
     ------
@@ -229,7 +231,9 @@ def parameters(cls: type) -> type[BaseModel]:
         if parameter.kind is parameter.KEYWORD_ONLY and name != "seed":
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = (hints[name], default)
-    return create_model(f"{cls.__name__}Config", __base__=Section, **fields)
+    model = create_model(f"{cls.__name__}Config", __base__=Section, **fields)
+    model.renamed = getattr(cls, "renamed", {})
+    return model
 
 
 def check(

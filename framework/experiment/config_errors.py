@@ -85,7 +85,11 @@ def _line(
     start = f"{where}{'.' if ': ' in where else ': '}{key}" if key else where
     kind = details[0]["type"]
     if kind == "extra_forbidden":
-        known = _fields_at(model, place[:-1])
+        models = _models_at(model, place[:-1])
+        known = list(dict.fromkeys(name for found in models for name in found.model_fields))
+        for found in models:
+            if place[-1] in getattr(found, "renamed", {}):
+                return f"{start}: is now called {found.renamed[place[-1]]!r}"
         listed = f"one of {', '.join(known)}" if known else "no key"
         hint = registry.nearest(place[-1], known)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
@@ -106,8 +110,8 @@ def _wanted(detail: Mapping[str, Any]) -> str:
     return str(detail["msg"]).removeprefix("Input should be ")
 
 
-def _fields_at(model: Any, location: Sequence[str]) -> list[str]:
-    """Return the keys known at a place of a model, through unions and lists."""
+def _models_at(model: Any, location: Sequence[str]) -> list[Any]:
+    """Return the models that may stand at a place of a model, through unions and lists."""
     level = [model]
     for step in location:
         below: list[Any] = []
@@ -117,10 +121,7 @@ def _fields_at(model: Any, location: Sequence[str]) -> list[str]:
             elif step in candidate.model_fields:
                 below += _models_in(candidate.model_fields[step].annotation)
         level = below
-    known: dict[str, None] = {}
-    for candidate in level:
-        known |= dict.fromkeys(candidate.model_fields)
-    return list(known)
+    return level
 
 
 def _models_in(annotation: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A whole experiment in a directory: one run, or several trials with other seeds."""
+"""A whole experiment in a directory: one run, or its repeats with other seeds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 from framework import registry
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import make_problem, make_roles, run_trial
-from framework.experiment.trials import run_trials
+from framework.experiment.single_run import make_problem, make_roles, run_single
 from framework.experiment.workers import BudgetLeft, evaluator_for
 from framework.problem import Problem
 from framework.run.driver import Observer
@@ -96,14 +96,14 @@ def _free_path(name: str) -> Path:
 def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
     """Run, or go on with, an experiment; return its summary.
 
-    Trials that are done are left alone. Whatever happens, what was told is in the journals.
+    Repeats that are done are left alone. Whatever happens, what was told is in the journals.
     """
     problem = make_problem(config)
-    about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "trials": config.trials}
+    about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
     tracker = _tracker(config, run_dir) if options.track else None
     watcher = options.watcher()
     try:
-        if config.trials == 1:
+        if config.repeats == 1:
             observers = [watcher] if tracker is None else [tracker, watcher]
             summary = _single(config, problem, run_dir, options, observers, about)
         else:
@@ -111,7 +111,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
             run_dir.write_about(problem, make_roles(config, problem), **about)
             if tracker is not None:
                 tracker.on_start()
-            summary = run_trials(
+            summary = run_repeats(
                 config, problem, run_dir, address=options.address, report=options.report
             )
         watcher.close()
@@ -140,7 +140,7 @@ def _single(
         left=left,
         report=options.report,
     ) as (evaluator, description):
-        return run_trial(
+        return run_single(
             config,
             problem,
             run_dir,

@@ -17,7 +17,7 @@ from framework.experiment.config import RunConfig
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.roles import Constraint, Measure, Objective, Roles
+from framework.roles import Constraint, Metric, Objective, Roles
 
 
 class RunDir:
@@ -25,10 +25,10 @@ class RunDir:
 
     ``config.yaml`` resolved configuration · ``journal.sqlite`` the truth · ``front.csv`` ·
     ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
-    what readers need of the problem (measures, roles, gene names, data) · ``tracking.json`` what
-    MLflow has so far · ``trials/NNN/`` one such directory a trial · ``sweep.yaml`` what is varied
-    over the trials, where that is more than the seed. An algorithm may add tables of its own, such
-    as ``upper_bound.csv`` (``Algorithm.listings``).
+    what readers need of the problem (metrics, roles, gene names, data) · ``tracking.json`` what
+    MLflow has so far · ``repeats/NNN/`` one such directory a repeat with another seed, or
+    ``trials/NNN/`` one a trial of a sweep, and ``sweep.yaml`` what the sweep varies.
+    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Algorithm.listings``).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -57,9 +57,24 @@ class RunDir:
             raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
         return found
 
-    def trials(self) -> list[RunDir]:
-        """Return the trials' directories, by number; none for a single run."""
-        return [RunDir(p) for p in sorted((self.path / "trials").glob("[0-9]*")) if p.is_dir()]
+    @property
+    def repeats(self) -> Path:
+        """Where the repeats of a run lie."""
+        return self.path / "repeats"
+
+    @property
+    def trials(self) -> Path:
+        """Where the trials of a sweep lie."""
+        return self.path / "trials"
+
+    def children(self) -> list[RunDir]:
+        """Return the directories of its repeats or trials, by number; none for a single run."""
+        found = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
+        return [RunDir(path) for path in sorted(found) if path.is_dir()]
+
+    def runs(self) -> list[RunDir]:
+        """Return the directories of single runs: its children, or itself."""
+        return self.children() or [self]
 
     def config(self) -> RunConfig:
         """Return the resolved configuration (no override, no second look at its sections)."""
@@ -74,7 +89,7 @@ class RunDir:
         """Note what readers of the directory need of the problem."""
         about = {
             "fingerprint": problem.fingerprint,
-            "measures": [measure._asdict() for measure in problem.measures],
+            "metrics": [metric._asdict() for metric in problem.metrics],
             "objectives": [objective._asdict() for objective in roles.objectives],
             "constraints": [constraint._asdict() for constraint in roles.constraints],
             "gene_names": list(problem.gene_names),
@@ -88,7 +103,7 @@ class RunDir:
     def roles(self) -> Roles:
         about = self.about()
         return Roles(
-            [Measure(**m) for m in about["measures"]],
+            [Metric(**m) for m in about["metrics"]],
             [Objective(**o) for o in about["objectives"]],
             [Constraint(**c) for c in about["constraints"]],
         )

@@ -24,7 +24,7 @@ Ended = tuple[RunDir, Exception | None]
 _TOKEN = ".token"  # tells a worker whether it sees the driver's disk
 
 
-class TrialPool(Protocol):
+class RunPool(Protocol):
     """Takes runs and hands them back when they have ended, in any order."""
 
     def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
@@ -50,11 +50,11 @@ class SerialPool:
         self._queue: deque[tuple[RunConfig, Problem, RunDir]] = deque()
 
     def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
-        """See :meth:`TrialPool.submit`."""
+        """See :meth:`RunPool.submit`."""
         self._queue.append((config, problem, run_dir))
 
     def collect(self) -> Ended:
-        """See :meth:`TrialPool.collect`."""
+        """See :meth:`RunPool.collect`."""
         config, problem, run_dir = self._queue.popleft()
         try:
             self._work(config, problem, run_dir)
@@ -89,7 +89,7 @@ class RayPool:
         self._waiting: dict[Any, RunDir] = {}
 
     def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
-        """See :meth:`TrialPool.submit`."""
+        """See :meth:`RunPool.submit`."""
         path = str(run_dir.path.absolute())
         future = self._task.remote(
             self._work, config.model_dump(), self._put(problem), path, self._seen, self._token
@@ -97,7 +97,7 @@ class RayPool:
         self._waiting[future] = run_dir
 
     def collect(self) -> Ended:
-        """See :meth:`TrialPool.collect`."""
+        """See :meth:`RunPool.collect`."""
         ready, _ = self._ray.wait(list(self._waiting), num_returns=1)
         run_dir = self._waiting.pop(ready[0])
         try:

@@ -36,10 +36,10 @@ from framework.libraries.members import (
     MODEL_FILE,
     MODELS,
 )
-from framework.libraries.pool import Plan, plans
+from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.progress import BuildProgress, Lines
 from framework.libraries.train import Trained
-from framework.libraries.training import train_all
+from framework.libraries.training_pool import train_all
 
 BUILD_FILE = "build.json"
 FAILED = "failed"
@@ -63,7 +63,7 @@ def obtain_library(
     ----------
     section : LibrarySection
     workers, address
-        Who trains: see :func:`framework.libraries.training.train_all`.
+        Who trains: see :func:`framework.libraries.training_pool.train_all`.
     progress : BuildProgress, optional
         Shows how far a build is; plain lines on standard error by default.
     where : str
@@ -218,7 +218,7 @@ def _difference(known: Any, identity: Mapping[str, Any]) -> str:
 
 
 def _train(
-    wanted: Sequence[Plan],
+    wanted: Sequence[PoolPlan],
     data: PoolData,
     target: Path,
     workers: str | int,
@@ -242,12 +242,12 @@ def _train(
         shown.step("trained", done, len(wanted), plan.id)
 
 
-def _settled(plan: Plan, target: Path) -> bool:
+def _settled(plan: PoolPlan, target: Path) -> bool:
     failed = target / FAILED / f"{plan.id}.json"
     return (target / MODELS / plan.id).is_dir() or failed.is_file()
 
 
-def _keep(plan: Plan, trained: Trained, place: Path) -> None:
+def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
     """Write a model's folder whole."""
     room = Path(tempfile.mkdtemp(prefix=".new.", dir=place.parent.parent))
     try:
@@ -268,9 +268,9 @@ def _keep(plan: Plan, trained: Trained, place: Path) -> None:
 
 
 def _measured(
-    ready: Sequence[Plan], data: PoolData, target: Path, shown: BuildProgress
+    ready: Sequence[PoolPlan], data: PoolData, target: Path, shown: BuildProgress
 ) -> dict[str, Cost]:
-    """Measure, now that nobody trains; what an earlier build has measured is kept."""
+    """Metric, now that nobody trains; what an earlier build has measured is kept."""
     known = {plan.id: _about(target, plan.id) for plan in ready}
     left = {
         name: target / MODELS / name / MODEL_FILE
@@ -295,7 +295,7 @@ def _about(target: Path, name: str) -> dict[str, Any]:
 
 def _table(
     config: BuildConfig,
-    ready: Sequence[Plan],
+    ready: Sequence[PoolPlan],
     data: PoolData,
     target: Path,
     costs: Mapping[str, Cost],

@@ -156,7 +156,7 @@ def _examples() -> list[bytes]:
 
 
 def _in_a_fork(path: str, request: Mapping[str, Any], examples: Sequence[bytes]) -> dict[str, Any]:
-    """Measure in a child process, which begins as this one is and ends with the model."""
+    """Metric in a child process, which begins as this one is and ends with the model."""
     if not hasattr(os, "fork"):
         return _attempt(path, request, examples)
     reading, writing = os.pipe()

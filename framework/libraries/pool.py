@@ -20,7 +20,7 @@ _ALWAYS = 10**9
 Draw = Callable[[np.random.Generator], Mapping[str, Any]]
 
 
-class Plan(NamedTuple):
+class PoolPlan(NamedTuple):
     """A model to train: its id, family, parameters (JSON values) and own seed."""
 
     id: str
@@ -61,7 +61,7 @@ class Family:
     def fits(self, task: str) -> bool:
         return self._class(task) is not None
 
-    def make(self, plan: Plan, task: str) -> Any:
+    def make(self, plan: PoolPlan, task: str) -> Any:
         """Return the unfitted estimator."""
         module, _, name = str(self._class(task)).partition(":")
         seed = {"random_state": plan.seed} if self.seeded else {}
@@ -73,7 +73,7 @@ class Family:
 
 def plans(
     families: Sequence[str] | None, models: int, seed: int, task: str, records: int
-) -> list[Plan]:
+) -> list[PoolPlan]:
     """Return the models of a pool: families in turn, each with its next parameters.
 
     Parameters
@@ -94,13 +94,13 @@ def plans(
     return [_plan(chosen[place], number, seed) for _, number, place in order[:models]]
 
 
-def _plan(name: str, number: int, seed: int) -> Plan:
+def _plan(name: str, number: int, seed: int) -> PoolPlan:
     family = FAMILIES[name]
     key = (_STREAM, list(FAMILIES).index(name), number)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     own_seed = int(rng.integers(2**31 - 1))
     parameters = dict(family.first) if number == 0 else dict(family.draw(rng))
-    return Plan(f"{name}_{number + 1}", name, parameters, own_seed)
+    return PoolPlan(f"{name}_{number + 1}", name, parameters, own_seed)
 
 
 def _log(rng: np.random.Generator, low: float, high: float) -> float:

@@ -12,7 +12,7 @@ from algorithms.ensembling.model_store import TRUSTED
 from framework.arrays import Array
 from framework.libraries.folds import PoolData
 from framework.libraries.members import predictions
-from framework.libraries.pool import FAMILIES, Plan
+from framework.libraries.pool import FAMILIES, PoolPlan
 from framework.models.store import trusted_types
 
 
@@ -37,7 +37,7 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def train(plan: Plan, data: PoolData) -> Trained:
+def train(plan: PoolPlan, data: PoolData) -> Trained:
     """Train a model on all folds but one, for each fold, and then on all records.
 
     One thread, so that the result is the same anywhere.

@@ -10,7 +10,7 @@ from typing import Any
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.parallel.ray_evaluator import Cost
+from framework.parallel.ray_evaluator import DispatchCost
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_rows
 from framework.workforce import Builder, InProcess, Workforce
@@ -57,7 +57,7 @@ class AutoEvaluator:
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._ray: Evaluator | None = None
         self._decided = False
-        self._cost, self._size, self._busy, self._warm = Cost(), 1, 0.0, False
+        self._cost, self._size, self._busy, self._warm = DispatchCost(), 1, 0.0, False
 
     def submit(self, ids: IntArray, X: Array) -> None:
         """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""

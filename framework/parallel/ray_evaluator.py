@@ -34,7 +34,7 @@ _KINDS = ("score", "build", "map")  # scoring first: the search waits for it
 _INLINE_BYTES = 100_000  # larger parts go through the object store, once for all actors
 
 
-class Cost:
+class DispatchCost:
     """Seconds per row as measured, recent requests weighing most."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class RayEvaluator:
         self._slots: list[_Slot] = []
         self._requests: dict[Any, tuple[_Slot, _Work | None]] = {}  # None: asked if ready
         self._queues: dict[str, deque[_Work]] = {kind: deque() for kind in _KINDS}
-        self._costs = {kind: Cost() for kind in _KINDS}
+        self._costs = {kind: DispatchCost() for kind in _KINDS}
         self._job: Any = None  # a reference to what is mapped
         self._answers: dict[int, Any] = {}  # of its pieces, by number
         self._blocked: list[tuple[_Work, set[bytes]]] = []  # batches and the parts they await
@@ -199,7 +199,7 @@ class RayEvaluator:
             A piece ends the workers that it is given to, or they die before they are ready.
         """
         self._job = self._ray.put(Job(function, shared, pieces))
-        self._answers, self._costs["map"] = {}, Cost()
+        self._answers, self._costs["map"] = {}, DispatchCost()
         self._queues["map"].extend(_Work("map", ([i], [self._job])) for i in range(len(pieces)))
         try:
             for i in range(len(pieces)):

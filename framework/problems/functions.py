@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.problem import Problem
-from framework.roles import Measure, Sense
+from framework.roles import Metric, Sense
 from framework.settings import Section
 from framework.space import Bits, Box, Space
 from framework.streams import RowStreams
@@ -48,7 +48,7 @@ class FunctionProblem(Problem):
         Length of a genome.
     noise : float
         Standard deviation of a Gaussian error on every value, drawn from the row's stream; the
-        values stay within the measures' bounds.
+        values stay within the metrics' bounds.
 
     Raises
     ------
@@ -81,8 +81,8 @@ class FunctionProblem(Problem):
         self.name, self.noise = name, noise
         self.space = function.space(d)
         self.stochastic = noise > 0
-        self.measures = tuple(
-            Measure(f"f{j + 1}", function.sense, high=high)
+        self.metrics = tuple(
+            Metric(f"f{j + 1}", function.sense, high=high)
             for j, high in enumerate(function.high(d))
         )
         self.fingerprint = f"function/{name}/{d}/{noise}"
@@ -97,8 +97,8 @@ class FunctionProblem(Problem):
         table = FUNCTIONS[self.name].f(X)
         if self.stochastic:
             errors = [stream.normal(0.0, self.noise, table.shape[1]) for stream in streams]
-            table = np.clip(table + errors, 0.0, [measure.high for measure in self.measures])
-        return dict(zip(self.metrics, table.T, strict=True))
+            table = np.clip(table + errors, 0.0, [metric.high for metric in self.metrics])
+        return dict(zip(self.metric_names, table.T, strict=True))
 
 
 def _zdt_g(X: Array) -> FloatArray:

@@ -196,7 +196,7 @@ class _Loop:
         """Say which part of the budget is spent; empty if none."""
         budget = self.budget
         if self.evaluations >= _FAILURES_COUNT_FROM and self.failed > (
-            budget.failures * self.evaluations
+            budget.max_failed_share * self.evaluations
         ):
             return "failures"
         if budget.generations is not None and self.batches_asked > budget.generations:
@@ -241,7 +241,7 @@ class _Loop:
         self.flights.popleft()
         batch = Evaluated.concat(flight.old + flight.new)
         # before it is written down: a wrong answer must not become the truth
-        batch.check_answers(flight.first, flight.X, self.algorithm.metrics, "collect")
+        batch.check_answers(flight.first, flight.X, self.algorithm.metric_names, "collect")
         if flight.new and self.journal is not None:
             self.journal.append(Evaluated.concat(flight.new), self.seconds)
         if len(batch) == flight.asked:

@@ -133,14 +133,14 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
 
 def failed_rows(problem: Problem, ids: IntArray, X: Array, error: str) -> Evaluated:
     """Return rows that all failed for one reason."""
-    nothing = {name: np.full(len(X), np.nan) for name in problem.metrics}
+    nothing = {name: np.full(len(X), np.nan) for name in problem.metric_names}
     return Evaluated(ids, X, nothing, dict.fromkeys(ids.tolist(), error))
 
 
 def _checked(problem: Problem, values: Mapping[str, Array], n: int) -> dict[str, Array]:
     """Keep the declared metrics, as float64 columns; complain about any that is missing."""
     columns = {}
-    for name in problem.metrics:
+    for name in problem.metric_names:
         if name not in values:
             raise KeyError(f"evaluate: expected metric {name!r}, found {', '.join(values)}")
         column = np.asarray(values[name], dtype=np.float64)

@@ -12,7 +12,7 @@ Examples
 >>> from framework.problems.functions import FunctionProblem
 >>> from framework.roles import Objective, Roles
 >>> problem = FunctionProblem("zdt1", 5)
->>> roles = Roles(problem.measures, [Objective("f1", "min"), Objective("f2", "min")])
+>>> roles = Roles(problem.metrics, [Objective("f1", "min"), Objective("f2", "min")])
 >>> check_algorithm(partial(RandomSearch, batch=20), problem, roles)
 """
 

@@ -100,7 +100,7 @@ def resumed_with_more_budget(case: AlgorithmCase) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.sqlite"
         for rows in sorted({1, total // 3 + 1, total // 2, total - 1} - {0}):
-            budget = Budget(evaluations=rows, failures=1.0)
+            budget = Budget(evaluations=rows, max_failed_share=1.0)
             case.run(path, SerialEvaluator(counting, case.seed), budget)
         again = case.run(path, SerialEvaluator(counting, case.seed))
     same_front(front, again, "law 3: extended budget")
@@ -116,7 +116,7 @@ def failures_are_rows(case: AlgorithmCase) -> None:
     failed = {id for batch in told for id in batch.errors}
     expect(bool(failed), "law 4: expected failed rows, found none")
     for batch in told:
-        values = np.column_stack([batch.values[name] for name in failing.metrics])
+        values = np.column_stack([batch.values[name] for name in failing.metric_names])
         expect(
             np.array_equal(np.isnan(values).all(axis=1), ~batch.ok)
             and not np.isnan(values[batch.ok]).any(),
@@ -239,7 +239,7 @@ def _session(algorithm: Algorithm, case: AlgorithmCase) -> Iterator[Evaluated]:
 
 def _bad_answers(case: AlgorithmCase, good: Evaluated) -> Iterator[tuple[str, Evaluated]]:
     """Yield answers that must be refused, each with what is wrong with it."""
-    n, metric = len(good), case.problem.metrics[0]
+    n, metric = len(good), case.problem.metric_names[0]
     yield "unknown rows", replace(good, ids=good.ids + n)
     yield "a missing row", good.take(np.arange(n - 1))
     yield "no metric at all", replace(good, values={})

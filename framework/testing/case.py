@@ -45,7 +45,7 @@ class AlgorithmCase:
     @property
     def budget(self) -> Budget:
         """As many generations as the case says, however many rows fail."""
-        return Budget(generations=self.generations, failures=1.0)
+        return Budget(generations=self.generations, max_failed_share=1.0)
 
     def fresh(self) -> Algorithm:
         """Return a new algorithm."""
@@ -56,14 +56,18 @@ class AlgorithmCase:
         return SerialEvaluator(self.problem, self.seed)
 
     def on(self, problem: Problem) -> AlgorithmCase:
-        """Return the case on another problem with the same measures."""
+        """Return the case on another problem with the same metrics."""
         return replace(self, problem=problem)
 
     def journal(self, path: Path) -> Journal:
         """Open or make the journal of this case."""
         space = self.problem.space
         return Journal(
-            path, {"seed": self.seed}, metrics=self.problem.metrics, d=space.d, dtype=space.dtype
+            path,
+            {"seed": self.seed},
+            metrics=self.problem.metric_names,
+            d=space.d,
+            dtype=space.dtype,
         )
 
     def run(

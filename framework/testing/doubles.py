@@ -20,7 +20,7 @@ class WrappedProblem(Problem):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.space, self.measures = problem.space, problem.measures
+        self.space, self.metrics = problem.space, problem.metrics
         self.stochastic, self.fingerprint = problem.stochastic, problem.fingerprint
 
     @property
@@ -88,9 +88,9 @@ class FlippedProblem(WrappedProblem):
     def __init__(self, problem: Problem, metric: str) -> None:
         super().__init__(problem)
         self.metric = metric
-        self.measures = tuple(
+        self.metrics = tuple(
             m._replace(sense=_turned(m.sense), low=-m.high, high=-m.low) if m.name == metric else m
-            for m in problem.measures
+            for m in problem.metrics
         )
 
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
@@ -101,7 +101,7 @@ class FlippedProblem(WrappedProblem):
         """Return the same roles for the flipped metric."""
         objectives = [self._objective(o) for o in roles.objectives]
         constraints = [self._constraint(c) for c in roles.constraints]
-        return Roles(self.measures, objectives, constraints)
+        return Roles(self.metrics, objectives, constraints)
 
     def _objective(self, objective: Objective) -> Objective:
         if objective.metric != self.metric:

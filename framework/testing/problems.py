@@ -22,18 +22,16 @@ ProblemLaw = Callable[[Problem, int, int], None]
 
 def describes_itself(problem: Problem, seed: int, n: int) -> None:
     """Names, bounds and types are there and fit together."""
-    metrics = problem.metrics
+    names = problem.metric_names
+    expect(names and len(set(names)) == len(names), f"metrics: expected names, found {names}")
     expect(
-        metrics and len(set(metrics)) == len(metrics), f"measures: expected names, found {metrics}"
+        not any(name.startswith("test_") or name == "id" for name in names),
+        f"metrics: expected names other than 'id' and 'test_...', found {names}",
     )
-    expect(
-        not any(name.startswith("test_") or name == "id" for name in metrics),
-        f"measures: expected names other than 'id' and 'test_...', found {metrics}",
-    )
-    for measure in problem.measures:
+    for metric in problem.metrics:
         expect(
-            np.isfinite([measure.low, measure.high]).all() and measure.low < measure.high,
-            f"measure {measure.name}: expected finite low < high, found {measure}",
+            np.isfinite([metric.low, metric.high]).all() and metric.low < metric.high,
+            f"metric {metric.name}: expected finite low < high, found {metric}",
         )
     names = problem.gene_names
     expect(
@@ -50,17 +48,17 @@ def values_are_numbers_within_bounds(problem: Problem, seed: int, n: int) -> Non
     """Every declared metric comes as (n,) numbers between its bounds."""
     X = _genomes(problem, seed, n)
     values = problem.evaluate(X, RowStreams(seed, np.arange(n)))
-    for measure in problem.measures:
-        expect(measure.name in values, f"evaluate: expected {measure.name!r}, found {list(values)}")
-        column = np.asarray(values[measure.name])
+    for metric in problem.metrics:
+        expect(metric.name in values, f"evaluate: expected {metric.name!r}, found {list(values)}")
+        column = np.asarray(values[metric.name])
         expect(
             column.shape == (n,),
-            f"evaluate: expected {measure.name!r} with shape ({n},), found {column.shape}",
+            f"evaluate: expected {metric.name!r} with shape ({n},), found {column.shape}",
         )
         numbers = column[~np.isnan(column)]
         expect(
-            ((numbers >= measure.low) & (numbers <= measure.high)).all(),
-            f"evaluate: expected {measure.name} within [{measure.low}, {measure.high}], found "
+            ((numbers >= metric.low) & (numbers <= metric.high)).all(),
+            f"evaluate: expected {metric.name} within [{metric.low}, {metric.high}], found "
             f"{numbers.min(initial=np.inf)} to {numbers.max(initial=-np.inf)}",
         )
 
@@ -105,8 +103,8 @@ def pickled_copy_scores_the_same(problem: Problem, seed: int, n: int) -> None:
     copy = _copy(problem)
     same_rows(_scored(problem, seed, X), _scored(copy, seed, X), "law 2: a pickled copy")
     expect(
-        copy.fingerprint == problem.fingerprint and copy.measures == problem.measures,
-        "law 2: expected a pickled copy to have the same fingerprint and measures, found others",
+        copy.fingerprint == problem.fingerprint and copy.metrics == problem.metrics,
+        "law 2: expected a pickled copy to have the same fingerprint and metrics, found others",
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from algorithms.multistage.model import predict_table
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import make_problem
+from framework.experiment.single_run import make_problem
 from framework.models.store import load_model
 from tests.command import small, start, write
 
@@ -214,7 +214,7 @@ def test_check(command, place):
     done = command("check", "small.yaml", "--set", "constraints=[{metric: cost, at_most: 20}]")
     assert done.code == 0
     assert re.search(r"^constraints +cost <= 20$", done.out, re.M)
-    assert re.search(r"^budget +generations=4, failures=0.5$", done.out, re.M)
+    assert re.search(r"^budget +generations=4, max_failed_share=0.5$", done.out, re.M)
     assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
     assert re.search(r"^candidates .*at most 4 stages, 2,163 in all$", done.out, re.M)
     assert re.search(

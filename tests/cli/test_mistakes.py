@@ -138,7 +138,7 @@ def test_configuration_file(place, refuse_here, content, sentence):
         (["--set", "budget.generation=5"], "did you mean 'generations'?"),
         (["--workers", "some"], "workers: expected "),
         (["--workers", "0"], "workers: expected "),
-        (["--trials", "0"], "trials: expected a number of at least 1, found 0"),
+        (["--repeats", "0"], "repeats: expected a number of at least 1, found 0"),
         (["--seed", "-1"], "seed: expected a number of at least 0, found -1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -168,7 +168,7 @@ def test_options(refuse_here, arguments, sentence):
         ),
         (
             {"problem__costs": {"values": {"f1": 1, "f2": 2}}},
-            "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 mo",
+            "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 m",
         ),
         ({"problem__costs": {"values": [1, 2, 3]}}, "expected 6 entries, one a feature, found 3"),
         ({"problem__costs": {"values": [1, 2, 3, 4, 5, -6]}}, "expected a number of at least 0"),
@@ -308,16 +308,16 @@ def free_port():
 
 
 @pytest.mark.skipif(NO_RAY, reason="no Ray here")
-@pytest.mark.parametrize("trials", ["1", "2"])
-def test_address_where_nothing_runs(place, free_port, trials):
+@pytest.mark.parametrize("repeats", ["1", "2"])
+def test_address_where_nothing_runs(place, free_port, repeats):
     said = refuse(
         place,
         "run",
         "small.yaml",
         "--out",
         "new",
-        "--trials",
-        trials,
+        "--repeats",
+        repeats,
         "--address",
         f"127.0.0.1:{free_port}",
     )

@@ -34,7 +34,7 @@ class Recorder(SerialEvaluator):
 def two_roles(problem, *constraints, cost="memory"):
     """Return loss against one cost, as in the paper."""
     return Roles(
-        problem.measures, [Objective("roc_auc", "max"), Objective(cost, "min")], constraints
+        problem.metrics, [Objective("roc_auc", "max"), Objective(cost, "min")], constraints
     )
 
 
@@ -42,13 +42,13 @@ def searched(cls, problem, roles=None, evaluations=600, seed=0, **parameters):
     """Return the algorithm, the front and the record of a run."""
     algorithm = cls(problem, roles or two_roles(problem), seed=seed, **parameters)
     record = Recorder(problem)
-    budget = Budget(evaluations=evaluations, failures=1.0)
+    budget = Budget(evaluations=evaluations, max_failed_share=1.0)
     return algorithm, run(problem, algorithm, record, budget=budget), record
 
 
 def volume(record, roles, rows):
     """Return the hypervolume of some rows of a run, within the roles' bounds."""
-    losses = roles.losses({name: record.column(name)[rows] for name in roles.measures})
+    losses = roles.losses({name: record.column(name)[rows] for name in roles.metrics})
     bounds = roles.bounds()
     scaled = (losses - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0])
     return hypervolume(scaled, np.ones(2))

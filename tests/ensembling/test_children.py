@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.ensembling.searches import children
-from algorithms.ensembling.searches.adaptive_rates import Rates
 from algorithms.ensembling.searches.count_vectors import Store
+from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
 from algorithms.moves.seen import Seen
 
 D, MOST = 8, 9
 
 
 def plan(**changes):
-    usual = children.Plan(0.5, 0.5, 0.5, children.DYNAMIC, False, False, 50, MOST)
+    usual = children.BatchPlan(0.5, 0.5, 0.5, children.DYNAMIC, False, False, 50, MOST)
     return usual._replace(**changes)
 
 
@@ -169,7 +169,7 @@ def test_the_brake_mutates_all_crosses():
 def test_where_nothing_is_left_a_batch_is_short(whole_batch):
     X, _ = bred([[1]], 5, seen=[[1]], whole_batch=whole_batch, ranked=np.zeros(0, np.int64))
     assert len(X) == 0
-    X, _ = bred([[1, 1]], 500, most=3, whole_batch=whole_batch, crossover=0.0)
+    X, _ = bred([[1, 1]], 500, max_count=3, whole_batch=whole_batch, crossover=0.0)
     assert {tuple(x) for x in X} <= {(2, 1), (1, 2), (3, 1), (1, 3)}
 
 
@@ -211,7 +211,7 @@ def test_tournaments_favour_the_best():
 
 
 def test_rates_are_the_other_sides_share_of_the_loss():
-    rates = Rates(every=2)
+    rates = OperatorProbabilities(every=2)
     marks = np.array([[1, 1, 2, 0], [1, 0, 0, 2], [0, 1, 1, 0]] * 2)
     loss = np.array([0.1, 0.3, 0.2] * 2)
     rates.learn(marks, loss)
@@ -224,7 +224,7 @@ def test_rates_are_the_other_sides_share_of_the_loss():
 
 
 def test_rates_stay_within_limits_and_need_samples():
-    rates = Rates(every=1)
+    rates = OperatorProbabilities(every=1)
     few = np.array([[1, 1, 1, 0], [0, 1, 0, 1]])
     rates.learn(few, np.array([0.1, 0.2]))
     assert rates.values.tolist() == [0.5, 0.5, 0.5]

@@ -18,7 +18,7 @@ from tests.ensembling.searching import searched, two_roles, volume
 from tests.toys import EnsembleToy
 
 
-def plain(problem, steps, score, most=50):
+def plain(problem, steps, score, max_count=50):
     """Return the path of a greedy loop; ``score(values, singles, candidates)`` is minimised.
 
     Of equally good candidates one with fewer members is taken, then the first: the tests use
@@ -75,13 +75,13 @@ def test_the_path_ends_with_the_first_best():
     assert len(whole.findings()["returned"]) == 40
 
 
-@pytest.mark.parametrize("charge", ["marginal", "own"])
+@pytest.mark.parametrize("cost_charging", ["marginal", "own"])
 @pytest.mark.parametrize("weight", [0.0, 0.3, 0.68, 1.0])
-def test_multi_ges_takes_the_plain_loops_path(charge, weight):
+def test_multi_ges_takes_the_plain_loops_path(cost_charging, weight):
     problem = big()
 
     def score(values, singles):
-        cost = singles["inference_time"] if charge == "own" else values["inference_time"]
+        cost = singles["inference_time"] if cost_charging == "own" else values["inference_time"]
         loss = scaled((1 - values["roc_auc"]).tolist())
         time = scaled(cost.tolist())
         return [(1.0 - weight) * a + weight * b for a, b in zip(loss, time, strict=True)]
@@ -92,7 +92,7 @@ def test_multi_ges_takes_the_plain_loops_path(charge, weight):
         evaluations=5000,
         iterations=12,
         weight=weight,
-        charge=charge,
+        cost_charging=cost_charging,
         use_best=False,
         ties="fewest_models",
     )
@@ -102,14 +102,14 @@ def test_multi_ges_takes_the_plain_loops_path(charge, weight):
 def test_a_model_already_in_costs_nothing_more():
     """At weight 1 the marginal charge never leaves the cheapest model; so does the own one."""
     problem = big()
-    for charge in ("marginal", "own"):
+    for cost_charging in ("marginal", "own"):
         algorithm, _, record = searched(
             MultiGES,
             problem,
             evaluations=5000,
             iterations=5,
             weight=1.0,
-            charge=charge,
+            cost_charging=cost_charging,
             use_best=False,
         )
         cheapest = np.argmin(problem.costs["inference_time"])
@@ -211,7 +211,7 @@ def test_patterns_by_hand():
 
 def test_too_many_small_ensembles_are_refused_with_their_number():
     problem = EnsembleToy(80)
-    roles = Roles(problem.measures, [Objective("roc_auc", "max")])
+    roles = Roles(problem.metrics, [Objective("roc_auc", "max")])
     with pytest.raises(InputError, match="up to 32,801,516 of at most 5 members"):
         SmallEnsembles(problem, roles, seed=0, members=5)
 

@@ -9,7 +9,7 @@ from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
-from framework.roles import Constraint, Measure
+from framework.roles import Constraint, Metric
 from framework.run.evaluator import evaluate_rows
 from tests.conftest import roles_of
 from tests.ensembling.searching import searched, two_roles, volume
@@ -147,7 +147,7 @@ class Several(EnsembleToy):
 
     def __init__(self):
         super().__init__(9)
-        self.measures = (*self.measures, Measure("gain", "max", "amount", -np.inf, np.inf))
+        self.metrics = (*self.metrics, Metric("gain", "max", "ratio", -np.inf, np.inf))
 
     def evaluate(self, X, streams):
         values = super().evaluate(X, streams)

@@ -63,7 +63,7 @@ def test_a_rival_is_measured_on_the_records_of_the_search():
 
 def test_one_measure_for_the_search_and_the_rivals():
     search, problem = multistage(**SECTION), problem_of("single_stage", "cost_ordered")
-    roles = Roles(search.measures, [Objective("coverage", "max"), Objective("cost", "min")])
+    roles = Roles(search.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
     emsco = EMSCO(search, roles, seed=0, population=20)
     run(search, emsco, SerialEvaluator(search, 0), budget=Budget(generations=3))
     found = measure(search.decode(emsco.fittest), *problem.test)
@@ -103,7 +103,7 @@ def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
     problem = problem_of("cost_ordered", "cegb")
     X = np.array([[0], [1]], dtype=np.int32)
     rows = evaluate_rows(problem, 0, np.arange(2), X)
-    roles = Roles(problem.measures, [Objective("cost", "min")])
+    roles = Roles(problem.metrics, [Objective("cost", "min")])
     front = Front(rows, roles, problem.gene_names)
     assert export(problem, front, 0, tmp_path / "stages", {})
     assert not export(problem, front, 1, tmp_path / "trees", {})

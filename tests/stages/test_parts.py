@@ -58,7 +58,7 @@ def test_a_reopened_cache_trains_nothing(table_file, monkeypatch, kind):
     records = load_table(config_of(table_file).dataset).features
     assert np.array_equal(again.decode(X[0]).predict(records), first.decode(X[0]).predict(records))
     assert built == []
-    for name in first.metrics:
+    for name in first.metric_names:
         assert np.array_equal(before[name], after[name])
         assert np.array_equal(before_test[name], after_test[name])
 
@@ -138,7 +138,7 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
         file.mkdir()
     again = problem_of(table_file)
     found = again.evaluate(X)
-    for name in problem.metrics:
+    for name in problem.metric_names:
         assert np.array_equal(found[name], want[name])
     if damage == "changed":  # and is mended
         assert problem_of(table_file)._store.get(problem.parts_since(0).keys).bits.any()
@@ -153,7 +153,7 @@ def test_a_scorer_with_stripped_parts_gives_the_same_values(table_file):
     assert worker.n_parts == 0
     worker.add_parts(driver.parts_since(0))
     worker.build_parts = None  # it has all it needs
-    for name in driver.metrics:
+    for name in driver.metric_names:
         assert np.array_equal(worker.evaluate(X)[name], want[name])
     with pytest.raises(ValueError, match="stripped"):
         worker.evaluate_test(X)
@@ -166,6 +166,6 @@ def test_a_problem_whose_arrays_cannot_be_written_works(table_file):
     content = pickle.dumps(driver, protocol=5, buffer_callback=buffers.append)
     worker = pickle.loads(content, buffers=[bytes(b.raw()) for b in buffers])
     X = genomes(driver)
-    for name in driver.metrics:
+    for name in driver.metric_names:
         assert np.array_equal(worker.evaluate(X)[name], driver.evaluate(X)[name])
         assert np.array_equal(worker.evaluate_test(X)[name], driver.evaluate_test(X)[name])

@@ -59,7 +59,7 @@ def test_a_decoded_model_has_the_metrics_of_its_row_digit_for_digit(table_file, 
         records, truth = table.features.iloc[part], table.labels[part]
         for i, x in enumerate(X):
             want = measures_of(problem.decode(x), records, truth, x, table.positive)
-            for name in problem.metrics:
+            for name in problem.metric_names:
                 assert measured[name][i] == float(want[name]), name
 
 
@@ -106,7 +106,7 @@ def test_metrics_are_those_of_records_sent_one_by_one(table_file):
             [Fraction(str(COSTS[name])) for name in NAMES],
             -1,
         )
-        for name in problem.metrics:
+        for name in problem.metric_names:
             assert measured[name][i] == float(want[name]), name
 
 
@@ -137,8 +137,8 @@ def test_two_classes_have_a_false_positive_rate_and_three_without_a_positive_one
 ):
     three = problem_of(table_file)
     two = problem_of(table_file, dataset={"sklearn": "breast_cancer"}, costs=None)
-    assert "false_positive_rate" not in three.metrics
-    assert "false_positive_rate" in two.metrics
+    assert "false_positive_rate" not in three.metric_names
+    assert "false_positive_rate" in two.metric_names
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
-from framework.roles import Measure, Objective, Roles
+from framework.roles import Metric, Objective, Roles
 
-MEASURES = (
-    Measure("coverage", "max", text="share of the records that get an answer"),
-    Measure("accuracy", "max", text="share of the answers that are right"),
-    Measure("cost", "min", kind="amount", high=120.0, unit="cost units"),
-    Measure("false_negative_rate", "min"),
+METRICS = (
+    Metric("coverage", "max", text="share of the records that get an answer"),
+    Metric("accuracy", "max", text="share of the answers that are right"),
+    Metric("cost", "min", kind="ratio", high=120.0, unit="cost units"),
+    Metric("false_negative_rate", "min"),
 )
 OBJECTIVES = (
     Objective("coverage", "max"),
@@ -29,7 +29,7 @@ GENES = 12
 
 
 def roles() -> Roles:
-    return Roles(MEASURES, OBJECTIVES)
+    return Roles(METRICS, OBJECTIVES)
 
 
 def score(X: np.ndarray) -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ def start(path: Path, *, uid: str = "u1", **changes: object) -> RunDir:
     run_dir.write_config(config(**changes))
     about = {
         "fingerprint": "f" * 64,
-        "measures": [m._asdict() for m in MEASURES],
+        "metrics": [m._asdict() for m in METRICS],
         "objectives": [o._asdict() for o in OBJECTIVES],
         "constraints": [],
         "gene_names": [f"x{i}" for i in range(GENES)],
@@ -102,7 +102,7 @@ def start(path: Path, *, uid: str = "u1", **changes: object) -> RunDir:
 
 def search(run_dir: RunDir, first: int, last: int, rows: int = 20) -> None:
     """Write the batches ``first`` to ``last - 1`` to the journal."""
-    shape = {"metrics": tuple(m.name for m in MEASURES), "d": GENES, "dtype": np.dtype("i1")}
+    shape = {"metrics": tuple(m.name for m in METRICS), "d": GENES, "dtype": np.dtype("i1")}
     with Journal(run_dir.journal_file, {"seed": 0}, **shape) as journal:
         for number in range(first, last):
             journal.append(batch_of(number, rows), seconds=0.5 * (number + 1))

@@ -9,7 +9,7 @@ import optuna
 import yaml
 
 from framework.experiment.run_dir import RunDir
-from tracking.sweep.config import Plan, load_plan
+from tracking.sweep.config import SweepPlan, load_plan
 from tracking.sweep.run import Options, Told, run_sweep
 
 RAW = {
@@ -46,11 +46,11 @@ def write(folder: Path, content: dict) -> Path:
     return path
 
 
-def plan_of(folder: Path, content: dict, *overrides: str) -> Plan:
+def plan_of(folder: Path, content: dict, *overrides: str) -> SweepPlan:
     return load_plan(write(folder, content), overrides)
 
 
-def sweep(plan: Plan, out: Path) -> tuple[dict, list[Told]]:
+def sweep(plan: SweepPlan, out: Path) -> tuple[dict, list[Told]]:
     """Run, or go on with, a sweep; return its summary and what was shown."""
     out.mkdir(exist_ok=True)
     told: list[Told] = []

@@ -50,9 +50,9 @@ def test_sync_of_something_else(tmp_path, capsys):
 
 
 def test_sync_of_a_trial_names_the_experiment(tmp_path):
-    trial = made_up.start(tmp_path / "out" / "trials" / "000")
+    repeat = made_up.start(tmp_path / "out" / "repeats" / "000")
     with pytest.raises(InputError, match=f"give {tmp_path / 'out'}$"):
-        sync(str(trial.path))
+        sync(str(repeat.path))
 
 
 def test_sync_while_the_run_is_logged(tmp_path):

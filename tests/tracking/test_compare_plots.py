@@ -59,6 +59,6 @@ def test_a_single_objective_has_no_fronts(comparison, tmp_path):
 
     from framework.roles import Roles
 
-    single = Roles(list(comparison.roles.measures.values()), comparison.roles.objectives[:1])
+    single = Roles(list(comparison.roles.metrics.values()), comparison.roles.objectives[:1])
     paths = write_comparison(replace(comparison, roles=single), tmp_path)
     assert {path.name for path in paths} == NAMES - {"compare_fronts.png"}

@@ -121,7 +121,8 @@ def test_ctrl_c_is_left_to_the_run(tmp_path):
 
 def test_importing_is_cheap():
     program = (
-        "import sys, tracking.mlflow_log.commands, tracking.mlflow_log.tracker, tracking.figures.plots, tracking.mlflow_log.deploy\n"
+        "import sys, tracking.figures.plots, tracking.mlflow_log.commands\n"
+        "import tracking.mlflow_log.tracker, tracking.mlflow_log.deploy\n"
         "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
     )
     done = subprocess.run(

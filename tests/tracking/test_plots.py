@@ -36,9 +36,7 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
     story = read_story(finished(tmp_path / "out"))
     scales = {o.metric: story.scale(o) for o in story.roles.objectives}
     assert set(scales.values()) == {"linear"}
-    cost = next(
-        o for o in story.roles.objectives if story.roles.measures[o.metric].kind == "amount"
-    )
+    cost = next(o for o in story.roles.objectives if story.roles.metrics[o.metric].kind == "ratio")
     values = story.front.rows.values[cost.metric]
     story.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
     assert story.scale(cost) == "log"
@@ -101,12 +99,12 @@ def test_fewer_objectives(tmp_path, n, names):
 
 
 def test_trials_have_a_line_each(tmp_path):
-    run_dir = finished(tmp_path / "out", trials=2)
+    run_dir = finished(tmp_path / "out", repeats=2)
     for number in range(2):
-        finished(run_dir.path / "trials" / f"{number:03d}")
+        finished(run_dir.path / "repeats" / f"{number:03d}")
     story = read_story(run_dir)
     assert len(story.progress) == 2
-    assert "2 trials" in story.subtitle
+    assert "2 repeats" in story.subtitle
     assert {path.name for path in write_plots(run_dir)} == ALL
 
 

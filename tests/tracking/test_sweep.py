@@ -20,7 +20,7 @@ import yaml
 from framework.cli.main import main
 from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import make_problem, make_roles
+from framework.experiment.single_run import make_problem, make_roles
 from tracking.mlflow_log.state import State
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run

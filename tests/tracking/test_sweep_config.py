@@ -33,8 +33,8 @@ def test_a_right_one_is_read(tmp_path):
         (
             "algorithm.bach",
             {"low": 1, "high": 2},
-            "unknown key; expected a dotted key of the configuration, found 'algorithm.bach'; did you "
-            "mean 'algorithm.batch'?",
+            "unknown key; expected a dotted key of the configuration, found 'algorithm.bach'; did "
+            "you mean 'algorithm.batch'?",
         ),
         (
             "trials",
@@ -90,8 +90,8 @@ def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
         (
             {"trails": 3},
             "sweep.trails: unknown key; expected one of search_space, directions, "
-            "trials, batch, asynchronous, repeats, sampler, storage, reference, seed; found 'trails'; "
-            "did you mean 'trials'?",
+            "trials, batch, asynchronous, repeats, sampler, storage, reference, seed; found "
+            "'trails'; did you mean 'trials'?",
         ),
         (
             {"directions": [{"metric": "hypervolume", "sense": "maximal"}]},
@@ -136,8 +136,8 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
     [
         (
             {"directions": [{"metric": "best_f9", "sense": "min"}]},
-            "sweep.directions.0.metric: expected one of hypervolume, front_size, evaluations, wall_s, "
-            "best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?",
+            "sweep.directions.0.metric: expected one of hypervolume, front_size, evaluations, "
+            "wall_s, best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?",
         ),
         (
             {"directions": [{"metric": "share_of_reference", "sense": "max"}]},

@@ -149,24 +149,24 @@ def test_what_could_not_be_sent_is_sent_later(store, experiment, tmp_path, monke
 
 
 def test_trials_are_children_of_one_parent(store, experiment, tmp_path):
-    run_dir = made_up.start(tmp_path / "out", trials=2)
-    trials = [made_up.start(run_dir.path / "trials" / f"{n:03d}") for n in range(2)]
-    for trial in trials:
-        made_up.search(trial, 0, 4)
-    made_up.end(trials[0])
+    run_dir = made_up.start(tmp_path / "out", repeats=2)
+    repeats = [made_up.start(run_dir.path / "repeats" / f"{n:03d}") for n in range(2)]
+    for repeat in repeats:
+        made_up.search(repeat, 0, 4)
+    made_up.end(repeats[0])
     uploader = Uploader(run_dir, store.uri, experiment)
     uploader.upload(final=False)
     parent, (first, second) = runs(store, experiment)
     assert [r.info.status for r in (parent, first, second)] == ["RUNNING", "FINISHED", "RUNNING"]
     assert "front.csv" in artifacts(store, first)
 
-    made_up.end(trials[1])
+    made_up.end(repeats[1])
     run_dir.write_summary({"status": "done", "indicators": {"hypervolume": 0.5}})
     assert uploader.upload(final=True)
     parent, (first, second) = runs(store, experiment)
     assert (parent.info.status, second.info.status) == ("FINISHED", "FINISHED")
     assert parent.data.metrics["hypervolume"] == 0.5
-    assert first.data.tags["trial"] == "000"
+    assert first.data.tags["repeat"] == "000"
 
 
 def test_a_run_that_was_deleted_stays_deleted(store, experiment, tmp_path):

@@ -164,12 +164,12 @@ def _not_in(losses: FloatArray, reference: FloatArray) -> FloatArray:
 def _axes(comparison: Comparison) -> tuple[int, int]:
     """Return which objectives go right (what it costs) and up."""
     kinds = comparison.roles.kinds()
-    x = kinds.index("amount") if "amount" in kinds else len(kinds) - 1
+    x = kinds.index("ratio") if "ratio" in kinds else len(kinds) - 1
     return x, next(j for j in range(len(kinds)) if j != x)
 
 
 def _label(comparison: Comparison, objective: Objective) -> str:
-    unit = comparison.roles.measures[objective.metric].unit
+    unit = comparison.roles.metrics[objective.metric].unit
     better = "↑ better" if objective.sense == "max" else "↓ better"
     return f"{spoken(objective.metric)}{f' ({unit})' if unit else ''}  {better}"
 

@@ -48,15 +48,15 @@ def front(story: Story, path: Path) -> None:
 
 
 def progress(story: Story, path: Path) -> None:
-    """Write hypervolume and front size by generation, a line a trial."""
+    """Write hypervolume and front size by generation, a line a repeat."""
     n = len(story.series)
     figure = make_subplots(rows=n, cols=1, shared_xaxes=True, vertical_spacing=0.07)
     for row, name in enumerate(story.series, start=1):
         colour = {"color": ORANGE if name == "front_size" else BLUE}
-        for number, trial in enumerate(story.progress):
-            label = spoken(name) if len(story.progress) == 1 else f"trial {number:03d}"
-            x = np.arange(len(trial[name]))
-            line = go.Scatter(x=x, y=trial[name], name=label, mode="lines", line=colour)
+        for number, repeat in enumerate(story.progress):
+            label = spoken(name) if len(story.progress) == 1 else f"repeat {number:03d}"
+            x = np.arange(len(repeat[name]))
+            line = go.Scatter(x=x, y=repeat[name], name=label, mode="lines", line=colour)
             figure.add_trace(line, row=row, col=1)
         figure.update_yaxes(title_text=spoken(name), row=row, col=1)
     figure.update_xaxes(title_text="generation", row=n, col=1)
@@ -130,7 +130,7 @@ def _points(story: Story) -> Any:
 
 
 def _parallel(story: Story) -> Any:
-    dimensions = [_dimension(story, name) for name in story.roles.measures]
+    dimensions = [_dimension(story, name) for name in story.roles.metrics]
     lines = go.Parcoords(line=colours(story, story.axes()[0]), dimensions=dimensions)
     figure = go.Figure(lines)
     figure.update_layout(template="plotly_white", height=480, margin={"t": 90, "b": 40})
@@ -151,7 +151,7 @@ def colours(story: Story, objective: Objective) -> dict[str, Any]:
 def _dimension(story: Story, name: str) -> dict[str, Any]:
     """Return a vertical axis with the better end at the top."""
     senses = {objective.metric: objective.sense for objective in story.roles.objectives}
-    sense = senses.get(name, story.roles.measures[name].sense)
+    sense = senses.get(name, story.roles.metrics[name].sense)
     values = story.front.rows.values[name]
     ends = [float(np.nanmin(values)), float(np.nanmax(values))]
     if ends[0] == ends[1]:

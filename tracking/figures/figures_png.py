@@ -59,13 +59,13 @@ def front(story: Story, path: Path) -> None:
 
 
 def progress(story: Story, path: Path) -> None:
-    """Draw hypervolume and front size by generation, a line a trial."""
+    """Draw hypervolume and front size by generation, a line a repeat."""
     figure = titled(story.title, story.subtitle, 8.4, 5.0)
     panels = figure.subplots(len(story.series), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, story.series, strict=True):
         text, colour = _SERIES[name]
-        for trial in story.progress:
-            _line(axes, trial[name], colour, single=len(story.progress) == 1)
+        for repeat in story.progress:
+            _line(axes, repeat[name], colour, single=len(story.progress) == 1)
         finish(axes, "", text)
     panels[-1].set_xlabel("generation")
     panels[-1].xaxis.get_major_locator().set_params(integer=True)

@@ -34,7 +34,7 @@ class Story:
     background : mapping of str to numpy.ndarray
         Some of the candidates that are not on the front, by metric.
     progress : sequence of mappings of str to numpy.ndarray, shape (generations,)
-        For each trial ``front_size`` and, where the objectives are bounded, ``hypervolume``.
+        For each repeat ``front_size`` and, where the objectives are bounded, ``hypervolume``.
     chosen : Chosen, optional
         The solution of the front that is the run's model, and how records go through it.
     """
@@ -64,20 +64,20 @@ class Story:
     def axes(self) -> list[Objective]:
         """Return the objectives in the order of drawing: x (what it costs), y, colour, rest."""
         objectives = list(self.roles.objectives)
-        amounts = [o for o in objectives if self.roles.measures[o.metric].kind == "amount"]
+        amounts = [o for o in objectives if self.roles.metrics[o.metric].kind == "ratio"]
         x = amounts[0] if amounts else objectives[-1]
         return [x, *(o for o in objectives if o is not x)]
 
     def scale(self, objective: Objective) -> Literal["linear", "log"]:
         """Return how an axis is divided: amounts of several orders of magnitude by ratios."""
         values = self.front.rows.values[objective.metric]
-        amount = self.roles.measures[objective.metric].kind == "amount"
+        amount = self.roles.metrics[objective.metric].kind == "ratio"
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         return "log" if amount and 0 < low * _WIDE < high else "linear"
 
     def label(self, objective: Objective) -> str:
         """Return an axis label: name, unit, and which way is better."""
-        unit = self.roles.measures[objective.metric].unit
+        unit = self.roles.metrics[objective.metric].unit
         text = spoken(objective.metric) + (f" ({unit})" if unit else "")
         better = "↑ better" if objective.sense == "max" else "↓ better"
         return f"{text}  {better}"
@@ -86,7 +86,7 @@ class Story:
 def read_story(run_dir: RunDir) -> Story:
     """Read the front, the journals and what is known of the data."""
     front = run_dir.front()
-    sources = [d for d in run_dir.trials() or [run_dir] if d.journal_file.is_file()]
+    sources = [d for d in run_dir.runs() if d.journal_file.is_file()]
     progress, pieces, rows = [], [], 0
     for source in sources:
         history = History(front.roles, front.gene_names)
@@ -101,9 +101,9 @@ def read_story(run_dir: RunDir) -> Story:
         names = [name for name in _SERIES if generations and name in generations[0]]
         progress.append({name: np.array([g[name] for g in generations]) for name in names})
     config = run_dir.config()
-    trials = f", {len(sources)} trials" if len(sources) > 1 else ""
+    repeats = f", {len(sources)} repeats" if len(sources) > 1 else ""
     subtitle = (
-        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{trials}: {len(front)} "
+        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{repeats}: {len(front)} "
         f"solutions on the front of {rows:,} evaluated"
     )
     chosen = Chosen.read(run_dir.model)

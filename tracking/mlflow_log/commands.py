@@ -62,9 +62,9 @@ def sync(directory: str, uri: str | None = None) -> str:
     from tracking.mlflow_log.uploader import Uploader
 
     run_dir = RunDir.existing(directory)
-    if run_dir.path.absolute().parent.name == "trials":
+    if run_dir.path.absolute().parent.name in ("repeats", "trials"):
         raise InputError(
-            f"{directory}: expected the directory of an experiment, found one of its trials; "
+            f"{directory}: expected the directory of a whole run, found one of its parts; "
             f"give {run_dir.path.parent.parent}"
         )
     with sole_uploader(run_dir):

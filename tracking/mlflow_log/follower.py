@@ -1,8 +1,8 @@
 """The process that logs to MLflow while a run goes on, so that the search never waits for it.
 
-``python -m tracking.mlflow_log.follower DIR URI EXPERIMENT`` reads the journal as it grows. One line on
-standard input, ``finish``, asks for the rest and the end; standard input that closes without it
-means that the run's process is gone. The last line on standard output is a JSON object:
+``python -m tracking.mlflow_log.follower DIR URI EXPERIMENT`` reads the journal as it grows. One
+line on standard input, ``finish``, asks for the rest and the end; standard input that closes
+without it means that the run's process is gone. The last line on standard output is a JSON object:
 ``{"logged": true, "text": ...}``.
 """
 

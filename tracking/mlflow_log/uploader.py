@@ -1,4 +1,4 @@
-"""Uploads a run directory to MLflow: one parent run, below it one run a trial.
+"""Uploads a run directory to MLflow: one parent run, below it one run a repeat or trial.
 
 The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
 same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
@@ -16,7 +16,7 @@ from framework.errors import InputError
 from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
 from tracking.mlflow_log import describe, store
-from tracking.mlflow_log.one_run import Member
+from tracking.mlflow_log.run_upload import Member
 from tracking.mlflow_log.state import PARENT, RunState, State
 
 _PARAMS = 100  # a request: MLflow's limit
@@ -75,7 +75,7 @@ class Uploader:
     ) -> None:
         self.run_dir = run_dir
         self.state = begin(run_dir, uri, experiment, tags)
-        self._several = run_dir.config().trials > 1 or run_dir.sweep_file.is_file()
+        self._several = run_dir.config().repeats > 1 or run_dir.sweep_file.is_file()
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}
@@ -105,7 +105,7 @@ class Uploader:
 
     def _upload(self, *, final: bool) -> bool:
         self._connect()
-        directories = self.run_dir.trials() if self._several else [self.run_dir]
+        directories = self.run_dir.children() if self._several else [self.run_dir]
         parent = self._member(PARENT, self.run_dir)
         ended = True
         for directory in directories:

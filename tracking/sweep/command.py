@@ -14,10 +14,10 @@ from framework.cli.tables import console, program, show_steps
 from framework.experiment.config import read_yaml
 from framework.experiment.experiment import new_directory
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import FAILED
+from framework.experiment.single_run import FAILED
 
 if TYPE_CHECKING:
-    from tracking.sweep.config import Plan
+    from tracking.sweep.config import SweepPlan
     from tracking.sweep.run import Told
 
 
@@ -74,7 +74,7 @@ class Sweep:
 class _Shown:
     """Shows trials as they end: a line each, or on a terminal a bar; nothing when quiet."""
 
-    def __init__(self, plan: Plan, errors: Console, *, quiet: bool) -> None:
+    def __init__(self, plan: SweepPlan, errors: Console, *, quiet: bool) -> None:
         self._plan, self._errors, self._quiet = plan, errors, quiet
         self._best: Told | None = None
         self._bar: Progress | None = None
@@ -127,7 +127,7 @@ class _Shown:
         return "" if self._best is None else f"best {_text(self._best)} (trial {self._best.number})"
 
 
-def _execute(plan: Plan, out: RunDir, args: argparse.Namespace) -> int:
+def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from tracking.sweep.run import Options, run_sweep
 
     errors = console(stderr=True)

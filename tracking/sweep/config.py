@@ -106,7 +106,7 @@ class SweepConfig(Section):
         return directions
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """A checked sweep.
 
     Attributes
@@ -154,7 +154,7 @@ class Plan(NamedTuple):
         return self.config.identity() | flatten({"sweep": own, "budget": budget})
 
 
-def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Plan:
+def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> SweepPlan:
     """Read and check a file of an experiment with a section ``sweep``.
 
     Parameters
@@ -179,7 +179,7 @@ def check_plan(
     *,
     workers: str | int | None = None,
     trials: int | None = None,
-) -> Plan:
+) -> SweepPlan:
     """Check what was read; see :func:`load_plan`."""
     for text in overrides:
         override(raw, text)
@@ -191,17 +191,17 @@ def check_plan(
     found: list[str] = []
     with noting(found):
         config = check_config(raw, path)
-        if config.trials != 1:
+        if config.repeats != 1:
             raise InputError(
                 f"{path}: trials: expected 1 in a sweep (sweep.repeats averages over seeds), found "
-                f"{config.trials}"
+                f"{config.repeats}"
             )
     with noting(found):
         sweep = check(SweepConfig, own, f"{path}: sweep")
     if found:
         raise InputError("\n".join(found))
     space, whole = _dimensions(sweep, config, path)
-    return Plan(config, _placed(sweep, path), space, whole, path)
+    return SweepPlan(config, _placed(sweep, path), space, whole, path)
 
 
 def _dimensions(

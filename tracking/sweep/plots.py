@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from framework.experiment.run_dir import RunDir
-from tracking.sweep.config import Plan
+from tracking.sweep.config import SweepPlan
 from tracking.sweep.report import ranked
 from tracking.sweep.story import SweepStory
 from tracking.sweep.study import SweepStudy, importances
 
 
-def write_plots(plan: Plan, out: RunDir, study: SweepStudy) -> list[Path]:
+def write_plots(plan: SweepPlan, out: RunDir, study: SweepStudy) -> list[Path]:
     """Write ``slice`` and, where there are enough trials, ``importance`` (.png and .html).
 
     Nothing is written where no trial has values.

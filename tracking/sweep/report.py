@@ -14,10 +14,10 @@ from rich.table import Table
 
 from framework.arrays import FloatArray
 from framework.experiment.run_dir import RunDir, write_whole
-from framework.experiment.trial import versions
+from framework.experiment.single_run import versions
 from framework.front import nondominated
 from tracking.mlflow_log.store import public_uri
-from tracking.sweep.config import Plan
+from tracking.sweep.config import SweepPlan
 from tracking.sweep.study import ERROR, SweepStudy, importances
 
 TRIALS, BEST = "trials.csv", "best.yaml"
@@ -25,7 +25,7 @@ TRIALS, BEST = "trials.csv", "best.yaml"
 _MOST_ROWS = 10
 
 
-def ranked(plan: Plan, complete: Sequence[FrozenTrial]) -> tuple[list[FrozenTrial], int]:
+def ranked(plan: SweepPlan, complete: Sequence[FrozenTrial]) -> tuple[list[FrozenTrial], int]:
     """Return the trials, best first, and how many of them are not dominated.
 
     With several directions the non-dominated trials come first, from the one nearest to the best
@@ -43,7 +43,7 @@ def ranked(plan: Plan, complete: Sequence[FrozenTrial]) -> tuple[list[FrozenTria
 
 
 def write_report(
-    plan: Plan, out: RunDir, study: SweepStudy, status: str, seconds: float
+    plan: SweepPlan, out: RunDir, study: SweepStudy, status: str, seconds: float
 ) -> dict[str, Any]:
     """Write the files; return the summary."""
     trials, complete = study.trials(), study.complete()
@@ -55,7 +55,7 @@ def write_report(
         text = yaml.safe_dump(best.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         note = f"# Trial {order[0].number} of the sweep {plan.config.name}\n"
         write_whole(out.path / BEST, note + text)
-    runs = [trial.summary() for trial in out.trials()]
+    runs = [trial.summary() for trial in out.children()]
     failed = [trial for trial in trials if trial.state == optuna.trial.TrialState.FAIL]
     summary = {
         "status": status,
@@ -84,7 +84,7 @@ def write_report(
     return summary
 
 
-def top_table(plan: Plan, study: SweepStudy) -> Table:
+def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     """Return the best trials as a table; a star marks the one in ``best.yaml``."""
     complete = study.complete()
     order, n_best = ranked(plan, complete)
@@ -113,22 +113,22 @@ def shown_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _losses(plan: Plan, trials: Sequence[FrozenTrial]) -> FloatArray:
+def _losses(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> FloatArray:
     signs = [1.0 if direction.sense == "min" else -1.0 for direction in plan.sweep.directions]
     losses: FloatArray = np.array([trial.values for trial in trials]) * np.array(signs)
     return losses
 
 
-def _values(plan: Plan, trial: FrozenTrial) -> dict[str, float]:
+def _values(plan: SweepPlan, trial: FrozenTrial) -> dict[str, float]:
     names = [direction.metric for direction in plan.sweep.directions]
     return dict(zip(names, trial.values, strict=True))
 
 
-def _described(plan: Plan, trial: FrozenTrial) -> dict[str, Any]:
+def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
     return {"trial": trial.number, "values": _values(plan, trial), "params": trial.params}
 
 
-def _frame(plan: Plan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
+def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
     """Return a row a trial: number, state, values, parameters, and why it failed."""
     rows = []
     for trial in trials:

@@ -18,13 +18,13 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
 from framework.experiment.run_dir import RunDir, write_whole
-from framework.experiment.run_pool import RayPool, SerialPool, TrialPool, ray_pool
-from framework.experiment.trial import DONE, FAILED, INTERRUPTED, make_problem, make_roles
+from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_problem, make_roles
 from framework.parallel.auto_evaluator import RAY_PAYS_SECONDS
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.mlflow_log.follower import reason
-from tracking.sweep.config import Plan
+from tracking.sweep.config import SweepPlan
 from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
 from tracking.sweep.study import SweepStudy, open_study
@@ -69,7 +69,7 @@ class Options:
     report: Callable[[str], None]
 
 
-def run_sweep(plan: Plan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
+def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
     """Run, or go on with, a sweep in its directory; return its summary and its best trials.
 
     Whatever happens, what was told is in the study, and what was evaluated in the trials'
@@ -108,7 +108,7 @@ class _Trials:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SweepPlan,
         out: RunDir,
         study: SweepStudy,
         meter: Meter,
@@ -145,7 +145,7 @@ class _Trials:
                 self._tell(number, error)
             spent = (time.perf_counter() - started) / len(numbers)
 
-    def _one_by_one(self, pool: TrialPool) -> None:
+    def _one_by_one(self, pool: RunPool) -> None:
         """Keep a batch under way; tell each trial as it ends."""
         todo = self.study.unfinished()
         under_way = 0
@@ -156,7 +156,7 @@ class _Trials:
             self._tell(*self._next(pool))
             under_way -= 1
 
-    def _start(self, number: int, pool: TrialPool) -> None:
+    def _start(self, number: int, pool: RunPool) -> None:
         params = self._params[number] = self.study.ask(number)
         trial = self._directory(number)
         trial.path.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ class _Trials:
             return
         pool.submit(config, problem, trial)
 
-    def _next(self, pool: TrialPool) -> tuple[int, Exception | None]:
+    def _next(self, pool: RunPool) -> tuple[int, Exception | None]:
         """Return the next trial that has ended, and what it raised."""
         if self._failed:
             return self._failed.pop()
@@ -236,13 +236,13 @@ class _Problems:
 class _Pools(ExitStack):
     """Who runs the trials: this process, or Ray where that is asked for or pays."""
 
-    def __init__(self, plan: Plan, out: RunDir, options: Options) -> None:
+    def __init__(self, plan: SweepPlan, out: RunDir, options: Options) -> None:
         super().__init__()
         self._plan, self._out, self._options = plan, out, options
         self._serial = SerialPool(run_one)
         self._ray: RayPool | None = None
 
-    def choose(self, seconds_left: float) -> TrialPool:
+    def choose(self, seconds_left: float) -> RunPool:
         """Return who runs what takes this process so long."""
         workers, address = self._plan.config.workers, self._options.address
         if self._ray is not None:
@@ -259,7 +259,7 @@ class _Pools(ExitStack):
         return self._ray
 
 
-def _write_start(plan: Plan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
+def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
     """Write what the directory is; the configuration last, which makes it a run's."""
     text = yaml.safe_dump(plan.sweep.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     write_whole(out.sweep_file, text)
@@ -271,7 +271,7 @@ def _write_start(plan: Plan, out: RunDir, problem: Problem, roles: Roles, uid: s
 
 
 @contextmanager
-def _logged(plan: Plan, out: RunDir, options: Options) -> Iterator[None]:
+def _logged(plan: SweepPlan, out: RunDir, options: Options) -> Iterator[None]:
     """Log the sweep to MLflow while it goes on, where that is wanted."""
     if not options.track or plan.config.tracking is None:
         yield

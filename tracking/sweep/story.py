@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial
 
 from framework.arrays import FloatArray
 from tracking.figures.story import spoken
-from tracking.sweep.config import Plan
+from tracking.sweep.config import SweepPlan
 from tracking.sweep.report import shown_value
 
 
@@ -20,7 +20,7 @@ class SweepStory:
 
     Attributes
     ----------
-    plan : Plan
+    plan : SweepPlan
     trials : sequence of FrozenTrial
         Those with values, by number.
     best : FrozenTrial
@@ -28,7 +28,7 @@ class SweepStory:
         By direction and key; empty where there are too few trials.
     """
 
-    plan: Plan
+    plan: SweepPlan
     trials: Sequence[FrozenTrial]
     best: FrozenTrial
     importances: dict[str, dict[str, float]]

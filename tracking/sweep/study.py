@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from tracking.mlflow_log.store import public_uri
-from tracking.sweep.config import Dimension, Plan
+from tracking.sweep.config import Dimension, SweepPlan
 
 ERROR = "error"  # user attribute of a failed trial
 _IDENTITY = "paretolab"  # user attribute of the study
@@ -35,11 +35,11 @@ class SweepStudy:
 
     Parameters
     ----------
-    plan : Plan
+    plan : SweepPlan
     study : optuna.Study
     """
 
-    def __init__(self, plan: Plan, study: optuna.Study) -> None:
+    def __init__(self, plan: SweepPlan, study: optuna.Study) -> None:
         self.plan, self.study = plan, study
         self._asked: dict[int, optuna.Trial] = {}
 
@@ -82,14 +82,14 @@ class SweepStudy:
 
 
 @contextmanager
-def open_study(plan: Plan, url: str, name: str) -> Iterator[SweepStudy]:
+def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
     """Open the study of a sweep, or make it. Its first trial is the configuration as it stands.
 
     Optuna's log and warnings are off meanwhile.
 
     Parameters
     ----------
-    plan : Plan
+    plan : SweepPlan
     url : str
         Of the database.
     name : str
@@ -131,7 +131,7 @@ def _storage(url: str) -> optuna.storages.RDBStorage:
         ) from error
 
 
-def _open(plan: Plan, storage: optuna.storages.RDBStorage, name: str) -> SweepStudy:
+def _open(plan: SweepPlan, storage: optuna.storages.RDBStorage, name: str) -> SweepStudy:
     directions: list[Literal["minimize", "maximize"]] = [
         "minimize" if direction.sense == "min" else "maximize"
         for direction in plan.sweep.directions
@@ -163,7 +163,7 @@ def _difference(known: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
     )
 
 
-def _sampler(plan: Plan, number: int) -> BaseSampler:
+def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
     """Return the sampler of one trial."""
     sweep = plan.sweep
     seed = int(np.random.SeedSequence(sweep.seed, spawn_key=(number,)).generate_state(1)[0])

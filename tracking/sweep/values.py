@@ -20,7 +20,7 @@ import pandas as pd
 from framework.arrays import FloatArray
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import FAILED
+from framework.experiment.single_run import FAILED
 from framework.registry import nearest
 from framework.roles import Roles
 from tracking.sweep.config import SweepConfig
@@ -48,7 +48,7 @@ class Meter:
     """
 
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
-        known = ["hypervolume", *_OF_SUMMARY, *(f"{_BEST}{name}" for name in roles.measures)]
+        known = ["hypervolume", *_OF_SUMMARY, *(f"{_BEST}{name}" for name in roles.metrics)]
         known += [_SHARE] if sweep.reference else []
         self.names = [direction.metric for direction in sweep.directions]
         for i, name in enumerate(self.names):
@@ -73,7 +73,7 @@ class Meter:
         ParetolabError
             Too many rows failed, or there is no value because the front is empty.
         """
-        runs = trial.trials() or [trial]
+        runs = trial.runs()
         table = [[self._value(name, run) for name in self.names] for run in runs]
         means = np.mean(table, axis=0)
         for name, value in zip(self.names, means, strict=True):
@@ -86,7 +86,7 @@ class Meter:
         if summary["status"] == FAILED:
             raise ParetolabError(
                 f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed, over the "
-                "limit of budget.failures"
+                "limit of budget.max_failed_share"
             )
         if name == "hypervolume":
             return float(summary["indicators"][name])
@@ -98,7 +98,7 @@ class Meter:
 
     def _best(self, metric: str, run: RunDir) -> float:
         senses = {objective.metric: objective.sense for objective in self._roles.objectives}
-        sense = senses.get(metric, self._roles.measures[metric].sense)
+        sense = senses.get(metric, self._roles.metrics[metric].sense)
         column = run.front().rows.values[metric]
         if not len(column):
             return float("nan")

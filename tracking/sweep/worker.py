@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 
 from framework.experiment.config import RunConfig
+from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
-from framework.experiment.trial import make_roles, run_trial
-from framework.experiment.trials import run_trials
+from framework.experiment.single_run import make_roles, run_single
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
 
@@ -19,12 +19,14 @@ def run_one(config: RunConfig, problem: Problem, trial: RunDir) -> None:
     """
     with (trial.path / ".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if config.trials == 1:
-            run_trial(config, problem, trial, SerialEvaluator(problem, config.seed), report=_silent)
+        if config.repeats == 1:
+            run_single(
+                config, problem, trial, SerialEvaluator(problem, config.seed), report=_silent
+            )
         else:
             trial.write_config(config)
             trial.write_about(problem, make_roles(config, problem))
-            run_trials(config, problem, trial, address=None, report=_silent)
+            run_repeats(config, problem, trial, address=None, report=_silent)
 
 
 def _silent(line: str) -> None:

@@ -1,4 +1,4 @@
-"""What every search over ensembles needs: counts, a fitness, measures by name."""
+"""What every search over ensembles needs: counts, a fitness, metrics by name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CountsSearch(Algorithm):
                 f"algorithm.kind: {self.kind} searches counts of models (problem kind ensemble), "
                 f"found {self.space!r}; take another algorithm"
             )
-        self.most = self.space.most
+        self.max_count = self.space.max_count
         if fitness is not None and fitness not in roles.names:
             raise InputError(
                 f"algorithm.fitness: expected an objective ({', '.join(roles.names)}), found "
@@ -62,8 +62,8 @@ class CountsSearch(Algorithm):
         losses = self.roles.losses(batch.values)
         return np.asarray(losses[:, self._fitness] - self._ideal)
 
-    def measure(self, name: str, key: str) -> float:
-        """Return 1 for a measure to minimise and -1 for one to maximise; complain of others.
+    def sign_of(self, name: str, key: str) -> float:
+        """Return 1 for a metric to minimise and -1 for one to maximise; complain of others.
 
         Parameters
         ----------
@@ -71,10 +71,10 @@ class CountsSearch(Algorithm):
         key : str
             Of the configuration, for the message.
         """
-        measures = self.roles.measures
-        if name not in measures:
+        metrics = self.roles.metrics
+        if name not in metrics:
             raise InputError(
-                f"algorithm.{key}: expected a metric of the problem ({', '.join(measures)}), "
-                f"found {name!r}{nearest(name, measures)}"
+                f"algorithm.{key}: expected a metric of the problem ({', '.join(metrics)}), "
+                f"found {name!r}{nearest(name, metrics)}"
             )
-        return -1.0 if measures[name].sense == "max" else 1.0
+        return -1.0 if metrics[name].sense == "max" else 1.0

@@ -17,7 +17,7 @@ CROSSED, MUTATED, RANDOM, BEST = range(4)
 parents were drawn at random and taken as the best."""
 
 
-class Plan(NamedTuple):
+class BatchPlan(NamedTuple):
     """How children are made.
 
     Attributes
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
         Whether rejections are counted over the batch rather than for each child.
     retries : int
         Rejections before the emergency brake.
-    most : int
+    max_count : int
         Greatest count.
     """
 
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     average: bool
     whole_batch: bool
     retries: int
-    most: int
+    max_count: int
 
 
 @njit
@@ -52,7 +52,7 @@ def breed(
     rows: Rows,
     ranked: IntArray,
     start: IntArray,
-    plan: Plan,
+    plan: BatchPlan,
     table: WordArray,
     rng: np.random.Generator,
     out: Array,
@@ -68,9 +68,10 @@ def breed(
         The elites, best first; may be empty.
     start : numpy.ndarray of int64, shape (s >= 1, w)
         Members of the start population, ascending in each row, one pick each.
-    plan : Plan
+    plan : BatchPlan
     table : numpy.ndarray of uint64
-        Codes of the shares proposed so far (see :mod:`algorithms.moves.seen`), with room for a batch.
+        Codes of the shares proposed so far (see :mod:`algorithms.moves.seen`), with room for a
+        batch.
     rng : numpy.random.Generator
     out : numpy.ndarray of int, shape (n, d)
         All zero.
@@ -87,7 +88,7 @@ def breed(
     union, child = np.empty((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)
     rejected = np.zeros(2, dtype=np.int64)  # crosses, mutants
     made, step, mutate_all = 0, 1, False
-    while made < len(out) and step <= plan.most:
+    while made < len(out) and step <= plan.max_count:
         crossed = rng.random() < plan.crossover
         first, second, drawn = parents(ranked, len(start), crossed, plan, rng)
         size = merge(rows, first, second, start, union)
@@ -97,7 +98,7 @@ def breed(
             members = inherit(union, size, crossed, a, b, which, child)
             mutated = not crossed or mutate_all or rng.random() < plan.mutation
             if mutated:
-                members = mutate(child, members, step, plan.most, d, rng)
+                members = mutate(child, members, step, plan.max_count, d, rng)
             if members and insert_code(table, shares_code(child, members)):
                 for m in range(members):
                     out[made, child[0, m]] = child[1, m]
@@ -121,7 +122,7 @@ def breed(
 
 @njit
 def parents(
-    ranked: IntArray, starts: int, two: bool, plan: Plan, rng: np.random.Generator
+    ranked: IntArray, starts: int, two: bool, plan: BatchPlan, rng: np.random.Generator
 ) -> tuple[int, int, tuple[int, int]]:
     """Return two parents (one twice, if one is wanted), and how many were random and best.
 
@@ -252,12 +253,12 @@ def inherit(
 
 @njit
 def mutate(
-    child: IntArray, members: int, step: int, most: int, d: int, rng: np.random.Generator
+    child: IntArray, members: int, step: int, max_count: int, d: int, rng: np.random.Generator
 ) -> int:
     """Add ``step`` picks of a model drawn uniformly; return the number of members.
 
-    A single model is never added to itself. 0 where a count would exceed ``most``, or where there
-    is no other model.
+    A single model is never added to itself. 0 where a count would exceed ``max_count``, or where
+    there is no other model.
     """
     if members == 1:
         if d == 1:
@@ -275,7 +276,7 @@ def mutate(
         child[0, at], child[1, at] = item, 0
         members += 1
     child[1, at] += step
-    return members if child[1, at] <= most else 0
+    return members if child[1, at] <= max_count else 0
 
 
 @njit

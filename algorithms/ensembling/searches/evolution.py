@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.ensembling.searches import children
-from algorithms.ensembling.searches.adaptive_rates import Rates
 from algorithms.ensembling.searches.archives import BestArchive, EliteArchive
 from algorithms.ensembling.searches.base import CountsSearch
 from algorithms.ensembling.searches.count_vectors import Store
+from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
 from algorithms.ensembling.searches.sliding_archive import SlidingArchive
 from algorithms.moves.seen import Seen
 from framework.arrays import Array, FloatArray, IntArray
@@ -38,9 +38,9 @@ class EnsembleEvolution(CountsSearch):
     3. Batches of children of the elites. Each has two parents with one probability, which cross,
        else one, which mutates; a cross mutates too with another probability; each parent is
        random with a third, else the best elite. The three probabilities follow what pays
-       (:class:`~algorithms.ensembling.searches.adaptive_rates.Rates`). An ensemble proposed before is rejected and
-       made anew; after ``retries`` rejections of mutants the step of mutation grows by one, after
-       as many of crosses all crosses are mutated, both for the rest of the batch.
+       (:class:`~.operator_probabilities.OperatorProbabilities`). An ensemble proposed before is
+       rejected and made anew; after ``retries`` rejections of mutants the step of mutation grows by
+       one, after as many of crosses all crosses are mutated, both for the rest of the batch.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class EnsembleEvolution(CountsSearch):
     fitness : str, optional
         The objective to go by; the first one if None.
     behavior : pair of str, optional
-        The two measures that the niches are made of, bounded ones; the method's own if None.
+        The two metrics that the niches are made of, bounded ones; the method's own if None.
     batch : int
         Children of one state of the archive.
     start : {'pairs', 'singles', 'best_pairs'}
@@ -119,7 +119,7 @@ class EnsembleEvolution(CountsSearch):
         self.batch, self.start, self.retries = batch, start, retries
         self._method, self._average = _METHODS[parents], crossover == "average"
         self._whole_batch = count_retries == "batch"
-        self._rates = Rates(adjust_every)
+        self._rates = OperatorProbabilities(adjust_every)
         self._seen, self._store = Seen(), Store()
         self._ids: list[IntArray] = []
         self._starters: IntArray = np.zeros((1, 1), dtype=np.int64)
@@ -175,14 +175,14 @@ class EnsembleEvolution(CountsSearch):
         """Return the archive, empty."""
         if self._behavior is None:
             return BestArchive(_CELLS * _CELLS)
-        self._signs = np.array([self.measure(name, "behavior") for name in self._behavior])
-        measures = [self.roles.measures[name] for name in self._behavior]
-        for measure in measures:
-            if not np.isfinite([measure.low, measure.high]).all():
+        self._signs = np.array([self.sign_of(name, "behavior") for name in self._behavior])
+        metrics = [self.roles.metrics[name] for name in self._behavior]
+        for metric in metrics:
+            if not np.isfinite([metric.low, metric.high]).all():
                 raise InputError(
-                    f"algorithm.behavior: expected bounded metrics, found {measure.name!r}"
+                    f"algorithm.behavior: expected bounded metrics, found {metric.name!r}"
                 )
-        bounds = np.array([[measure.low, measure.high] for measure in measures])
+        bounds = np.array([[metric.low, metric.high] for metric in metrics])
         low, high = np.sort(bounds * self._signs[:, np.newaxis], axis=1).T
         d = self.space.d
         return SlidingArchive(low, high, first=d + self.batch, every=d, cells=_CELLS)
@@ -218,7 +218,7 @@ class EnsembleEvolution(CountsSearch):
         X = np.zeros((self.batch, self.space.d), dtype=self.space.dtype)
         marks = np.zeros((self.batch, 4), dtype=np.int64)
         random_parent, crossover, mutation = self._rates.values.tolist()
-        plan = children.Plan(
+        plan = children.BatchPlan(
             random_parent,
             crossover,
             mutation,
@@ -226,7 +226,7 @@ class EnsembleEvolution(CountsSearch):
             self._average,
             self._whole_batch,
             self.retries,
-            self.most,
+            self.max_count,
         )
         anyone = plan._replace(random_parent=1.0, method=children.DYNAMIC)
         ranked, table = self._archive.ranked(), self._seen.reserve(self.batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -77,7 +77,7 @@ class GES(CountsSearch):
 
     def propose(self) -> Array | None:
         """Return the ensemble with one more pick of each model, shape (at most d, d)."""
-        X = (self._ensemble + self.singles())[self._ensemble < self.most]
+        X = (self._ensemble + self.singles())[self._ensemble < self.max_count]
         if len(X) == 0:
             self.done, self.reason = True, "every model is picked as often as can be"
             return None
@@ -137,7 +137,7 @@ class MultiGES(GES):
         Of the cost. The paper's 0.68 was the best of twenty on its own results.
     cost : str
         A metric of the problem.
-    charge : {'marginal', 'own'}
+    cost_charging : {'marginal', 'own'}
         What a candidate is charged: the cost of the ensemble with it, so that a model already in
         costs nothing more; or, as in the paper, the cost of the model that is picked, every time.
 
@@ -152,6 +152,7 @@ class MultiGES(GES):
     """
 
     kind = "multi_ges"
+    renamed: ClassVar[Mapping[str, str]] = {"charge": "cost_charging"}
     ends_at_best = False  # a cheaper one may follow
 
     def __init__(
@@ -166,7 +167,7 @@ class MultiGES(GES):
         use_best: bool = True,
         weight: Annotated[float, Field(ge=0, le=1)] = 0.68,
         cost: str = "inference_time",
-        charge: Literal["marginal", "own"] = "marginal",
+        cost_charging: Literal["marginal", "own"] = "marginal",
     ) -> None:
         super().__init__(
             problem,
@@ -177,8 +178,8 @@ class MultiGES(GES):
             ties=ties,
             use_best=use_best,
         )
-        self.weight, self.cost, self.charge = weight, cost, charge
-        self._sign = self.measure(cost, "cost")
+        self.weight, self.cost, self.cost_charging = weight, cost, cost_charging
+        self._sign = self.sign_of(cost, "cost")
         self._own: FloatArray = np.full(self.space.d, np.nan)  # each model's own cost
 
     def learn(self, batch: Evaluated) -> None:
@@ -189,7 +190,7 @@ class MultiGES(GES):
         super().learn(batch)
 
     def _choose(self, rows: Evaluated, loss: FloatArray) -> int:
-        if self.charge == "own":
+        if self.cost_charging == "own":
             picked = np.argmax(rows.X - self._ensemble, axis=1)
             cost = self._own[picked]
             cost = np.where(np.isnan(cost), np.inf, cost)  # failed alone: dearest of all

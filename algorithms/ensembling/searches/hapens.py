@@ -12,10 +12,9 @@ class HAPEns(EnsembleEvolution):
     """Hardware-aware post-hoc ensembling: niches of loss correlation and of memory.
 
     Ensembles compete only within a niche of a 7 x 7 grid whose boundaries slide
-    (:class:`~algorithms.ensembling.searches.sliding_archive.SlidingArchive`): first when as many rows are
-    in as there are models and a batch, then whenever their number is a multiple of the models'.
-    Parameters and everything else: :class:`~algorithms.ensembling.searches.evolution.EnsembleEvolution`;
-    ``behavior`` takes another cost.
+    (:class:`~.sliding_archive.SlidingArchive`): first when as many rows are in as there are models
+    and a batch, then whenever their number is a multiple of the models'. Parameters and everything
+    else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
 
     Notes
     -----

@@ -76,7 +76,7 @@ class SmallEnsembles(CountsSearch):
                 f"ensembles, found up to {total:,} of at most {members} members and {picks} picks; "
                 "take fewer members or picks"
             )
-        self._patterns = [patterns(m, picks, self.most) for m in sizes]
+        self._patterns = [patterns(m, picks, self.max_count) for m in sizes]
         self._size, self._next = 0, 0  # members, counted from 0, and ensembles of that size
         self._groups = self._all_groups()
 
@@ -110,7 +110,7 @@ class SmallEnsembles(CountsSearch):
         return np.array(list(combinations(range(self.space.d), self._size + 1)), dtype=np.int64)
 
 
-def patterns(members: int, picks: int, most: int) -> IntArray:
+def patterns(members: int, picks: int, max_count: int) -> IntArray:
     """Return the counts that ``members`` members can have, no two with the same shares.
 
     Parameters
@@ -118,7 +118,7 @@ def patterns(members: int, picks: int, most: int) -> IntArray:
     members : int
     picks : int
         Greatest sum.
-    most : int
+    max_count : int
         Greatest count.
 
     Returns
@@ -126,15 +126,15 @@ def patterns(members: int, picks: int, most: int) -> IntArray:
     numpy.ndarray of int64, shape (n, members)
         Positive, without a common divisor.
     """
-    found = [counts for counts in _sums(members, picks, most) if gcd(*counts) == 1]
+    found = [counts for counts in _sums(members, picks, max_count) if gcd(*counts) == 1]
     return np.array(found, dtype=np.int64).reshape(len(found), members)
 
 
-def _sums(members: int, picks: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield all positive counts of at most ``most`` with a sum of at most ``picks``."""
+def _sums(members: int, picks: int, max_count: int) -> Iterator[tuple[int, ...]]:
+    """Yield all positive counts of at most ``max_count`` with a sum of at most ``picks``."""
     if members == 0:
         yield ()
         return
-    for first in range(1, min(most, picks - members + 1) + 1):
-        for rest in _sums(members - 1, picks - first, most):
+    for first in range(1, min(max_count, picks - members + 1) + 1):
+        for rest in _sums(members - 1, picks - first, max_count):
             yield first, *rest

@@ -50,7 +50,7 @@ class Measured(NamedTuple):
 
 
 def measure(classifier: Budgeted, X: pd.DataFrame | Array, y: Array) -> Measured:
-    """Measure a fitted classifier, whatever it is, with its own thresholds and costs.
+    """Metric a fitted classifier, whatever it is, with its own thresholds and costs.
 
     Parameters
     ----------

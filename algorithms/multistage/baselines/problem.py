@@ -31,7 +31,7 @@ from framework.data import (
 )
 from framework.errors import InputError
 from framework.problem import Problem
-from framework.roles import Measure
+from framework.roles import Metric
 from framework.run.evaluator import Evaluator
 from framework.settings import Section
 from framework.space import Counts
@@ -89,13 +89,13 @@ class RivalProblem(Problem):
         Fewer than two cells: there is nothing to search.
     """
 
-    reports = (
-        Measure("coverage", "max", text="share of records that get an answer"),
-        Measure("accuracy", "max", text="share of the answers that are right"),
-        Measure("cost", "min", "amount", text="mean acquisition cost a record"),
-        Measure("aggregate", "max", high=3.0, text="coverage + accuracy + 1 - cost / all costs"),
-        Measure("plain_accuracy", "max", text="accuracy, were every record answered"),
-        Measure("plain_aggregate", "max", high=2.0, text="plain_accuracy + 1 - cost / all costs"),
+    known_metrics = (
+        Metric("coverage", "max", text="share of records that get an answer"),
+        Metric("accuracy", "max", text="share of the answers that are right"),
+        Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
+        Metric("aggregate", "max", high=3.0, text="coverage + accuracy + 1 - cost / all costs"),
+        Metric("plain_accuracy", "max", text="accuracy, were every record answered"),
+        Metric("plain_aggregate", "max", high=2.0, text="plain_accuracy + 1 - cost / all costs"),
     )
 
     def __init__(
@@ -120,8 +120,8 @@ class RivalProblem(Problem):
         self.costs, self.threshold, self.cells = np.asarray(costs), threshold, list(cells)
         self.space: Counts = Counts(1, len(cells) - 1)
         high = float(self.costs.sum())
-        self.measures = tuple(
-            m._replace(high=high) if m.name == "cost" else m for m in self.reports
+        self.metrics = tuple(
+            m._replace(high=high) if m.name == "cost" else m for m in self.known_metrics
         )
         limits = threshold if isinstance(threshold, float) else sorted(map(str, threshold.items()))
         content = [FORMAT, fingerprint, self.costs.tolist(), limits, self.cells]

@@ -1,1 +1,1 @@
-"""The exact front: enumeration, a dynamic programme where stages are many, bounds where neither ends."""
+"""The exact front: enumeration for few stages, dynamic programming for many, bounds beyond."""

@@ -1,7 +1,7 @@
 """Chains of feature sets: another way to write ordered partitions, for exact searches.
 
 A chromosome with stages Q1, Q2, ... is the chain of sets acquired so far: Q1, Q1 + Q2, ..., all
-features. Sets are bit masks. The measures of a chain are whole numbers: records with an answer,
+features. Sets are bit masks. The metrics of a chain are whole numbers: records with an answer,
 with the right answer, and the cost over all records in fixed point.
 """
 
@@ -18,7 +18,7 @@ from framework.front import nondominated
 
 
 @dataclass(frozen=True)
-class Found:
+class ChainFront:
     """Points, each with a chain that reaches it.
 
     Attributes
@@ -40,14 +40,14 @@ class Found:
     def __len__(self) -> int:
         return len(self.answered)
 
-    def take(self, rows: BoolArray | IntArray) -> Found:
+    def take(self, rows: BoolArray | IntArray) -> ChainFront:
         """Return the points under a mask or at positions."""
         counts = None if self.chromosomes is None else self.chromosomes[rows]
-        return Found(
+        return ChainFront(
             self.answered[rows], self.right[rows], self.cost[rows], self.chains[rows], counts
         )
 
-    def front(self) -> Found:
+    def front(self) -> ChainFront:
         """Return the points that no other one dominates."""
         rate = self.right / np.maximum(self.answered, 1)
         return self.take(nondominated(np.column_stack([-self.answered, -rate, self.cost])))
@@ -57,7 +57,7 @@ class Found:
         return genomes_of(self.chains, n)
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
-        """Return the measures in their units, as the problem computes them."""
+        """Return the metrics in their units, as the problem computes them."""
         return {
             "coverage": self.answered / records,
             "accuracy": self.right / np.maximum(self.answered, 1),

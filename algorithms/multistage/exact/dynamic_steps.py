@@ -1,4 +1,4 @@
-"""The steps of the dynamic programme of ``programme.py``, compiled."""
+"""The steps of the dynamic programme of ``dynamic_programming.py``, compiled."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def look_at_open(sets: Sets, right: WordArray, open_sets: BoolArray) -> BoolArra
 
 
 @njit
-def hopes_of(
-    here: int, sets: Sets, states: States, points: Points, sums: IntArray, hopes: IntArray
+def bounds_of(
+    here: int, sets: Sets, states: States, points: Points, sums: IntArray, bounds: IntArray
 ) -> int:
     """Write what no end of each state of a set can beat; return how many rows that takes.
 
@@ -138,7 +138,7 @@ def hopes_of(
     ----------
     sums
         Scratch, (8 * words, 256).
-    hopes
+    bounds
         Filled: answered, right, wrong, cost; (states of the set, 4).
     """
     _octet_sums(sets.cheapest[here], sums)
@@ -148,8 +148,8 @@ def hopes_of(
         cost = states.cost[state] + _rest_at_least(states.waiting[state], sums)
         answered, good, bad = _at_best(here, sets, states.waiting[state], states.left[state], wrong)
         if not beaten(points, answered, good, bad, cost):
-            hopes[rows, 0], hopes[rows, 1] = answered, good
-            hopes[rows, 2], hopes[rows, 3] = bad, cost
+            bounds[rows, 0], bounds[rows, 1] = answered, good
+            bounds[rows, 2], bounds[rows, 3] = bad, cost
             rows += 1
     return rows
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.exact.chains import Found, prices, surjections
+from algorithms.multistage.exact.chains import ChainFront, prices, surjections
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray, frozen
@@ -28,7 +28,7 @@ Piece = tuple[int, int]
 and of two."""
 
 
-class Walk(NamedTuple):
+class Enumeration(NamedTuple):
     """What a piece reads, read-only as it comes out of Ray's object store.
 
     ``faces`` see :func:`_faces`; ``right`` the tables'; ``price`` of every set; ``everyone`` a bit
@@ -62,7 +62,7 @@ def enumerate_chains(
     k: int,
     workers: Workforce | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
-) -> Found:
+) -> ChainFront:
     """Go through all chains of at most ``k`` sets.
 
     Parameters
@@ -79,7 +79,7 @@ def enumerate_chains(
 
     Returns
     -------
-    Found
+    ChainFront
         For each pair (answered, right) that some chain has: the least cost, how many chains have
         these three, and the first of them.
 
@@ -89,7 +89,7 @@ def enumerate_chains(
     cell. A chain that leaves no record undecided ends the walk: all that extend it are alike, and
     are counted by formula.
     """
-    walk = walk_of(tables, costs, k)
+    walk = enumeration_of(tables, costs, k)
     number, chains = pieces(len(costs), k)
     least, tally, example = _no_cells(walk)
     done, total = 0, sum(chains)
@@ -100,14 +100,14 @@ def enumerate_chains(
         report(done, total)
     reached = np.flatnonzero(tally)
     answered, right = _pair_of(reached, tables.records)
-    return Found(answered, right, least[reached], example[reached], tally[reached])
+    return ChainFront(answered, right, least[reached], example[reached], tally[reached])
 
 
-def walk_of(tables: StageTables, costs: IntArray, k: int) -> Walk:
+def enumeration_of(tables: StageTables, costs: IntArray, k: int) -> Enumeration:
     """Return what the pieces read."""
     columns = (_faces(tables), tables.right, prices(costs), tables.everyone, _alike(len(costs), k))
     faces, right, price, everyone, alike = map(frozen, columns)
-    return Walk(faces, right, price, everyone, alike, tables.records, k)
+    return Enumeration(faces, right, price, everyone, alike, tables.records, k)
 
 
 def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
@@ -133,7 +133,7 @@ def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
     return numbers, chains
 
 
-def enumerate_piece(walk: Walk, piece: Piece) -> Cells:
+def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
     """Go through a piece's chains."""
     least, tally, example = _no_cells(walk)
     faces, right, price, everyone, alike, N, k = walk
@@ -163,14 +163,14 @@ def enumerate_piece(walk: Walk, piece: Piece) -> Cells:
     return Cells(reached, least[reached], tally[reached], example[reached])
 
 
-def _no_cells(walk: Walk) -> tuple[IntArray, IntArray, Array]:
+def _no_cells(walk: Enumeration) -> tuple[IntArray, IntArray, Array]:
     """Return least cost, tally and example of all cells, none reached."""
     cells = (walk.records + 1) * (walk.records + 2) // 2
     example = np.zeros((cells, max(walk.k - 1, 1)), dtype=np.int32)
     return np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example
 
 
-def single(walk: Walk) -> tuple[int, int, int]:
+def single(walk: Enumeration) -> tuple[int, int, int]:
     """Return answered, right and cost of the chain whose only set has all features."""
     undecided = int(np.bitwise_count(walk.faces[-1, : len(walk.everyone)]).sum())
     right = int(np.bitwise_count(walk.right[-1]).sum())

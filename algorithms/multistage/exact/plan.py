@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from algorithms.multistage.exact import dynamic_programme as programme
+from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import surjections
 from algorithms.multistage.exact.enumeration import table_bytes
 from framework.errors import InputError
@@ -17,7 +17,7 @@ _QUICK_SECONDS = 60.0  # up to here chains are enumerated: that counts chromosom
 _SEED_CHAINS = 50_000_000  # chains looked at to give the programme a good start
 _LEAST_ROWS = 100_000  # states that the programme needs room for to be worth a try
 
-Method = Literal["enumeration", "programme"]
+Method = Literal["enumeration", "dynamic_programming"]
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Task:
         """States of the programme that fit into the memory."""
         sets = 2**self.n
         fixed = sets * (32 * self.words + 2 * self.records)
-        fixed += sets * programme.set_bytes(self.words, self.records)
+        fixed += sets * dynamic_programming.set_bytes(self.words, self.records)
         fixed += table_bytes(self.records, 4)
         # while they grow there are old ones and new ones
-        return int((self.memory_gb * 1e9 - fixed) / 1.5 / programme.row_bytes(self.words))
+        return int((self.memory_gb * 1e9 - fixed) / 1.5 / dynamic_programming.row_bytes(self.words))
 
     @property
     def enumerable(self) -> bool:
@@ -76,10 +76,10 @@ class Task:
         few = (j for j in range(1, self.k + 1) if chains(self.n, j) <= _SEED_CHAINS)
         return max(few)
 
-    def limits(self, falls_back: bool) -> programme.Limits:
+    def limits(self, falls_back: bool) -> dynamic_programming.Limits:
         """Return how far the programme goes: no longer than the enumeration that would follow."""
         seconds = self.seconds if falls_back else 3600 * self.hours
-        return programme.Limits(self.rows, seconds / programme.STEP_SECONDS)
+        return dynamic_programming.Limits(self.rows, seconds / dynamic_programming.STEP_SECONDS)
 
 
 def choose(
@@ -90,9 +90,9 @@ def choose(
     Parameters
     ----------
     task : Task
-    method : {'auto', 'enumeration', 'programme'}
+    method : {'auto', 'enumeration', 'dynamic_programming'}
     one_way : bool
-        Whether constraints leave the programme.
+        Whether constraints leave the dynamic_programming.
     counted : bool
         Whether chromosomes are wanted, which the programme does not know.
     bounds : bool
@@ -116,7 +116,7 @@ def choose(
     )
     room = task.rows >= _LEAST_ROWS and one_way and task.k > 1 and not counted
     waited = method == "enumeration" or not room or task.seconds <= _QUICK_SECONDS
-    if method != "programme" and task.enumerable and waited:
+    if method != "dynamic_programming" and task.enumerable and waited:
         return "enumeration", f"exact: {text}{counting}"
     if room and method != "enumeration":
         seconds = 3600 * task.hours
@@ -124,7 +124,7 @@ def choose(
         if method == "auto" and task.enumerable:
             seconds = task.seconds
             otherwise = f"then one by one, about {duration(seconds)}"
-        return "programme", (
+        return "dynamic_programming", (
             f"exact: {text}then a dynamic programme over {2**task.n:,} feature sets for "
             f"{candidates:,} candidates, up to {task.memory_gb:g} GB and "
             f"{duration(seconds)}; {otherwise}"
@@ -147,7 +147,7 @@ def check_roles(roles: Roles) -> bool:
                 f"objectives: exact knows {', '.join(METRICS)}, found {objective.metric!r}; take "
                 "another algorithm"
             )
-        sense = roles.measures[objective.metric].sense
+        sense = roles.metrics[objective.metric].sense
         if objective.sense != sense:
             raise InputError(
                 f"objectives: exact takes {objective.metric} with sense {sense}, found "
@@ -160,7 +160,7 @@ def check_roles(roles: Roles) -> bool:
                 f"constraints: exact knows {', '.join(METRICS)}, found {constraint.metric!r}; "
                 "take another algorithm"
             )
-        largest_best = roles.measures[constraint.metric].sense == "max"
+        largest_best = roles.metrics[constraint.metric].sense == "max"
         other_way = constraint.at_most if largest_best else constraint.at_least
         if other_way is not None and constraint.metric == "cost":
             raise InputError(

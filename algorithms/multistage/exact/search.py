@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from algorithms.multistage.exact import dynamic_programme as programme
-from algorithms.multistage.exact.chains import Found, genomes_of, hard_first
-from algorithms.multistage.exact.dynamic_programme import Above, Stop
-from algorithms.multistage.exact.enumeration import enumerate_chains, walk_of
+from algorithms.multistage.exact import dynamic_programming
+from algorithms.multistage.exact.chains import ChainFront, genomes_of, hard_first
+from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
+from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of
 from algorithms.multistage.exact.plan import METRICS, Method, Task, check_roles, choose
 from algorithms.multistage.exact.tables import StageTables
-from algorithms.multistage.exact.tied import sharing_chains
+from algorithms.multistage.exact.tied import tied_chains
 from algorithms.multistage.problem import MultiStageProblem
 from framework.algorithm import Algorithm, Report
 from framework.arrays import Array, FloatArray, IntArray
@@ -44,10 +44,10 @@ class Exact(Algorithm):
         Objectives among coverage, accuracy and cost, in their natural sense; constraints on these.
     seed : int
         Nothing is drawn.
-    method : {'auto', 'enumeration', 'programme'}
+    method : {'auto', 'enumeration', 'dynamic_programming'}
         ``enumeration`` goes through all chromosomes and counts those that share a vector; the
-        workers share the chains. ``programme`` is for many stages and does not count. ``auto``
-        enumerates up to about a minute's work; beyond, it enumerates only if the programme has
+        workers share the chains. ``dynamic_programming`` is for many stages and does not count.
+        ``auto`` enumerates up to about a minute's work; beyond, it enumerates only if the programme has
         not finished in the time that takes.
     memory_gb : float
         What the search may hold besides the sub-classifiers. A Ray worker that goes through
@@ -83,7 +83,7 @@ class Exact(Algorithm):
         roles: Roles,
         *,
         seed: int,
-        method: Literal["auto", "enumeration", "programme"] = "auto",
+        method: Literal["auto", "enumeration", "dynamic_programming"] = "auto",
         memory_gb: Annotated[float, Field(gt=0)] = 4.0,
         hours: Annotated[float, Field(gt=0)] = 1.0,
         bounds: bool = False,
@@ -121,7 +121,7 @@ class Exact(Algorithm):
         )
         self._problem: MultiStageProblem | None = stages  # until its tables are taken
         self._tables: StageTables | None = None  # until the front is found
-        self._front: Found | None = None
+        self._front: ChainFront | None = None
         self._stopped: Stop | None = None
         self._above: dict[str, FloatArray] = {}
         self._listed: tuple[IntArray, Array] | None = None
@@ -153,8 +153,8 @@ class Exact(Algorithm):
             best = self._best(values)
             self._above = {name: column[best] for name, column in values.items()}
         if self.chromosomes:
-            walk = walk_of(tables, self._costs, self._task.k)
-            self._listed = sharing_chains(
+            walk = enumeration_of(tables, self._costs, self._task.k)
+            self._listed = tied_chains(
                 walk,
                 self._front,
                 self.chromosomes,
@@ -195,7 +195,7 @@ class Exact(Algorithm):
     def findings(self) -> Mapping[str, Any]:
         """Return how the front was found, and whether it is exact.
 
-        ``chromosomes`` has, by row of the front, how many share its measures; None where they
+        ``chromosomes`` has, by row of the front, how many share its metrics; None where they
         were not counted. Bounds have the hypervolume of each and ``gap``, the share of the upper
         one's that the lower one lacks.
         """
@@ -233,13 +233,13 @@ class Exact(Algorithm):
 
     def _search(
         self, tables: StageTables, workers: Workforce, report: Report
-    ) -> tuple[Found, Above | None]:
+    ) -> tuple[ChainFront, UpperBound | None]:
         """Return points among which the front lies; or attained ones, and what none beats."""
         k, counted = self._task.k, partial(report, "going through chains")
         if self.method == "enumeration":
             return enumerate_chains(tables, self._costs, k, workers, counted), None
         known = enumerate_chains(tables, self._costs, self._task.seed_stages).front()
-        outcome = programme.front_of_chains(
+        outcome = dynamic_programming.front_of_chains(
             tables,
             self._costs,
             k,
@@ -271,12 +271,12 @@ class Exact(Algorithm):
         front = feasible[nondominated(losses[feasible])]
         return front[np.lexsort(losses[front].T[::-1])]
 
-    def _measured(self, points: Found | Above) -> dict[str, FloatArray]:
-        """Return the measures of points, with the problem's signs."""
+    def _measured(self, points: ChainFront | UpperBound) -> dict[str, FloatArray]:
+        """Return the metrics of points, with the problem's signs."""
         values = points.values(self._task.records, self._cost_scale)
         for name in METRICS:
             natural = "min" if name == "cost" else "max"
-            if self.roles.measures[name].sense != natural:
+            if self.roles.metrics[name].sense != natural:
                 values[name] = -values[name]
         return values
 

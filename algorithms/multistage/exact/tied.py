@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.exact.chains import Found
-from algorithms.multistage.exact.enumeration import Piece, Walk, next_set, pieces, single
+from algorithms.multistage.exact.chains import ChainFront
+from algorithms.multistage.exact.enumeration import Enumeration, Piece, next_set, pieces, single
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, WordArray, frozen
 from framework.jit import njit
@@ -21,14 +21,14 @@ from framework.workforce import InProcess, Workforce
 class Wanted(NamedTuple):
     """``walk``; ``cost`` a cell of (answered, right), -1 where none is wanted; ``most`` a piece."""
 
-    walk: Walk
+    walk: Enumeration
     cost: IntArray
     most: int
 
 
-def sharing_chains(
-    walk: Walk,
-    front: Found,
+def tied_chains(
+    walk: Enumeration,
+    front: ChainFront,
     most: int,
     workers: Workforce | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
@@ -37,8 +37,8 @@ def sharing_chains(
 
     Parameters
     ----------
-    walk : Walk
-    front : Found
+    walk : Enumeration
+    front : ChainFront
     most : int
         Chains after which it ends.
     workers, report
@@ -49,7 +49,7 @@ def sharing_chains(
     members : numpy.ndarray of int64, shape (m,)
         Position of each one's point in ``front``, ascending.
     chains : numpy.ndarray of int, shape (m, max(k - 1, 1))
-        As in :class:`~algorithms.multistage.exact.chains.Found`.
+        As in :class:`~algorithms.multistage.exact.chains.ChainFront`.
 
     Notes
     -----

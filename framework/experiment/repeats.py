@@ -1,4 +1,4 @@
-"""Several trials of one experiment: independent runs with other seeds, over one set of parts."""
+"""Repeats of one run: independent runs with other seeds, over one set of parts."""
 
 from __future__ import annotations
 
@@ -12,81 +12,81 @@ import pandas as pd
 
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
-from framework.experiment.run_pool import SerialPool, TrialPool, ray_pool
-from framework.experiment.trial import DONE, FAILED, run_trial, versions
+from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
+from framework.experiment.single_run import DONE, FAILED, run_single, versions
 from framework.front import nondominated
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
-from framework.streams import trial_seed
+from framework.streams import repeat_seed
 
-Report = Callable[[str], None]
+Say = Callable[[str], None]
 
 
-def run_trials(
-    config: RunConfig, problem: Problem, run_dir: RunDir, *, address: str | None, report: Report
+def run_repeats(
+    config: RunConfig, problem: Problem, run_dir: RunDir, *, address: str | None, report: Say
 ) -> dict[str, Any]:
-    """Run the trials that are not done; return the summary over all.
+    """Run the repeats that are not done; return the summary over all.
 
-    With Ray each trial is a task with a serial driver of its own; otherwise they go one by one.
-    A trial's directory is ``trials/NNN``, from 000.
+    With Ray each repeat is a task with a serial driver of its own; otherwise they go one by one.
+    A repeat's directory is ``repeats/NNN``, from 000.
     """
     started = time.perf_counter()
-    open_trials = []
-    for number in range(config.trials):
-        trial_dir = RunDir(run_dir.path / "trials" / f"{number:03d}")
-        trial_dir.path.mkdir(parents=True, exist_ok=True)
-        if trial_dir.summary().get("status") not in (DONE, FAILED):
-            open_trials.append((_of_trial(config, number), trial_dir))
+    open_repeats = []
+    for number in range(config.repeats):
+        repeat_dir = RunDir(run_dir.repeats / f"{number:03d}")
+        repeat_dir.path.mkdir(parents=True, exist_ok=True)
+        if repeat_dir.summary().get("status") not in (DONE, FAILED):
+            open_repeats.append((_of_repeat(config, number), repeat_dir))
     with ExitStack() as stack:
-        pool: TrialPool = SerialPool(_run_one)
+        pool: RunPool = SerialPool(_run_one)
         if config.workers != "serial" or address is not None:
             count = config.workers if isinstance(config.workers, int) else None
             pool, _ = stack.enter_context(ray_pool(_run_one, run_dir, count, address))
-        for trial_config, trial_dir in open_trials:
-            pool.submit(trial_config, problem, trial_dir)
-        for _ in open_trials:
-            trial_dir, error = pool.collect()
+        for repeat_config, repeat_dir in open_repeats:
+            pool.submit(repeat_config, problem, repeat_dir)
+        for _ in open_repeats:
+            repeat_dir, error = pool.collect()
             if error is not None:
                 raise error
-            report(_line(trial_dir, config))
+            report(_line(repeat_dir, config))
     summary = _over_all(config, problem, run_dir)
     summary["wall_s"] = round(time.perf_counter() - started, 3)
     run_dir.write_summary(summary)
     return summary
 
 
-def _of_trial(config: RunConfig, number: int) -> RunConfig:
+def _of_repeat(config: RunConfig, number: int) -> RunConfig:
     return config.model_copy(
-        update={"seed": trial_seed(config.seed, number), "trials": 1, "workers": "serial"}
+        update={"seed": repeat_seed(config.seed, number), "repeats": 1, "workers": "serial"}
     )
 
 
-def _run_one(config: RunConfig, problem: Problem, trial_dir: RunDir) -> None:
-    run_trial(config, problem, trial_dir, SerialEvaluator(problem, config.seed))
+def _run_one(config: RunConfig, problem: Problem, repeat_dir: RunDir) -> None:
+    run_single(config, problem, repeat_dir, SerialEvaluator(problem, config.seed))
 
 
-def _line(trial_dir: RunDir, config: RunConfig) -> str:
-    summary = trial_dir.summary()
+def _line(repeat_dir: RunDir, config: RunConfig) -> str:
+    summary = repeat_dir.summary()
     return (
-        f"trial {int(trial_dir.path.name) + 1}/{config.trials}: {summary['evaluations']:,} "
+        f"repeat {int(repeat_dir.path.name) + 1}/{config.repeats}: {summary['evaluations']:,} "
         f"evaluations, front {summary['front_size']}, hypervolume "
         f"{summary['indicators']['hypervolume']:.4f}"
     )
 
 
 def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str, Any]:
-    """Write the front over all trials; return the summary.
+    """Write the front over all repeats; return the summary.
 
-    The front's rows are numbered anew; ``trial`` and ``trial_id`` say where each comes from.
+    The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from.
     """
-    trials = run_dir.trials()[: config.trials]
-    summaries = [trial.summary() for trial in trials]
+    repeats = run_dir.children()[: config.repeats]
+    summaries = [repeat.summary() for repeat in repeats]
     roles = run_dir.roles()
-    frames = [trial.front().frame() for trial in trials]
+    frames = [repeat.front().frame() for repeat in repeats]
     for number, frame in enumerate(frames):
-        frame["trial"], frame["trial_id"] = number, frame["id"]
+        frame["repeat"], frame["repeat_id"] = number, frame["id"]
     union = pd.concat(frames, ignore_index=True)
-    columns = {name: union[name].to_numpy() for name in roles.measures}
+    columns = {name: union[name].to_numpy() for name in roles.metrics}
     union = union[nondominated(roles.losses(columns))].reset_index(drop=True)
     union["id"] = np.arange(len(union))
     union.to_csv(run_dir.front_file, index=False)
@@ -99,7 +99,7 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
         "problem": config.problem["kind"],
         "problem_fingerprint": problem.fingerprint,
         "seed": config.seed,
-        "trials": config.trials,
+        "repeats": config.repeats,
         "evaluations": sum(s["evaluations"] for s in summaries),
         "rows_failed": sum(s["rows_failed"] for s in summaries),
         "front_size": len(union),
@@ -109,6 +109,6 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
             "hypervolume_min": float(volumes.min()),
             "hypervolume_max": float(volumes.max()),
         },
-        "trial_seeds": [s["seed"] for s in summaries],
+        "repeat_seeds": [s["seed"] for s in summaries],
         "versions": versions(),
     }

@@ -9,23 +9,23 @@ from typing import Any
 
 from framework.experiment.workers import uses_ray
 from framework.libraries.folds import PoolData
-from framework.libraries.pool import Plan
+from framework.libraries.pool import PoolPlan
 from framework.libraries.train import Trained, train
 
-Outcome = tuple[Plan, Trained | str]  # a text says why there is none
-Report = Callable[[str], None]
+Outcome = tuple[PoolPlan, Trained | str]  # a text says why there is none
+Say = Callable[[str], None]
 
 _TRY = 4.0  # seconds of training here before it is known what the rest will take
 _WORTH = 20.0  # seconds left above which Ray, which takes some to start, gains
 
 
 def train_all(
-    plans: Sequence[Plan],
+    plans: Sequence[PoolPlan],
     data: PoolData,
     *,
     workers: str | int,
     address: str | None,
-    report: Report,
+    report: Say,
 ) -> Iterator[Outcome]:
     """Yield each model when it is trained, or what went wrong with it, in any order.
 
@@ -56,7 +56,7 @@ def _worth_ray(workers: str | int, start: float, done: int, left: int) -> bool:
     return spent / done * left > _WORTH
 
 
-def _attempt(plan: Plan, data: PoolData) -> Trained | str:
+def _attempt(plan: PoolPlan, data: PoolData) -> Trained | str:
     try:
         return train(plan, data)
     except Exception as error:  # a model that fails is recorded and left out
@@ -64,7 +64,7 @@ def _attempt(plan: Plan, data: PoolData) -> Trained | str:
 
 
 def _on_ray(
-    plans: Sequence[Plan], data: PoolData, workers: int | None, address: str | None, report: Report
+    plans: Sequence[PoolPlan], data: PoolData, workers: int | None, address: str | None, report: Say
 ) -> Iterator[Outcome]:
     import ray
 
@@ -74,7 +74,7 @@ def _on_ray(
         report(f"trained by {joined.description}")
         task: Any = ray.remote(num_cpus=1)(_attempt)
         shared = ray.put(data)
-        queue, running = list(reversed(plans)), dict[Any, Plan]()
+        queue, running = list(reversed(plans)), dict[Any, PoolPlan]()
         while queue or running:
             while queue and len(running) < 2 * joined.workers:  # results wait in little memory
                 plan = queue.pop()

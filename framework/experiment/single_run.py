@@ -36,8 +36,8 @@ def make_problem(config: RunConfig) -> Problem:
 
 
 def make_roles(config: RunConfig, problem: Problem) -> Roles:
-    """Return the roles that a configuration gives the problem's measures."""
-    return Roles(problem.measures, config.objective_roles(), config.constraint_roles())
+    """Return the roles that a configuration gives the problem's metrics."""
+    return Roles(problem.metrics, config.objective_roles(), config.constraint_roles())
 
 
 def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorithm:
@@ -70,7 +70,7 @@ class _Last(Observer):
     on_end = on_batch
 
 
-def run_trial(
+def run_single(
     config: RunConfig,
     problem: Problem,
     run_dir: RunDir,
@@ -81,7 +81,7 @@ def run_trial(
     about: Mapping[str, Any] | None = None,
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Run, or go on with, one trial in its directory; return its summary.
+    """Run, or go on with, one run in its directory; return its summary.
 
     ``evaluated_by`` says afterwards who evaluated; ``about`` is added to ``about.json``;
     ``report`` takes lines for the user.
@@ -100,7 +100,7 @@ def run_trial(
     identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
     space = problem.space
     with Journal(
-        run_dir.journal_file, identity, metrics=problem.metrics, d=space.d, dtype=space.dtype
+        run_dir.journal_file, identity, metrics=problem.metric_names, d=space.d, dtype=space.dtype
     ) as journal:
         run_dir.summary_file.unlink(missing_ok=True)  # it is running again
         run_dir.write_config(config)

@@ -23,15 +23,15 @@ from typing import Literal
 
 import numpy as np
 
-from algorithms.multistage.exact.chains import Found, prices
+from algorithms.multistage.exact.chains import ChainFront, prices
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
     Points,
     Sets,
     States,
+    bounds_of,
     expand,
-    hopes_of,
     look_ahead,
     look_at_open,
 )
@@ -63,7 +63,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Above:
+class UpperBound:
     """Points that no chain beats: each chain's is at most as good as one of them, in everything.
 
     Attributes
@@ -82,21 +82,21 @@ class Above:
     def __len__(self) -> int:
         return len(self.answered)
 
-    def front(self) -> Above:
+    def front(self) -> UpperBound:
         """Return the points that no other one is as good as."""
         keep = nondominated(np.column_stack([-self.answered, -self.rate, self.cost]))
-        return Above(self.answered[keep], self.rate[keep], self.cost[keep])
+        return UpperBound(self.answered[keep], self.rate[keep], self.cost[keep])
 
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
-        """Return the measures in their units."""
+        """Return the metrics in their units."""
         return {
             "coverage": self.answered / records,
             "accuracy": self.rate,
             "cost": self.cost / (cost_scale * records),
         }
 
-    def __add__(self, other: Above) -> Above:
-        return Above(
+    def __add__(self, other: UpperBound) -> UpperBound:
+        return UpperBound(
             np.concatenate([self.answered, other.answered]),
             np.concatenate([self.rate, other.rate]),
             np.concatenate([self.cost, other.cost]),
@@ -109,25 +109,25 @@ class Outcome:
 
     Attributes
     ----------
-    found : Found
+    found : ChainFront
         Attained points, none dominated by another, by cost, without counts; the front if
         ``stopped`` is None.
     stopped : {'memory', 'time'} or None
         The limit that it met.
-    above : Above or None
+    above : UpperBound or None
         Where it was stopped and that was asked for.
     """
 
-    found: Found
+    found: ChainFront
     stopped: Stop | None = None
-    above: Above | None = None
+    above: UpperBound | None = None
 
 
 def front_of_chains(
     tables: StageTables,
     costs: IntArray,
     k: int,
-    known: Found,
+    known: ChainFront,
     limits: Limits,
     *,
     bounds: bool = False,
@@ -142,7 +142,7 @@ def front_of_chains(
         Fixed-point, not negative.
     k : int
         Greatest number of stages, 2 <= k <= n.
-    known : Found
+    known : ChainFront
         Some chains' points, none dominated by another; the better, the faster.
     limits : Limits
     bounds : bool
@@ -239,7 +239,7 @@ def _start(tables: StageTables, sets: int) -> States:
     return states
 
 
-def _points(known: Found, n: int) -> Points:
+def _points(known: ChainFront, n: int) -> Points:
     order = np.argsort(known.cost, kind="stable")
     room = 2 * len(known) + 64
     chains = np.zeros((room, n), dtype=np.int32)
@@ -261,8 +261,8 @@ def _hopes(left: Array, sets: Sets, states: States, points: Points) -> Iterator[
     sums = _sums(sets)
     batch, size = [np.zeros((0, 4), dtype=np.int64)], 0
     for here in np.flatnonzero(left & (states.stop > states.first)).tolist():
-        hopes = np.zeros((states.stop[here] - states.first[here], 4), dtype=np.int64)
-        batch.append(hopes[: hopes_of(here, sets, states, points, sums, hopes)])
+        bounds = np.zeros((states.stop[here] - states.first[here], 4), dtype=np.int64)
+        batch.append(bounds[: bounds_of(here, sets, states, points, sums, bounds)])
         size += len(batch[-1])
         if size > _HOPES:
             yield np.concatenate(batch)
@@ -271,13 +271,13 @@ def _hopes(left: Array, sets: Sets, states: States, points: Points) -> Iterator[
         yield np.concatenate(batch)
 
 
-def _above(found: Found, hopes: Iterator[IntArray]) -> Above:
-    """Return the best of attained points and hopes."""
-    above = Above(found.answered, found.right / np.maximum(found.answered, 1), found.cost)
-    for rows in hopes:
+def _above(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
+    """Return the best of attained points and bounds."""
+    above = UpperBound(found.answered, found.right / np.maximum(found.answered, 1), found.cost)
+    for rows in bounds:
         answered, right, wrong, cost = rows.T
         # division rounds in order: what is less is not more afterwards
-        above += Above(answered, right / np.maximum(right + wrong, 1), cost)
+        above += UpperBound(answered, right / np.maximum(right + wrong, 1), cost)
         above = above.front()
     return above
 
@@ -287,9 +287,9 @@ def _sums(sets: Sets) -> IntArray:
     return np.zeros((8 * sets.undecided.shape[1], 256), dtype=np.int64)
 
 
-def _found(points: Points) -> Found:
+def _found(points: Points) -> ChainFront:
     size = int(points.size[0])
-    return Found(
+    return ChainFront(
         points.answered[:size], points.right[:size], points.cost[:size], points.chains[:size]
     )
 

@@ -13,7 +13,7 @@ _WINDOW = 10  # batches
 _LIMITS = np.array([[0.05, 0.95], [0.1, 0.9], [0.1, 0.9]])
 
 
-class Rates:
+class OperatorProbabilities:
     """Three probabilities, each a choice between two sides.
 
     A side's probability is the share of the *other* side's mean loss in the sum of both means,

@@ -1,0 +1,81 @@
+"""The command: repeats of one run."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.places import NO_RAY, front_of
+from tests.command import assert_each_row_once
+
+
+def check_repeats(directory):
+    repeats = sorted((directory / "repeats").iterdir())
+    assert [repeat.name for repeat in repeats] == ["000", "001", "002"]
+    summaries = [json.loads((repeat / "summary.json").read_text()) for repeat in repeats]
+    assert len({summary["seed"] for summary in summaries}) == 3
+    assert summaries[0]["seed"] == 0
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["status"] == "done"
+    assert summary["repeats"] == 3
+    assert summary["evaluations"] == sum(s["evaluations"] for s in summaries)
+    volumes = [s["indicators"]["hypervolume"] for s in summaries]
+    assert summary["indicators"]["hypervolume"] == pytest.approx(np.mean(volumes))
+    for repeat in repeats:
+        assert_each_row_once(repeat / "journal.sqlite")
+    union = pd.read_csv(directory / "front.csv")
+    fronts = [pd.read_csv(repeat / "front.csv") for repeat in repeats]
+    together = pd.concat(fronts, ignore_index=True)[["coverage", "accuracy", "cost"]]
+    losses = together.to_numpy() * [-1, -1, 1]
+    best = [
+        row
+        for row in losses
+        if not any((other <= row).all() and (other < row).any() for other in losses)
+    ]
+    found = union[["coverage", "accuracy", "cost"]].to_numpy() * [-1, -1, 1]
+    assert {tuple(row) for row in found} == {tuple(row) for row in best}
+    for _, row in union.iterrows():
+        source = fronts[int(row["repeat"])].set_index("id").loc[int(row["repeat_id"])]
+        assert source["cost"] == row["cost"]
+        assert source["test_cost"] == row["test_cost"]
+
+
+@pytest.fixture(scope="module")
+def three_repeats(command, place):
+    done = command("run", "small.yaml", "--out", "repeats", "--repeats", "3")
+    assert done.code == 0, done.err
+    done.dir = place / "repeats"
+    return done
+
+
+def test_trials_one_by_one(three_repeats, finished):
+    check_repeats(three_repeats.dir)
+    assert three_repeats.err.count("evaluations, front") == 3
+    assert front_of(three_repeats.dir / "repeats" / "000") == front_of(finished.dir)
+
+
+@pytest.mark.skipif(NO_RAY, reason="no Ray here")
+def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
+    done = command("run", "small.yaml", "--out", "ray repeats", "--repeats", "3", "--workers", "2")
+    assert done.code == 0, done.err
+    check_repeats(place / "ray repeats")
+    assert front_of(place / "ray repeats") == front_of(three_repeats.dir)
+    assert not (place / "ray repeats" / ".token").exists()
+
+
+def test_resume_adds_trials_and_leaves_the_others_alone(three_repeats, command):
+    before = (three_repeats.dir / "repeats" / "001" / "journal.sqlite").stat().st_mtime_ns
+    done = command("resume", "repeats", "--set", "repeats=4")
+    assert done.code == 0, done.err
+    assert len(list((three_repeats.dir / "repeats").iterdir())) == 4
+    after = (three_repeats.dir / "repeats" / "001" / "journal.sqlite").stat().st_mtime_ns
+    assert after == before
+
+
+def test_choose_from_trials(three_repeats, command, place):
+    done = command("choose", "repeats", "--best", "cost", "--export", "of repeats")
+    assert done.code == 0, done.err
+    assert (place / "of repeats" / "model.json").is_file()
