@@ -114,6 +114,9 @@ MISTAKES = [
     (put("problem.nois", 1), "problem.nois: unknown key;", "mean 'noise'?"),
     (put("objectives.0.sens", 1), "objectives.0.sens: unknown key;", "mean 'sense'?"),
     (put("algorithm.kind", "randon"), "algorithm.kind: expected one of ", "mean 'random'?"),
+    # keys of earlier versions
+    (put("trials", 3), "trials: is now called 'repeats'", ""),
+    (put("budget.failures", 0.5), "budget.failures: is now called 'max_failed_share'", ""),
     # missing
     (drop("budget"), "budget: expected a value, found nothing", ""),
     (put("objectives", [{"sense": "min"}]), "objectives.0.metric: expected a value, found no", ""),
@@ -222,14 +225,3 @@ def test_bad_yaml_is_one_line(write, text, message):
 def test_a_missing_file_is_said(tmp_path):
     assert "cannot read the configuration" in complaint(tmp_path / "none.yaml")
     assert "cannot read the configuration" in complaint(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (put("trials", 3), "trials: is now called 'repeats'"),
-        (put("budget.failures", 0.5), "budget.failures: is now called 'max_failed_share'"),
-    ],
-)
-def test_a_key_of_an_earlier_version_says_what_it_is_called_now(tmp_path, change, line):
-    assert mistakes(tmp_path, change) == [line]

@@ -20,7 +20,7 @@ from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.front import Front
 from framework.parallel.ray_actor import build_each
-from framework.parallel.ray_evaluator import Cost
+from framework.parallel.ray_evaluator import DispatchCost
 from framework.run.driver import run
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
@@ -304,7 +304,7 @@ def test_a_piece_that_kills_its_workers_is_an_error(make: Make) -> None:
 
 
 def test_chunks_follow_the_measured_cost() -> None:
-    cost = Cost()
+    cost = DispatchCost()
     assert cost.chunk(300, 2) == 1  # a probe
     cost.add(0.001, 1)
     assert cost.chunk(3, 2) == 3  # too little to divide

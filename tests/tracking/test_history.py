@@ -45,7 +45,7 @@ def test_metrics_of_a_generation(run_dir, history):
         front = Front.from_journal(journal, made_up.roles(), GENES, upto=11)
     found = history.generations[10]
     assert (found.number, found.seconds) == (10, 5.5)
-    assert found.metric_names == {
+    assert found.metrics == {
         "evaluations": 220.0,
         "rows_failed": 11.0,
         "front_size": float(len(front)),
@@ -61,7 +61,7 @@ def test_rows_that_all_failed_leave_an_empty_front():
     nothing = {m.name: np.array([np.nan]) for m in made_up.METRICS}
     X = np.zeros((1, made_up.GENES), dtype=np.int8)
     found = history.add(Evaluated(np.array([0]), X, nothing, {0: "no"}), 0.1)
-    assert found.metric_names == {
+    assert found.metrics == {
         "evaluations": 1.0,
         "rows_failed": 1.0,
         "front_size": 0.0,
