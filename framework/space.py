@@ -5,8 +5,10 @@ A genome is one row of a two-dimensional array; a batch of ``n`` candidates is `
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 
@@ -40,6 +42,13 @@ class Space(ABC):
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw ``size`` genomes, shape (size, d)."""
+
+    def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw genomes whose own size (stages, items picked) is spread evenly.
+
+        As :meth:`sample`, where a space has no notion of size or spreads it already.
+        """
+        return self.sample(rng, size)
 
     def contains(self, X: Array) -> BoolArray:
         """Tell for each row of ``X``, shape (n, d), whether it is a genome of this space."""
@@ -83,18 +92,49 @@ class Partition(Space):
 
         With ``removal``, summed over the non-empty subsets of items that are kept.
         """
-        kept = range(1, self.n + 1) if self.removal else [self.n]
-        return sum(
-            math.comb(self.n, m) * _surjections(m, j)
-            for m in kept
-            for j in range(1, min(self.k, m) + 1)
-        )
+        return sum(self._counts.values())
 
     def __repr__(self) -> str:
         return f"ordered partitions of {self.n} items into at most {self.k} stages"
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw a stage for every item, uniform over a stage count that is itself uniform."""
+        """Draw every genome of the space with the same probability.
+
+        Notes
+        -----
+        The numbers of items kept and of stages are drawn by how many genomes have them; then the
+        items are divided one by one, by the recurrence of the Stirling numbers of the second kind
+        S(m, j) = S(m - 1, j - 1) + j S(m - 1, j); last, the stages are put in random order.
+        Genomes are counted in whole numbers; only their ratios are rounded. O(size (n + k)), and
+        O(n k) whole-number operations once.
+        """
+        counts = self._counts
+        shares = [up_to / self.size for up_to in itertools.accumulate(counts.values())]
+        pair = np.searchsorted(shares, rng.random(size), side="right")
+        kept, stages = np.array(list(counts))[pair].T
+        alone = self._alone
+        left = stages.copy()  # stages that the items not yet placed fill among themselves
+        block = np.full((size, self.n), -1)
+        for item in reversed(range(self.n)):
+            opens = rng.random(size) < alone[item + 1, left]
+            joined = np.floor(rng.random(size) * left).astype(np.int64)
+            here = item < kept
+            block[here, item] = np.where(opens, left - 1, joined)[here]
+            left = left - (here & opens)
+        keys = rng.random((size, self.k))
+        keys[np.arange(self.k) >= stages[:, np.newaxis]] = 2.0
+        order = keys.argsort(axis=1).argsort(axis=1)
+        genes = np.where(block < 0, -1, np.take_along_axis(order, np.maximum(block, 0), axis=1))
+        if self.removal:  # the first items were kept; which ones these are is random too
+            genes = rng.permuted(genes, axis=1)
+        return genes.astype(self.dtype)
+
+    def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw a stage for every item, uniform over a stage count that is itself uniform.
+
+        A third of the genomes of at most three stages have one stage, then, where a draw from all
+        genomes hardly ever has: a start for searches, not what "a random design" means.
+        """
         stages = rng.integers(1, self.k + 1, size=(size, 1))
         raw = np.floor(rng.random((size, self.n)) * (stages + self.removal)).astype(np.int64)
         if self.removal:
@@ -102,6 +142,26 @@ class Partition(Space):
             nothing_left = (raw < 0).all(axis=1)
             raw[nothing_left, rng.integers(self.n, size=size)[nothing_left]] = 0
         return compress(raw).astype(self.dtype)
+
+    @cached_property
+    def _counts(self) -> dict[tuple[int, int], int]:
+        """How many genomes keep so many items in so many stages (Equation 1)."""
+        stirling = _stirling(self.n, self.k)
+        return {
+            (m, j): math.comb(self.n, m) * math.factorial(j) * stirling[m][j]
+            for m in (range(1, self.n + 1) if self.removal else [self.n])
+            for j in range(1, min(self.k, m) + 1)
+        }
+
+    @cached_property
+    def _alone(self) -> FloatArray:
+        """Probability that item m opens one of the j stages of items 1 to m, (n + 1, k + 1)."""
+        stirling = _stirling(self.n, self.k)
+        table = np.zeros((self.n + 1, self.k + 1))
+        for m in range(1, self.n + 1):
+            for j in range(1, min(self.k, m) + 1):
+                table[m, j] = stirling[m - 1][j - 1] / stirling[m][j]
+        return table
 
     def contains(self, X: Array) -> BoolArray:
         """Tell which rows stay within the bounds and have no empty stage."""
@@ -213,9 +273,13 @@ def _log_uniform(rng: np.random.Generator, max_count: int, shape: tuple[int, ...
     return np.asarray(np.minimum(drawn, max_count), dtype=np.int64)
 
 
-def _surjections(n: int, k: int) -> int:
-    """Count the ordered partitions of n items into exactly k non-empty stages (Equation 1)."""
-    return sum((-1) ** (k - i) * math.comb(k, i) * i**n for i in range(k + 1))
+def _stirling(n: int, k: int) -> list[list[int]]:
+    """Return the numbers of partitions of m items into j non-empty blocks, (n + 1, k + 1)."""
+    table = [[1] + [0] * k]
+    for _ in range(n):
+        last = table[-1]
+        table.append([0, *(last[j - 1] + j * last[j] for j in range(1, k + 1))])
+    return table
 
 
 def compress(X: Array) -> Array:

@@ -40,7 +40,7 @@ SPLITS = (10, 11, 12)  # nothing was tuned on them
 SEARCHES = ("emsco", "emsco_memetic", "local_search", "nsga2", "nsga3", "sms_emoa", "random")
 OPERATORS = ("population", "mutation_rate", "crossover_rate", "beta")  # EMSCO's and the peers'
 MEMETIC = 0.5  # of 0.25, 0.5 and 0.75 on splits 0 and 1
-SHOWN = ("share", "hypervolume", "igd_plus")
+SHOWN = ("distinct", "share", "hypervolume", "igd_plus")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +90,7 @@ def searched(path: str, split: int, kind: str, options: argparse.Namespace) -> s
 
 
 def finished(run_dir: RunDir, config: RunConfig) -> bool:
-    """Tell whether all trials of a search are done; more may be asked for than were.
+    """Tell whether all repeats of a search are done; more may be asked for than were.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def configured(path: str, split: int, kind: str, options: argparse.Namespace) ->
         [*options.set, f"problem.split.seed={split}"],
         algorithm=algorithm,
         budget={"generations": 1} if exact else {"evaluations": options.evaluations},
-        trials=1 if exact else options.seeds,
+        repeats=1 if exact else options.seeds,
         workers="serial",
     )
 
@@ -169,9 +169,10 @@ def report(rows: pd.DataFrame, options: argparse.Namespace) -> None:
         diagram.savefig(options.out / "ranks.png", dpi=130)
         figures.append("ranks.png")
     text = (
-        f"{options.evaluations:,} evaluations, {options.seeds} seeds a problem. share: of the "
-        "exact front's vectors found; hypervolume: as a share of the exact front's; seconds: a "
-        "run's; ranks: over problems, 1 the best."
+        f"{options.evaluations:,} evaluations, {options.seeds} seeds a problem. distinct: how many "
+        "different candidates were evaluated; share: of the exact front's vectors found; "
+        "hypervolume: as a share of the exact front's; seconds: a run's; ranks: over problems, "
+        "1 the best."
     )
     page = study.Report(
         "The searches compared",

@@ -7,8 +7,9 @@ threshold (Figure 2)
     Coverage, conclusive accuracy and cost of a cost-ordered two-stage classifier against p_hat. The
     paper reads: the higher p_hat, the greater the accuracy and the cost, the lower the coverage.
 landscape (Figure 3)
-    Random designs of the heart data with at most three stages. The paper reads: conclusive accuracy
-    and inverse cost g3 are traded off.
+    Designs of the heart data with at most three stages, each as likely as any other. The paper
+    reads: conclusive accuracy and inverse cost g3 are traded off. One split is drawn, the rank
+    correlation is that of several.
 neighbours (Figure 6)
     All designs one step (a gene plus or minus 1) from a member of the exact front of the credit
     data with at most four stages. The paper reads: a single step may change much.
@@ -23,6 +24,7 @@ Each takes seconds, and so none keeps anything to go on from.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,6 +54,7 @@ from framework.settings import Budget
 THRESHOLDS = np.arange(0.5, 1.0, 0.02)
 SPLITS = 30  # over which the threshold sweep is averaged
 SAMPLE = 5000  # designs of Figure 3
+LANDSCAPES = 6  # splits of Figure 3
 BLUE, RED, GREEN = "#34618c", "#c0392b", "#2e7d4f"
 OBJECTIVES = ("coverage", "accuracy", "inverse_cost")
 NAMES = {
@@ -137,22 +140,39 @@ def landscape(options: argparse.Namespace) -> study.Report:
     figure.colorbar(map_, ax=axes[0, 1], label=f"{NAMES['inverse_cost']} (dark: dear)")
     figure.savefig(options.out / "landscape.png", dpi=130)
     table.to_csv(options.out / "designs.csv", index=False)
-    pairs = [("accuracy", "inverse_cost"), ("coverage", "inverse_cost"), ("coverage", "accuracy")]
-    found = {pair: _rank(table[pair[0]], table[pair[1]]) for pair in pairs}
-    summary = pd.DataFrame(
-        [(*pair, r) for pair, r in found.items()], columns=["one", "other", "rank correlation"]
-    )
-    r = found["accuracy", "inverse_cost"]
+    summary = _rank_correlations(config)
+    r = summary["accuracy, inverse cost"]
     claims = [
         (
             "accuracy and inverse cost are traded off",
             "seen in the contour map",
-            f"rank correlation {r:.2f}",
-            "yes" if r < -0.1 else "no",
+            f"rank correlation {r.iloc[0]:+.2f} on the split drawn; "
+            f"{r.mean():+.2f} in the mean of {len(r)} splits, {(r < 0).sum()} of them below 0",
+            "yes" if r.mean() < -0.1 else "no",
         )
     ]
-    text = f"{SAMPLE:,} designs of the heart data drawn at random, validation records, k = 3."
+    text = (
+        f"{SAMPLE:,} designs of the heart data, validation records, k = 3; every design is as "
+        "likely as any other. The table: rank correlations by split."
+    )
     return _report("The landscape of the objectives (Figure 3)", text, "landscape", summary, claims)
+
+
+def _rank_correlations(config: RunConfig) -> pd.DataFrame:
+    """Return how each two objectives of random designs go together, a row a split."""
+    rows = []
+    for split in range(LANDSCAPES):
+        stages = rivals.sections(config, split)[0]
+        problem = MultiStageProblem.from_config(stages)
+        X = problem.space.sample(np.random.default_rng(config.seed), SAMPLE)
+        values = _values(problem, X)
+        table = _objectives(values, float(values["cost"].min()))
+        row: dict[str, float] = {"split": stages.split.seed}
+        for one, other in itertools.combinations(OBJECTIVES, 2):
+            words = f"{one}, {other}".replace("_", " ")
+            row[words] = _rank(table[one], table[other])
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def neighbours(options: argparse.Namespace) -> study.Report:

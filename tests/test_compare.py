@@ -13,6 +13,7 @@ from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from framework.journal import Journal
 
 CONFIG = """
 name: compared
@@ -62,6 +63,33 @@ def test_indicators_are_those_of_the_fronts(runs):
     assert by_search["hypervolume"].is_monotonic_increasing
     assert by_search["igd_plus"].is_monotonic_decreasing
     assert beaten(comparison) == 0
+
+
+def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys):
+    """Random search on six bits asks for few different candidates."""
+    bits = searched(tmp_path, "bits", function="lotz", evaluations=600)
+    for run in compare([bits]).frame.to_dict("records"):
+        with Journal(RunDir(run["directory"]).journal_file) as journal:
+            rows = [tuple(x) for batch, _ in journal.batches() for x in batch.X.tolist()]
+        assert len(rows) == run["evaluations"] == 600
+        assert run["distinct"] == len(set(rows)) == 64
+    assert main(["compare", str(bits), "--out", str(tmp_path / "page")]) == 0
+    shown = capsys.readouterr().out
+    assert "distinct" in shown
+    assert " 64 " in shown
+    assert "<td>64" in (tmp_path / "page" / "compare.html").read_text(encoding="utf-8")
+
+
+def test_runs_of_before_distinct_candidates_were_counted(runs, tmp_path, capsys):
+    old = searched(tmp_path, "old")
+    for repeat in RunDir(old).children():
+        summary = repeat.summary()
+        del summary["distinct_evaluations"]
+        repeat.write_summary(summary)
+    assert compare([old]).frame["distinct"].isna().all()
+    assert main(["compare", str(old), "--out", str(tmp_path / "page")]) == 0
+    assert "nan" not in capsys.readouterr().out
+    assert "<td>nan" not in (tmp_path / "page" / "compare.html").read_text(encoding="utf-8")
 
 
 def test_searches_of_a_kind_are_told_apart_by_what_differs(runs):

@@ -83,6 +83,7 @@ def test_searches_are_compared_over_problems_and_seeds_can_be_added(tmp_path):
         runs = pd.read_csv(tmp_path / "out" / place / "compare.csv")
         assert (runs.groupby("algorithm").size() == 3).all()
         assert (runs.evaluations <= 600).all()
+        assert (runs.distinct <= runs.evaluations).all()
         means = runs.groupby("algorithm")["share"].mean()
         assert means.to_dict() == pytest.approx(part.set_index("search").share.to_dict())
         assert part.hypervolume.max() <= 1 + 1e-12  # nothing is better than the exact front

@@ -84,6 +84,21 @@ def test_round_trip(tmp_path_factory, sizes, values, errors, dtype):
         same_batches(batches[1:], [piece for piece, _ in journal.batches(1)], "from the second on")
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.float64])
+def test_distinct_genomes_are_counted(tmp_path, dtype):
+    rng = np.random.default_rng(0)
+    pieces = [rng.integers(0, 3, size=(n, 5)).astype(dtype) for n in (40, 1, 300)]
+    with make(tmp_path / "j", d=5, dtype=dtype) as journal:
+        assert journal.distinct_genomes() == 0
+        first = 0
+        for X in pieces:
+            values = {name: np.zeros(len(X)) for name in METRICS}
+            journal.append(Evaluated(np.arange(first, first + len(X)), X, values), 0.0)
+            first += len(X)
+        wanted = {tuple(x) for X in pieces for x in X.tolist()}
+        assert journal.distinct_genomes() == len(wanted) < first
+
+
 def test_another_program_can_read_it(tmp_path):
     """The docstring of the module is all one needs."""
     path = tmp_path / "journal.sqlite"

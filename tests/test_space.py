@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from framework.errors import InputError
 from framework.space import Bits, Box, Counts, Partition, compress
@@ -58,6 +59,40 @@ def test_every_partition_is_drawn():
     assert len(np.unique(X, axis=0)) == 13  # ordered Bell number
     removal = Partition(3, 3, removal=True).sample(np.random.default_rng(0), 8000)
     assert len(np.unique(removal, axis=0)) == 13 + 3 * 3 + 3 * 1
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Partition(4, 2),
+        Partition(4, 3),
+        Partition(5, 5),
+        Partition(3, 3, removal=True),
+        Partition(4, 2, removal=True),
+    ],
+    ids=lambda space: f"{space!r}, removal={space.removal}",
+)
+def test_every_partition_is_as_likely_as_any_other(space):
+    lots = 200 * space.size
+    for seed in (0, 1):
+        X = space.sample(np.random.default_rng(seed), lots)
+        found = np.unique(X, axis=0, return_counts=True)[1]
+        assert len(found) == space.size
+        assert chisquare(found).pvalue > 1e-3
+    by_size = space.sample_by_size(np.random.default_rng(0), lots)
+    found = np.unique(by_size, axis=0, return_counts=True)[1]
+    assert len(found) == space.size
+    assert chisquare(found).pvalue < 1e-9
+
+
+def test_stage_counts_of_many_items_are_drawn_by_how_many_designs_have_them():
+    X = Partition(12, 3).sample(np.random.default_rng(0), 20_000)
+    shares = np.bincount(X.max(axis=1), minlength=3) / len(X)
+    assert shares == pytest.approx([1 / 523_251, 4_094 / 523_251, 519_156 / 523_251], abs=2e-3)
+    by_size = Partition(12, 3).sample_by_size(np.random.default_rng(0), 20_000)
+    assert (by_size.max(axis=1) == 0).mean() == pytest.approx(1 / 3, abs=0.02)
+    large = Partition(200, 150).sample(np.random.default_rng(0), 200)  # counts beyond a double
+    assert large.max(axis=1).min() > 110
 
 
 def test_counts_without_the_empty_one():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,10 @@ class RandomSearch(Algorithm):
     seed : int
     batch : int
         Genomes a batch.
+    sampling : {'uniform', 'by_size'}
+        Draw from all genomes alike, or give every size the same chance first: of ordered
+        partitions the number of stages, which makes one-stage designs frequent. Counts that may
+        not all be zero are drawn by size either way.
     """
 
     lookahead = 4
@@ -34,12 +38,15 @@ class RandomSearch(Algorithm):
         *,
         seed: int,
         batch: Annotated[int, Field(ge=1)] = 300,
+        sampling: Literal["uniform", "by_size"] = "uniform",
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        self.batch = batch
+        self.batch, self.sampling = batch, sampling
 
     def propose(self) -> Array:
         """Draw the next batch, shape (batch, d)."""
+        if self.sampling == "by_size":
+            return self.space.sample_by_size(self.rng, self.batch)
         return self.space.sample(self.rng, self.batch)
 
     def learn(self, batch: Evaluated) -> None:

@@ -97,7 +97,7 @@ class _Partitions(Variation):
         neighbours.wander(X, self.k, self.removal, fewest, most, rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        return self.space.sample(rng, n)
+        return self.space.sample_by_size(rng, n)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
         return self.mutate(np.zeros((n, self.n), np.int64), rng)

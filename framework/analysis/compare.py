@@ -53,6 +53,10 @@ INDICATORS = (
 )
 
 
+NUMBERS = ("evaluations", "distinct", "seconds", "front_size", *(i.name for i in INDICATORS))
+"""Columns of a comparison that are averaged over runs."""
+
+
 @dataclass(frozen=True)
 class ComparedRun:
     """One run with one seed.
@@ -62,6 +66,8 @@ class ComparedRun:
     algorithm : str
         Kind, with the parameters in which runs of that kind differ.
     seed, evaluations : int
+    distinct : float
+        Different candidates among those evaluated; NaN in runs of before it was counted.
     seconds : float
         Of searching.
     front : Front
@@ -71,6 +77,7 @@ class ComparedRun:
     algorithm: str
     seed: int
     evaluations: int
+    distinct: float
     seconds: float
     front: Front
     path: Path
@@ -93,7 +100,8 @@ class Comparison:
     found : tuple of numpy.ndarray of bool, shape (r,)
         For each run, which reference vectors its front has.
     frame : pandas.DataFrame
-        A row a run: algorithm, seed, evaluations, seconds, front_size, the indicators, directory.
+        A row a run: algorithm, seed, evaluations, distinct, seconds, front_size, the indicators,
+        directory.
     tests : mapping of str to RankTests
         By indicator, searches in the order of ``algorithms``; empty where the seeds do not allow.
     """
@@ -117,11 +125,10 @@ class Comparison:
 
         The standard deviation is the sample's (NaN for a single run).
         """
-        numbers = ["evaluations", "seconds", "front_size", *(i.name for i in INDICATORS)]
-        groups = self.frame.groupby("algorithm", sort=False)[numbers]
+        groups = self.frame.groupby("algorithm", sort=False)[list(NUMBERS)]
         with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
             table = groups.agg(["mean", "std"])
-        table.columns = pd.Index([f"{name}_{how}" for name in numbers for how in ("mean", "std")])
+        table.columns = pd.Index([f"{name}_{how}" for name in NUMBERS for how in ("mean", "std")])
         table.insert(0, "runs", groups.size())
         for name, tests in self.tests.items():
             table[f"{name}_rank"] = tests.ranks
@@ -170,6 +177,7 @@ def compare(directories: Sequence[str | Path], reference: str | Path | None = No
             "algorithm": run.algorithm,
             "seed": run.seed,
             "evaluations": run.evaluations,
+            "distinct": run.distinct,
             "seconds": run.seconds,
             "front_size": len(run.front),
             "hypervolume": run.front.hypervolume(),
@@ -253,6 +261,7 @@ def _labelled(places: Sequence[RunDir]) -> tuple[ComparedRun, ...]:
                 label,
                 key[1],
                 int(summary["evaluations"]),
+                float(summary.get("distinct_evaluations", np.nan)),
                 float(summary["wall_s"]),
                 place.front(),
                 place.path,

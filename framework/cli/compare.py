@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,7 @@ def summary_table(comparison: Comparison) -> Table:
         "search",
         "runs",
         "evaluations",
+        "distinct",
         "seconds",
         "front",
         "hypervolume ↑",
@@ -113,6 +115,7 @@ def summary_table(comparison: Comparison) -> Table:
             row["algorithm"],
             str(row["runs"]),
             f"{row['evaluations_mean']:,.0f}",
+            "-" if math.isnan(row["distinct_mean"]) else f"{row['distinct_mean']:,.0f}",
             f"{row['seconds_mean']:.1f}",
             f"{row['front_size_mean']:.1f}",
             _spread(row, "hypervolume", 4),

@@ -101,6 +101,7 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
         "seed": config.seed,
         "repeats": config.repeats,
         "evaluations": sum(s["evaluations"] for s in summaries),
+        "distinct_evaluations": sum(s.get("distinct_evaluations", 0) for s in summaries),
         "rows_failed": sum(s["rows_failed"] for s in summaries),
         "front_size": len(union),
         "indicators": {

@@ -119,6 +119,7 @@ def run_single(
 
         def conclude(front: Front, status: str) -> dict[str, Any]:
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())
+            summary |= {"distinct_evaluations": journal.distinct_genomes()}
             summary |= {"findings": dict(algorithm.findings())}
             front.save(run_dir.front_file)
             for name, columns in algorithm.listings().items():

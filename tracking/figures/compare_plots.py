@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from framework.analysis.compare import INDICATORS, Comparison
+from framework.analysis.compare import INDICATORS, NUMBERS, Comparison
 from framework.arrays import FloatArray
 from framework.roles import Objective
 from tracking.figures.critical_difference import rank_diagrams
@@ -190,18 +191,18 @@ def _note(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison) -> str:
-    numbers = ["evaluations", "seconds", "front_size", *(i.name for i in INDICATORS)]
     ranked = [i.name for i in INDICATORS if i.name in comparison.tests]
-    headings = ["search", "runs", "evaluations", "seconds", "solutions"]
+    headings = ["search", "runs", "evaluations", "distinct", "seconds", "solutions"]
     headings += [f"{i.label} {_ARROW[i.better][0]}" for i in INDICATORS]
     headings += [f"mean rank, {i.label}" for i in INDICATORS if i.name in comparison.tests]
     rows = []
     summary = comparison.summary().sort_values("hypervolume_mean", ascending=False)
     for row in summary.to_dict("records"):
         cells = [html.escape(str(row["algorithm"])), str(row["runs"])]
-        for name in numbers:
-            std = row[f"{name}_std"]
-            cells.append(f"{row[f'{name}_mean']:,.5g}" + (f" ± {std:.2g}" if std >= 0 else ""))
+        for name in NUMBERS:
+            mean, std = row[f"{name}_mean"], row[f"{name}_std"]
+            spread = f" ± {std:.2g}" if std >= 0 else ""
+            cells.append("-" if math.isnan(mean) else f"{mean:,.5g}{spread}")
         rows.append(cells + [f"{row[f'{name}_rank']:.2f}" for name in ranked])
     return _html_table(headings, rows)
 

@@ -47,8 +47,8 @@ class Exact(Algorithm):
     method : {'auto', 'enumeration', 'dynamic_programming'}
         ``enumeration`` goes through all chromosomes and counts those that share a vector; the
         workers share the chains. ``dynamic_programming`` is for many stages and does not count.
-        ``auto`` enumerates up to about a minute's work; beyond, it enumerates only if the programme has
-        not finished in the time that takes.
+        ``auto`` enumerates up to about a minute's work; beyond, it enumerates only if dynamic
+        programming has not finished in the time that takes.
     memory_gb : float
         What the search may hold besides the sub-classifiers. A Ray worker that goes through
         chains holds a table of its own.
