@@ -22,7 +22,7 @@ test: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest $(QUICK) --cov=framework --cov=algorithms --cov=tracking --cov-report=term
+	$(BIN)/pytest $(QUICK) --cov=framework --cov=algorithms --cov=tracking --cov=paretolab --cov-report=term
 
 test-all: QUICK :=
 test-all: test

@@ -21,7 +21,7 @@ from framework.cli.tables import console, front_table, next_steps, program, show
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import ConstraintConfig, RunConfig, load_config
 from framework.experiment.experiment import Options, Watcher, execute, new_directory
-from framework.experiment.export import EXAMPLE_FILE, export
+from framework.experiment.export import EXAMPLE_FILE, export, load_problem
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     FAILED,
@@ -350,12 +350,7 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
         model.
     """
     config = run_dir.config()
-    problem, front = make_problem(config), run_dir.front()
-    if problem.fingerprint != run_dir.about()["fingerprint"]:
-        raise InputError(
-            f"{run_dir.path}: expected the data and the version of paretolab that the run was made "
-            "with, found others; the front may not belong to them, run it again"
-        )
+    problem, front = load_problem(run_dir), run_dir.front()
     about = {"run": config.name, "seed": config.seed}
     for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
         if not export(problem, front, position, target, about):

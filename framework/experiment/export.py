@@ -8,10 +8,30 @@ from typing import Any
 
 import pandas as pd
 
+from framework.errors import InputError
+from framework.experiment.run_dir import RunDir
+from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.problem import Problem
 
 EXAMPLE_FILE = "example.csv"
+
+
+def load_problem(run_dir: RunDir) -> Problem:
+    """Return the problem of a run, its data loaded again.
+
+    Raises
+    ------
+    InputError
+        The data are not those of the run, or cannot be read.
+    """
+    problem = make_problem(run_dir.config())
+    if problem.fingerprint != run_dir.about()["fingerprint"]:
+        raise InputError(
+            f"{run_dir.path}: expected the data and the version of paretolab that the run was made "
+            "with, found others; the front may not belong to them, run it again"
+        )
+    return problem
 
 
 def export(

@@ -77,7 +77,7 @@ def measure(
             "values": values,
             "trusted": list(trusted),
         }
-        command = [sys.executable, "-m", "framework.libraries.measure"]
+        command = [sys.executable, "-P", "-m", "framework.libraries.measure"]
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

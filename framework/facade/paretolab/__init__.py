@@ -1,0 +1,147 @@
+"""paretolab: search the designs of classifier systems for the best trade-offs.
+
+Every public name in one import. Each is loaded when it is first used, so that importing this
+package costs next to nothing.
+
+Examples
+--------
+>>> import paretolab
+>>> problem = paretolab.FunctionProblem("zdt1", 5)
+>>> roles = paretolab.Roles(
+...     problem.metrics, [paretolab.Objective("f1", "min"), paretolab.Objective("f2", "min")]
+... )
+>>> algorithm = paretolab.NSGAII(problem, roles, seed=0, population=20)
+>>> front = paretolab.search(problem, algorithm, paretolab.SerialEvaluator(problem),
+...                          budget=paretolab.Budget(generations=5))
+>>> best = paretolab.choose(front, best="f2")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from paretolab.hiding import hidden_package
+
+if TYPE_CHECKING:
+    from algorithms.ensembling.estimator import ParetoEnsemble as ParetoEnsemble
+    from algorithms.ensembling.problem import EnsembleProblem as EnsembleProblem
+    from algorithms.general.grid import GridSearch as GridSearch
+    from algorithms.general.local_search import ParetoLocalSearch as ParetoLocalSearch
+    from algorithms.general.pymoo_searches import NSGAII as NSGAII
+    from algorithms.general.random_search import RandomSearch as RandomSearch
+    from algorithms.multistage.emsco import EMSCO as EMSCO
+    from algorithms.multistage.exact.search import Exact as Exact
+    from algorithms.multistage.model import MultiStageClassifier as MultiStageClassifier
+    from algorithms.multistage.problem import MultiStageProblem as MultiStageProblem
+    from framework.algorithm import Algorithm as Algorithm
+    from framework.analysis.choose import choose as choose
+    from framework.analysis.compare import compare as compare
+    from framework.batch import Evaluated as Evaluated
+    from framework.errors import InputError as InputError
+    from framework.errors import ParetolabError as ParetolabError
+    from framework.experiment.config import RunConfig as RunConfig
+    from framework.experiment.config import load_config as load_config
+    from framework.front import Front as Front
+    from framework.journal import Journal as Journal
+    from framework.models.predict import predict_table as predict_table
+    from framework.models.store import load_model as load_model
+    from framework.models.store import save_model as save_model
+    from framework.problem import Problem as Problem
+    from framework.problems.functions import FunctionProblem as FunctionProblem
+    from framework.roles import Constraint as Constraint
+    from framework.roles import Metric as Metric
+    from framework.roles import Objective as Objective
+    from framework.roles import Roles as Roles
+    from framework.run import driver as _driver
+    from framework.run.driver import Observer as Observer
+    from framework.run.driver import Progress as Progress
+    from framework.run.evaluator import Evaluator as Evaluator
+    from framework.run.evaluator import SerialEvaluator as SerialEvaluator
+    from framework.settings import Budget as Budget
+    from framework.space import Bits as Bits
+    from framework.space import Box as Box
+    from framework.space import Counts as Counts
+    from framework.space import Partition as Partition
+    from framework.space import Space as Space
+    from framework.testing import check_algorithm as check_algorithm
+    from framework.testing import check_evaluator as check_evaluator
+    from framework.testing import check_problem as check_problem
+    from paretolab.runs import RunResult as RunResult
+    from paretolab.runs import resume as resume
+    from paretolab.runs import run as run
+
+    __version__: str
+    search = _driver.run
+
+# Where each name lives: as in the imports above, which only type checkers and editors read.
+_HOMES = {
+    "ParetoEnsemble": "algorithms.ensembling.estimator:ParetoEnsemble",
+    "EnsembleProblem": "algorithms.ensembling.problem:EnsembleProblem",
+    "GridSearch": "algorithms.general.grid:GridSearch",
+    "ParetoLocalSearch": "algorithms.general.local_search:ParetoLocalSearch",
+    "NSGAII": "algorithms.general.pymoo_searches:NSGAII",
+    "RandomSearch": "algorithms.general.random_search:RandomSearch",
+    "EMSCO": "algorithms.multistage.emsco:EMSCO",
+    "Exact": "algorithms.multistage.exact.search:Exact",
+    "MultiStageClassifier": "algorithms.multistage.model:MultiStageClassifier",
+    "MultiStageProblem": "algorithms.multistage.problem:MultiStageProblem",
+    "Algorithm": "framework.algorithm:Algorithm",
+    "choose": "framework.analysis.choose:choose",
+    "compare": "framework.analysis.compare:compare",
+    "Evaluated": "framework.batch:Evaluated",
+    "InputError": "framework.errors:InputError",
+    "ParetolabError": "framework.errors:ParetolabError",
+    "RunConfig": "framework.experiment.config:RunConfig",
+    "load_config": "framework.experiment.config:load_config",
+    "Front": "framework.front:Front",
+    "Journal": "framework.journal:Journal",
+    "predict_table": "framework.models.predict:predict_table",
+    "load_model": "framework.models.store:load_model",
+    "save_model": "framework.models.store:save_model",
+    "Problem": "framework.problem:Problem",
+    "FunctionProblem": "framework.problems.functions:FunctionProblem",
+    "Constraint": "framework.roles:Constraint",
+    "Metric": "framework.roles:Metric",
+    "Objective": "framework.roles:Objective",
+    "Roles": "framework.roles:Roles",
+    "Observer": "framework.run.driver:Observer",
+    "Progress": "framework.run.driver:Progress",
+    "search": "framework.run.driver:run",
+    "Evaluator": "framework.run.evaluator:Evaluator",
+    "SerialEvaluator": "framework.run.evaluator:SerialEvaluator",
+    "Budget": "framework.settings:Budget",
+    "Bits": "framework.space:Bits",
+    "Box": "framework.space:Box",
+    "Counts": "framework.space:Counts",
+    "Partition": "framework.space:Partition",
+    "Space": "framework.space:Space",
+    "check_algorithm": "framework.testing:check_algorithm",
+    "check_evaluator": "framework.testing:check_evaluator",
+    "check_problem": "framework.testing:check_problem",
+    "RunResult": "paretolab.runs:RunResult",
+    "resume": "paretolab.runs:resume",
+    "run": "paretolab.runs:run",
+}
+
+_hidden = hidden_package()
+if _hidden is not None:
+    raise ImportError(_hidden)
+
+if not TYPE_CHECKING:  # else type checkers take every misspelled name for a public one
+    __all__ = sorted(["__version__", *_HOMES])
+
+    def __getattr__(name: str) -> object:
+        """Load a public name when it is first used (PEP 562)."""
+        if name == "__version__":
+            value = import_module("importlib.metadata").version("paretolab")
+        elif name in _HOMES:
+            module, _, attribute = _HOMES[name].partition(":")
+            value = getattr(import_module(module), attribute)
+        else:
+            raise AttributeError(f"module 'paretolab' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

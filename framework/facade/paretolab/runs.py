@@ -1,0 +1,193 @@
+"""Runs from Python: what ``paretolab run`` and ``paretolab resume`` do, and what they leave."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from framework.analysis.choose import choose
+from framework.cli.progress import ProgressLines
+from framework.errors import InputError
+from framework.experiment.config import RunConfig, check_config, load_config
+from framework.experiment.experiment import Options, Watcher, execute, new_directory
+from framework.experiment.export import load_problem
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from framework.problem import Problem
+
+PathLike = str | os.PathLike[str]
+
+
+class RunResult:
+    """What a run left in its directory.
+
+    Parameters
+    ----------
+    directory : path-like
+        Of a run that has ended, or was interrupted after its first batch.
+
+    Attributes
+    ----------
+    directory : pathlib.Path
+    config : RunConfig
+        As it was run, with all defaults.
+    summary : dict
+        The content of ``summary.json``: status, evaluations, hypervolume, ...
+    front : Front
+        With test metrics where the problem has test records.
+
+    Raises
+    ------
+    InputError
+        The directory is not one of a run, or holds no front yet.
+    """
+
+    def __init__(self, directory: PathLike) -> None:
+        self._run_dir = RunDir.existing(directory)
+        self.directory = self._run_dir.path
+        if not self._run_dir.front_file.is_file():
+            raise InputError(
+                f"{directory}: expected a run with a front, found no front.csv; "
+                "paretolab.resume goes on with it"
+            )
+        self.config = self._run_dir.config()
+        self.summary = self._run_dir.summary()
+        self.front: Front = self._run_dir.front()
+        self._problem: Problem | None = None
+
+    def choose(self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any) -> Any:
+        """Return the model of one solution, fitted and ready to predict.
+
+        The data are loaded again, on the first call.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Conditions that the solution meets, such as ``coverage>=0.9``.
+        best : str, optional
+            The metric that it is the best in.
+        **rule
+            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
+            ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
+
+        Returns
+        -------
+        estimator
+            With the interface of scikit-learn; :func:`framework.models.store.save_model` keeps it.
+
+        Raises
+        ------
+        InputError
+            No solution meets the conditions, a metric is unknown, the data have changed since, or
+            solutions of this problem are no models.
+        """
+        conditions = [where] if isinstance(where, str) else list(where)
+        position = choose(self.front, where=conditions, best=best, **rule)
+        if self._problem is None:
+            self._problem = load_problem(self._run_dir)
+        if type(self._problem).decode is Problem.decode:
+            raise InputError(
+                f"choose: expected solutions that are models, found those of problem "
+                f"{self.config.problem['kind']!r}; paretolab.choose(front, ...) returns a position"
+            )
+        genome = self.front.X[position].astype(self._problem.space.dtype)
+        return self._problem.decode(genome)
+
+    def __repr__(self) -> str:
+        status = self.summary.get("status", "unfinished")
+        return f"RunResult({str(self.directory)!r}, {status}, {len(self.front)} solutions)"
+
+
+def run(
+    config: PathLike | Mapping[str, Any] | RunConfig,
+    *,
+    out: PathLike | None = None,
+    address: str | None = None,
+    track: bool = True,
+    quiet: bool = False,
+) -> RunResult:
+    """Run a configuration as the command does: directory, journal, front, model, plots, MLflow.
+
+    Parameters
+    ----------
+    config : path-like, mapping or RunConfig
+        A YAML file, its content, or what :func:`load_config` returned.
+    out : path-like, optional
+        New directory; ``runs/NAME-001`` or the next free number if None.
+    address : str, optional
+        Ray cluster to join: ``auto`` or ``host:port``.
+    track : bool
+        Whether to log to MLflow, where the configuration says so.
+    quiet : bool
+        Print nothing; otherwise progress goes to the standard error stream.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    InputError
+        The configuration, its data or ``out`` cannot be used.
+    KeyboardInterrupt
+        Ctrl-C; the run so far is kept, and :func:`resume` goes on with it.
+    """
+    if isinstance(config, Mapping):
+        config = check_config(config, Path("config"))
+    elif not isinstance(config, RunConfig):
+        config = load_config(config)
+    with new_directory(config, None if out is None else os.fspath(out)) as run_dir:
+        execute(config, run_dir, _options(address, track, quiet))
+    return RunResult(run_dir.path)
+
+
+def resume(
+    directory: PathLike,
+    overrides: Sequence[str] = (),
+    *,
+    address: str | None = None,
+    track: bool = True,
+    quiet: bool = False,
+) -> RunResult:
+    """Go on with a run that was stopped, or that has a larger budget now.
+
+    Parameters
+    ----------
+    directory : path-like
+    overrides : sequence of 'dotted.key=value'
+        Such as ``budget.generations=200``; nothing that decides what is evaluated may change.
+    address, track, quiet
+        See :func:`run`.
+
+    Returns
+    -------
+    RunResult
+        The same front as if the run had never been stopped.
+
+    Raises
+    ------
+    InputError
+        The directory is not one of a run, or an override cannot be used.
+    JournalError
+        The journal is damaged, or belongs to another configuration.
+    """
+    run_dir = RunDir.existing(directory)
+    if run_dir.sweep_file.is_file():
+        raise InputError(
+            f"{directory}: expected a run, found a sweep; `paretolab resume {directory}` goes on "
+            "with it"
+        )
+    config = load_config(run_dir.config_file, overrides)
+    execute(config, run_dir, _options(address, track, quiet))
+    return RunResult(run_dir.path)
+
+
+def _options(address: str | None, track: bool, quiet: bool) -> Options:
+    if quiet:
+        return Options(address, track, watcher=Watcher, report=lambda line: None)
+    return Options(
+        address, track, watcher=ProgressLines, report=lambda line: print(line, file=sys.stderr)
+    )

@@ -1,0 +1,102 @@
+"""``import paretolab``: light, complete, typed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import paretolab
+
+ROOT = Path(__file__).parents[2]
+FACE = ROOT / "framework" / "facade" / "paretolab" / "__init__.py"
+LIGHT = """
+import sys, paretolab
+heavy = {"numpy", "pandas", "sklearn", "pydantic", "ray", "framework", "algorithms"}
+sys.exit(", ".join(sorted(heavy & set(sys.modules))) or 0)
+"""
+USE = """
+from collections.abc import Mapping
+import paretolab
+from paretolab import Budget, Front, SerialEvaluator
+
+class Mine(paretolab.FunctionProblem):
+    pass
+
+def best(problem: paretolab.Problem, algorithm: paretolab.Algorithm) -> int:
+    front: Front = paretolab.search(
+        problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=3)
+    )
+    return paretolab.choose(front, best="f1")
+
+result: paretolab.RunResult = paretolab.run("quickstart.yaml", quiet=True)
+text: str = paretolab.__version__
+"""
+
+
+def typed_names() -> dict[str, str]:
+    """Return what type checkers read: each public name with ``module:attribute``."""
+    tree = ast.parse(FACE.read_text(encoding="utf-8"))
+    (block,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If)
+        and "not" not in ast.unparse(node)
+        and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    modules: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                target = names if alias.name == alias.asname else modules
+                separator = ":" if target is names else "."
+                target[alias.asname or alias.name] = f"{node.module}{separator}{alias.name}"
+        elif isinstance(node, ast.Assign):
+            (target_name,) = node.targets
+            module, _, attribute = ast.unparse(node.value).partition(".")
+            names[ast.unparse(target_name)] = f"{modules[module]}:{attribute}"
+    return names
+
+
+def test_types_and_names_agree() -> None:
+    assert typed_names() == paretolab._HOMES
+
+
+@pytest.mark.parametrize("name", paretolab.__all__)
+def test_each_name_is_there(name: str) -> None:
+    value = getattr(paretolab, name)
+    if name != "__version__":
+        module, _, attribute = paretolab._HOMES[name].partition(":")
+        assert value is getattr(import_module(module), attribute)
+    assert name in dir(paretolab)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'serch'"):
+        getattr(paretolab, "serch")  # noqa: B009 (mypy knows that it is not there)
+
+
+def test_import_is_light(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"import paretolab imports {done.stderr.strip()}"
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [("", ""), ("paretolab.serch\n", '"serch"'), ("text = paretolab.run\n", "Incompatible")],
+    ids=["as it should be", "misspelled", "of another type"],
+)
+def test_type_checkers_see_the_names(line: str, complaint: str, tmp_path: Path) -> None:
+    script = tmp_path / "use.py"
+    script.write_text(USE + line)
+    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--strict"]
+    done = subprocess.run([*command, script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (complaint == ""), done.stdout + done.stderr
+    assert complaint in done.stdout

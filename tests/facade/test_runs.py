@@ -1,0 +1,86 @@
+"""``paretolab.run`` and ``resume`` do what the command does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import paretolab
+from tests.command import SMALL, small, write
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> paretolab.RunResult:
+    return paretolab.run(SMALL, out=tmp_path_factory.mktemp("runs") / "one", quiet=True)
+
+
+def test_what_a_run_leaves(result: paretolab.RunResult) -> None:
+    assert result.summary["status"] == "done"
+    assert result.config.name == "small"
+    assert len(result.front) == result.summary["front_size"] > 1
+    assert (result.directory / "model" / "model.json").is_file()
+    assert (result.directory / "plots" / "front.html").is_file()
+    again = paretolab.RunResult(result.directory)
+    assert again.front.frame().equals(result.front.frame())
+    assert (
+        repr(again) == f"RunResult({str(result.directory)!r}, done, {len(again.front)} solutions)"
+    )
+
+
+def test_file_mapping_and_checked_configuration_are_one(
+    result: paretolab.RunResult, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "small.yaml", SMALL)
+    for number, config in enumerate([path, paretolab.load_config(path)]):
+        other = paretolab.run(config, out=tmp_path / str(number), quiet=True)
+        assert other.front.frame().equals(result.front.frame())
+
+
+def test_the_chosen_model_is_the_solution(result: paretolab.RunResult) -> None:
+    model = result.choose(where="cost<=19", best="accuracy")
+    position = paretolab.choose(result.front, where=["cost<=19"], best="accuracy")
+    genome = result.front.X[position]
+    stages = [np.flatnonzero(genome == stage) for stage in range(genome.max() + 1)]
+    assert all(map(np.array_equal, model.stages_, stages))
+    assert result.front.rows.values["cost"][position] <= 19
+
+
+def test_conditions_that_nothing_meets(result: paretolab.RunResult) -> None:
+    with pytest.raises(paretolab.InputError, match="no solution is left"):
+        result.choose(where="cost<=0.5")
+
+
+def test_solutions_that_are_no_models(tmp_path: Path) -> None:
+    config = small(
+        problem={"kind": "function", "name": "zdt1", "d": 4},
+        objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+        algorithm={"kind": "random"},
+    )
+    result = paretolab.run(config, out=tmp_path / "run", quiet=True)
+    with pytest.raises(paretolab.InputError, match="are models, found those of problem 'function'"):
+        result.choose()
+
+
+def test_resumed_with_more_budget_is_as_run_with_it(tmp_path: Path) -> None:
+    paretolab.run(small(budget__generations=2), out=tmp_path / "a", quiet=True)
+    resumed = paretolab.resume(tmp_path / "a", ["budget.generations=5"], quiet=True)
+    whole = paretolab.run(small(budget__generations=5), out=tmp_path / "b", quiet=True)
+    assert resumed.front.frame().equals(whole.front.frame())
+    assert resumed.summary["generations"] == 5
+
+
+def test_quiet_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    paretolab.run(small(budget__generations=1), out=tmp_path / "quiet", quiet=True)
+    assert capfd.readouterr() == ("", "")
+    paretolab.run(small(budget__generations=1), out=tmp_path / "loud")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "ended by generations" in err
+
+
+@pytest.mark.parametrize("start", [paretolab.RunResult, paretolab.resume])
+def test_not_a_run(start: object, tmp_path: Path) -> None:
+    with pytest.raises(paretolab.InputError, match="expected the directory of a run"):
+        start(tmp_path)  # type: ignore[operator]
