@@ -1,4 +1,4 @@
-"""What a candidate looks like: four kinds of genome, each with bounds, sampling and a test.
+"""What a candidate looks like: five kinds of genome, each with bounds, sampling and a test.
 
 A genome is one row of a two-dimensional array; a batch of ``n`` candidates is ``(n, space.d)``.
 """
@@ -237,6 +237,68 @@ class Bits(Space):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw each bit by a fair coin."""
         return rng.integers(0, 2, size=(size, self.n), dtype=np.int8)
+
+
+class Integers(Space):
+    """Whole numbers, each gene between bounds of its own.
+
+    Parameters
+    ----------
+    lower, upper : array_like of int, shape (d,)
+        Least and greatest value of each gene, both inclusive, ``lower <= upper``.
+    members : int
+        The first so many genes say how often an item is picked (``lower`` is 0 there), and at
+        least one of them is above 0. Moves treat these as counts and the others as ordered
+        numbers; with 0 every gene is an ordered number.
+    """
+
+    def __init__(self, lower: Array, upper: Array, members: int = 0) -> None:
+        low, high = np.asarray(lower), np.asarray(upper)
+        if low.ndim != 1 or low.shape != high.shape or len(low) == 0:
+            raise InputError(
+                f"Integers: expected two corners of one shape (d,), found {low.shape} and "
+                f"{high.shape}"
+            )
+        self.dtype = np.dtype(np.int32)
+        self.lower, self.upper = low.astype(self.dtype), high.astype(self.dtype)
+        self.d, self.members = len(low), members
+        if not ((self.lower == low).all() and (self.upper == high).all()):
+            raise InputError("Integers: expected whole numbers of 32 bits as corners")
+        if not (self.lower <= self.upper).all():
+            raise InputError("Integers: expected lower <= upper in every gene")
+        if not 0 <= members <= self.d or self.lower[:members].any():
+            raise InputError(
+                f"Integers: expected at most d={self.d} members, each with lower 0, found "
+                f"{members} with {self.lower[:members].tolist()}"
+            )
+        if members and not self.upper[:members].any():
+            raise InputError("Integers: expected a member that can be picked, found none")
+
+    @property
+    def size(self) -> int:
+        """Number of vectors."""
+        values = [int(v) for v in self.upper.astype(np.int64) - self.lower + 1]
+        rest = math.prod(values[self.members :])
+        return (math.prod(values[: self.members]) - (self.members > 0)) * rest
+
+    def __repr__(self) -> str:
+        members = f", {self.members} of them members" if self.members else ""
+        return f"{self.d} whole numbers with bounds of their own{members}"
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw each gene uniformly; where no member is picked, one of them once."""
+        X = rng.integers(self.lower, self.upper, size=(size, self.d), endpoint=True)
+        if self.members:
+            pickable = np.flatnonzero(self.upper[: self.members])
+            one = rng.choice(pickable, size=size)
+            nothing = ~X[:, : self.members].any(axis=1)
+            X[nothing, one[nothing]] = 1
+        return X.astype(self.dtype)
+
+    def contains(self, X: Array) -> BoolArray:
+        """Tell which rows stay within the bounds and pick a member, if there are members."""
+        picked = (X[:, : self.members] > 0).any(axis=1) | (self.members == 0)
+        return np.asarray(super().contains(X) & picked)
 
 
 class Box(Space):

@@ -25,6 +25,7 @@ from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
+from algorithms.pruning.problem import PruningProblem
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
@@ -59,6 +60,11 @@ def ensemble(classes: int = 2, **more: Any) -> EnsembleProblem:
     return EnsembleProblem(made_up(classes=classes), **{"max_count": 8, **more})
 
 
+def pruning(k: int = 8, **more: Any) -> PruningProblem:
+    """Return prunings of a few made-up classifiers."""
+    return PruningProblem(made_up(k=k), **more)
+
+
 def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str] = ()) -> Roles:
     """Return every metric (of ``metrics``, if given) as an objective, in its natural sense."""
     objectives = [
@@ -88,6 +94,10 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(ensemble, 3, score=["roc_auc", "log_loss", "neg_brier_score"], costs=["memory"]),
         partial(ensemble, 0, score=["rmse", "r2"], max_count=700),
     ],
+    "pruning": [
+        pruning,
+        partial(pruning, 70, threshold="majority", positive="no", costs=["memory"]),
+    ],
 }
 
 # What searches of ordered partitions are tried on.
@@ -96,7 +106,7 @@ _PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistag
 _COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True), ensemble]
 
 # What searches that know several spaces are tried on.
-_SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9)]
+_SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9), pruning]
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
@@ -109,11 +119,17 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             partial(StagesToy, removal=True),
             multistage,
             ensemble,
+            pruning,
         ],
     ),
     "grid": (
         partial(GridSearch, batch=20),
-        [partial(FunctionProblem, "lotz", 7), partial(StagesToy, removal=True), rivals],
+        [
+            partial(FunctionProblem, "lotz", 7),
+            partial(StagesToy, removal=True),
+            rivals,
+            partial(pruning, 4),
+        ],
     ),
     "exact": (
         Exact,

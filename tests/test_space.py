@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from framework.errors import InputError
-from framework.space import Bits, Box, Counts, Partition, compress
+from framework.space import Bits, Box, Counts, Integers, Partition, compress
 from tests import oracles
 
 SPACES = [
@@ -25,6 +25,8 @@ SPACES = [
     Counts(1, 4, empty=False),
     Bits(1),
     Bits(7),
+    Integers([0, 0, 0, 0], [1, 1, 1, 3], members=3),
+    Integers([-2, 5], [4, 5]),
     Box(np.zeros(3), np.ones(3)),
     Box(np.array([-2.0, 5.0]), np.array([-1.0, 5.0])),
 ]
@@ -154,3 +156,35 @@ def test_compress_is_the_loop_of_the_paper(rows, dtype):
 def test_impossible_spaces_are_refused(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Integers([0, 0, 0, 0], [1, 1, 1, 3], members=3),
+        Integers([0, 0, -1], [2, 0, 1], members=2),
+        Integers([-2, 5, 0], [1, 6, 2]),
+    ],
+    ids=repr,
+)
+def test_the_size_of_whole_numbers_is_how_many_there_are(space):
+    shape = space.upper - space.lower + 1
+    everything = np.indices(shape).reshape(space.d, -1).T + space.lower
+    assert space.contains(everything).sum() == space.size
+    drawn = np.unique(space.sample(np.random.default_rng(0), 4000), axis=0)
+    assert len(drawn) == space.size
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "members", "found"),
+    [
+        ([0, 0], [1], 0, "shape"),
+        ([2], [1], 0, "lower <= upper"),
+        ([0.5], [1], 0, "whole numbers"),
+        ([1, 0], [1, 1], 1, "each with lower 0"),
+        ([0, 0], [0, 4], 1, "a member that can be picked"),
+    ],
+)
+def test_impossible_whole_numbers_are_refused(lower, upper, members, found):
+    with pytest.raises(InputError, match=found):
+        Integers(np.array(lower), np.array(upper), members)

@@ -30,13 +30,14 @@ class ParetoLocalSearch(Algorithm):
 
     On ordered partitions the neighbours are: an item to another stage or to a new one, two items
     swapped, two neighbouring stages merged, an item left out or taken in. On counts and subsets:
-    one pick more, one less, a member dropped, a member swapped for another model.
+    one pick more, one less, a member dropped, a member swapped for another model. On whole
+    numbers: one more, one less; members are dropped and swapped too.
 
     Parameters
     ----------
     problem : Problem
-        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts` or
-        :class:`~framework.space.Bits`.
+        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts`,
+        :class:`~framework.space.Bits` or :class:`~framework.space.Integers`.
     roles : Roles
     seed : int
     batch : int

@@ -36,8 +36,8 @@ class Peer(Algorithm):
     Parameters
     ----------
     problem : Problem
-        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts` or
-        :class:`~framework.space.Bits`.
+        Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts`,
+        :class:`~framework.space.Bits` or :class:`~framework.space.Integers`.
     roles : Roles
     seed : int
     population : int
@@ -52,7 +52,8 @@ class Peer(Algorithm):
     - On ordered partitions the first generation, recombination with compression, and mutation
       are EMSCO's own (Algorithms 1 and 2). On counts and subsets the first rows are subsets whose
       size is uniform on a logarithmic scale, a child has each count from either parent, and a
-      move is one pick more, one less, a member dropped, or one swapped for another model.
+      move is one pick more, one less, a member dropped, or one swapped for another model. An
+      ordered number of a child lies between its parents' and moves by a step or to anywhere.
     - No genome is twice in a population.
     - pymoo draws from this algorithm's stream and from nothing else.
     - Losses are scaled to [0, 1] by the metrics' bounds where they have some, since pymoo

@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from algorithms.moves import counts as moves
+from algorithms.moves import integers
 from algorithms.moves import partition_neighbours as neighbours
 from algorithms.moves import partition_operators as operators
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.jit import njit
-from framework.space import Bits, Counts, Partition, Space
+from framework.space import Bits, Counts, Integers, Partition, Space
 
 
 class Variation(ABC):
@@ -59,7 +60,7 @@ def variation(kind: str, space: Space, rate: float = 0.0, beta: float = 2.0) -> 
         Who asks, for the message.
     space : Space
     rate : float
-        Of mutation: of a gene (ordered partitions); of another move after each (counts, subsets).
+        Of mutation: of a gene (ordered partitions); of another move after each (all others).
     beta : float
         EMSCO's bias to early stages (ordered partitions).
 
@@ -72,10 +73,12 @@ def variation(kind: str, space: Space, rate: float = 0.0, beta: float = 2.0) -> 
         return _Partitions(space, rate, beta)
     if isinstance(space, Counts | Bits):
         return _Picks(space, rate)
+    if isinstance(space, Integers):
+        return _Integers(space, rate)
     raise InputError(
-        f"algorithm.kind: {kind} searches ordered partitions, counts and subsets (problem kinds "
-        f"multistage, ensemble), found a space of kind {type(space).__name__}; take another "
-        "algorithm"
+        f"algorithm.kind: {kind} searches ordered partitions, counts, subsets and whole numbers "
+        f"(problem kinds multistage, ensemble, pruning), found a space of kind "
+        f"{type(space).__name__}; take another algorithm"
     )
 
 
@@ -138,6 +141,44 @@ class _Picks(Variation):
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
         moves.mutate_rows(X, self.max_count, self.empty, self.rate, rng)
+        return X
+
+
+class _Integers(Variation):
+    """Moves on vectors of picks followed by ordered numbers."""
+
+    def __init__(self, space: Integers, rate: float) -> None:
+        self.space, self.rate = space, rate
+        self.members, self.dtype = space.members, space.dtype
+        self.lower, self.upper = space.lower.astype(np.int64), space.upper.astype(np.int64)
+
+    def room(self, x: Array) -> int:
+        return integers.neighbourhood_size(x, self.members)
+
+    def neighbours(self, x: Array, out: Array) -> int:
+        return integers.neighbours(x, self.lower, self.upper, self.members, out)
+
+    def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
+        integers.wander(X, self.lower, self.upper, self.members, fewest, most, rng)
+
+    def scatter(self, n: int, rng: np.random.Generator) -> Array:
+        return self.first(n, rng).astype(self.dtype)
+
+    def first(self, n: int, rng: np.random.Generator) -> Array:
+        X = self.space.sample(rng, n).astype(np.int64)
+        if self.members:
+            picks = moves.first_rows(n, self.members, rng)
+            rows = picks & (self.upper[: self.members] > 0)
+            X[:, : self.members] = np.where(
+                rows.any(axis=1, keepdims=True), rows, X[:, : self.members]
+            )
+        return X
+
+    def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        return integers.recombine_rows(A, B, self.members, rng)
+
+    def mutate(self, X: Array, rng: np.random.Generator) -> Array:
+        integers.mutate_rows(X, self.lower, self.upper, self.members, self.rate, rng)
         return X
 
 

@@ -1,0 +1,149 @@
+"""Neighbours, random walks and recombination of whole numbers with bounds of their own.
+
+The first ``members`` genes are picks of items, of which at least one stays above 0; the others
+are ordered numbers, which step up and down and are never swapped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.arrays import Array, IntArray
+from framework.jit import njit
+
+
+def neighbourhood_size(x: Array, members: int) -> int:
+    """Return how many neighbours ``x``, shape (d,), has at most."""
+    picked = int(np.count_nonzero(x[:members]))
+    return 2 * len(x) + picked * (1 + members - picked)
+
+
+@njit
+def neighbours(x: Array, lower: IntArray, upper: IntArray, members: int, out: Array) -> int:
+    """Fill ``out`` with all vectors one move away from ``x``; return their number.
+
+    The moves: a gene up or down by one; an item dropped with all its picks; an item swapped for
+    one that is not picked, with its picks as far as the bound allows. No vector occurs twice.
+
+    Parameters
+    ----------
+    x : numpy.ndarray of int, shape (d,)
+    lower, upper : numpy.ndarray of int64, shape (d,)
+    members : int
+        Genes that are picks.
+    out : numpy.ndarray, shape (at least neighbourhood_size(x), d)
+
+    Notes
+    -----
+    O(d + picked (members - picked)) neighbours, O(d) time each.
+    """
+    count = 0
+    picked = int((x[:members] > 0).sum())
+    for i in range(len(x)):
+        if x[i] < upper[i]:
+            out[count] = x
+            out[count, i] += 1
+            count += 1
+        only = i < members and picked == 1 and x[i] == 1
+        if x[i] > lower[i] and not only:
+            out[count] = x
+            out[count, i] -= 1
+            count += 1
+    for i in range(members):
+        if x[i] == 0:
+            continue
+        if x[i] > 1 and picked > 1:
+            out[count] = x
+            out[count, i] = 0
+            count += 1
+        for j in range(members):
+            if x[j] == 0 and upper[j] > 0:
+                out[count] = x
+                out[count, i], out[count, j] = 0, min(x[i], upper[j])
+                count += 1
+    return count
+
+
+@njit
+def move(
+    x: Array, lower: IntArray, upper: IntArray, members: int, rng: np.random.Generator
+) -> None:
+    """Make one random move in place, if one can be made.
+
+    With chance 1/2 (always where there is one kind of genes alone) an ordered number is drawn
+    anew or steps by one, a coin decides; else an item is swapped, or its count steps by one.
+    """
+    d = len(x)
+    if members < d and (members == 0 or rng.random() < 0.5):
+        i = members + int(rng.random() * (d - members))
+        if rng.random() < 0.5:
+            x[i] = lower[i] + int(rng.random() * (upper[i] - lower[i] + 1))
+            return
+    else:
+        i = int(rng.random() * members)
+        picked = int((x[:members] > 0).sum())
+        if rng.random() < 0.5 and x[i] > 0 and picked < members:
+            free = np.flatnonzero((x[:members] == 0) & (upper[:members] > 0))
+            if len(free):
+                j = free[int(rng.random() * len(free))]
+                x[i], x[j] = 0, min(x[i], upper[j])
+            return
+        if picked == 1 and x[i] == 1:
+            x[i] = min(2, upper[i])
+            return
+    up = rng.random() < 0.5
+    if x[i] < upper[i] and (up or x[i] == lower[i]):
+        x[i] += 1
+    elif x[i] > lower[i]:
+        x[i] -= 1
+
+
+@njit
+def wander(
+    X: Array,
+    lower: IntArray,
+    upper: IntArray,
+    members: int,
+    fewest: int,
+    longest: int,
+    rng: np.random.Generator,
+) -> None:
+    """Take each row of ``X`` on a random walk of ``fewest`` to ``longest`` moves, in place."""
+    for r in range(len(X)):
+        for _ in range(fewest + int(rng.random() * (longest - fewest + 1))):
+            move(X[r], lower, upper, members, rng)
+
+
+@njit
+def mutate_rows(
+    X: Array,
+    lower: IntArray,
+    upper: IntArray,
+    members: int,
+    again: float,
+    rng: np.random.Generator,
+) -> None:
+    """Make a random move on each row of ``X``, and one more each time with chance ``again``."""
+    for r in range(len(X)):
+        move(X[r], lower, upper, members, rng)
+        while rng.random() < again:
+            move(X[r], lower, upper, members, rng)
+
+
+@njit
+def recombine_rows(A: Array, B: Array, members: int, rng: np.random.Generator) -> Array:
+    """Return a child of each pair of rows: picks of either parent, ordered numbers between both.
+
+    A child that would pick nothing has its first parent's picks.
+    """
+    out = np.empty_like(A)
+    for r in range(len(A)):
+        for i in range(A.shape[1]):
+            if i < members:
+                out[r, i] = A[r, i] if rng.random() < 0.5 else B[r, i]
+            else:
+                low, high = min(A[r, i], B[r, i]), max(A[r, i], B[r, i])
+                out[r, i] = low + int(rng.random() * (high - low + 1))
+        if members and not out[r, :members].any():
+            out[r, :members] = A[r, :members]
+    return out

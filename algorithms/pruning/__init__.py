@@ -1,0 +1,1 @@
+"""Ensemble pruning: the best subset of fitted classifiers and its vote threshold."""

@@ -1,0 +1,139 @@
+"""How differently classifiers fail: pairwise failure credit and other pair measures.
+
+Pairwise failure credit: Chandra and Yao 2006; pruning paper, Section 4.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, FloatArray
+from framework.errors import InputError
+
+PairMeasure = Literal["failure_credit", "disagreement", "double_fault", "q_statistic"]
+
+TOLERANCE = 1e-9
+"""How far a pairwise failure credit may lie below its demand: credits are rounded fractions."""
+
+
+class Demand(NamedTuple):
+    """Least diversity of an ensemble.
+
+    ``tau`` bounds each member's mean credit (Equation 18), ``gamma`` the ensemble's (Equation 20).
+    """
+
+    tau: float = 0.0
+    gamma: float = 0.0
+
+    def met(self, credit: FloatArray, x: Array) -> bool:
+        """Tell whether an ensemble, shape (K,), has two members or more and is diverse enough."""
+        members = np.flatnonzero(x)
+        if len(members) < 2:
+            return False
+        own = mean_credits(credit, members)
+        return bool(own.min() >= self.tau - TOLERANCE and own.mean() >= self.gamma - TOLERANCE)
+
+
+def failure_credit(failures: BoolArray) -> FloatArray:
+    """Return the failure credit of each pair.
+
+    The share, of the failures of both together, that only one of them has: 1 where no record
+    defeats both, 0 where both fail on the same records, and 0 by definition where neither fails.
+
+    Parameters
+    ----------
+    failures : numpy.ndarray of bool, shape (K, N)
+        Whether a classifier is wrong on a record.
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (K, K)
+        Symmetric, zeros on the diagonal.
+    """
+    both, own = _counts(failures)
+    total = own[:, None] + own
+    credit = np.divide(total - 2 * both, total, out=np.zeros(both.shape), where=total > 0)
+    np.fill_diagonal(credit, 0.0)
+    return credit
+
+
+def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> FloatArray:
+    """Return a measure of diversity for each pair, greater is more diverse, in [0, 1].
+
+    Parameters
+    ----------
+    failures : numpy.ndarray of bool, shape (K, N)
+    measure : str
+        ``disagreement`` is the share of records on which just one fails; ``double_fault`` one
+        minus the share on which both fail; ``q_statistic`` Yule's Q turned to (1 - Q) / 2, and
+        1/2 where it is undefined.
+    """
+    if measure == "failure_credit":
+        return failure_credit(failures)
+    n = failures.shape[1]
+    both, own = _counts(failures)
+    one = own[:, None] + own - 2 * both
+    if measure == "disagreement":
+        table = one / n
+    elif measure == "double_fault":
+        table = 1.0 - both / n
+    else:
+        neither = n - both - one
+        only = own[:, None] - both
+        agree, differ = both * neither, only * only.T
+        q = np.divide(
+            agree - differ, agree + differ, out=np.zeros(both.shape), where=agree + differ > 0
+        )
+        table = (1.0 - q) / 2.0
+    np.fill_diagonal(table, 0.0)
+    return np.asarray(table)
+
+
+def mean_credits(credit: FloatArray, members: Array) -> FloatArray:
+    """Return each member's mean credit with the others (PFC), shape (S,), S >= 2."""
+    inner = credit[np.ix_(members, members)]
+    return np.asarray(inner.sum(axis=1) / (len(members) - 1))
+
+
+def demand_of(
+    name: str | tuple[float, float] | None, credit: FloatArray, where: str = "algorithm.diversity"
+) -> Demand | None:
+    """Return the demand of a name, or the two thresholds given; None where there is none.
+
+    ``f2`` asks for a mean of at least the middle between the least and the mean credit of the
+    full pool, ``f3`` also for each member's of at least that least one (Section 5.4).
+
+    Raises
+    ------
+    InputError
+        Another name, numbers outside of 0..1, or tau > gamma.
+    """
+    if name is None:
+        return None
+    if isinstance(name, str):
+        if name not in ("f2", "f3"):
+            raise InputError(
+                f"{where}: expected f2, f3 or two numbers (tau, gamma), found {name!r}"
+            )
+        if len(credit) < 2:
+            raise InputError(f"{where}: expected two classifiers or more, found {len(credit)}")
+        own = mean_credits(credit, np.arange(len(credit)))
+        least, mean = float(own.min()), float(own.mean())
+        return Demand(least if name == "f3" else 0.0, (least + mean) / 2)
+    tau, gamma = (float(number) for number in name)
+    if not (0 <= tau <= 1 and 0 <= gamma <= 1):
+        raise InputError(f"{where}: expected tau and gamma within 0 and 1, found {tau}, {gamma}")
+    if tau > gamma:
+        raise InputError(
+            f"{where}: expected tau <= gamma (no mean is below what every member has), found "
+            f"tau={tau:g} > gamma={gamma:g}"
+        )
+    return Demand(tau, gamma)
+
+
+def _counts(failures: BoolArray) -> tuple[FloatArray, FloatArray]:
+    table = failures.astype(np.float64)  # whole numbers: exact
+    both = table @ table.T
+    return both, np.diagonal(both).copy()

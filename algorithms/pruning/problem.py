@@ -1,0 +1,347 @@
+"""Pruned ensembles of a library's classifiers, with a free vote threshold, as a problem.
+
+A candidate says which classifiers are members and how many votes a record needs more than to be
+called positive (ensemble pruning by integer programming, Section 3). Models are never called: all
+is counted from their votes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import field_validator
+
+from algorithms.pruning import kernels
+from algorithms.pruning.diversity import failure_credit
+from algorithms.pruning.votes import VoteTable
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.data.assemble import Label
+from framework.errors import InputError
+from framework.libraries.config import LibrarySection
+from framework.libraries.library import Library
+from framework.problem import Problem
+from framework.registry import nearest
+from framework.roles import Metric
+from framework.settings import Section
+from framework.space import Counts, Integers
+from framework.streams import RowStreams
+
+VERSION = 1  # raise it when a value changes for the same library
+
+Threshold = Literal["gene", "majority"]
+THRESHOLD_GENE = "threshold"
+
+_RATES = (
+    Metric("accuracy", "max", text="share of validation records called rightly"),
+    Metric("balanced_accuracy", "max", text="mean of the true positive and true negative rates"),
+    Metric("true_positive_rate", "max", text="positive records called positive"),
+    Metric("true_negative_rate", "max", text="negative records called negative"),
+    Metric("false_positive_rate", "min", text="negative records called positive"),
+    Metric("false_negative_rate", "min", text="positive records called negative"),
+)
+_MEMBERS = Metric("members", "min", "ratio", text="number of classifiers kept")
+_DIVERSITY = (
+    Metric("pfc_min", "max", text="least pairwise failure credit of a member; 0 for one member"),
+    Metric("pfc_mean", "max", text="mean pairwise failure credit; 0 for one member"),
+)
+
+
+class PruningConfig(Section):
+    """The ``problem`` section of kind ``pruning``.
+
+    library : ``{path: DIR}``, or ``{build: {...}}``: how to make one; of two classes.
+    threshold : ``gene`` (the last gene, 0 to K, as in the paper) or ``majority`` (a record is
+        called positive by more than half of the votes; a tie is negative).
+    positive : label of the positive class; else that of the data set of ``library.build``, else
+        the library's second class.
+    costs : which costs of the library to report; all unless given.
+    """
+
+    library: LibrarySection
+    threshold: Threshold = "gene"
+    positive: Label | None = None
+    costs: tuple[str, ...] | None = None
+
+    @field_validator("costs", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class PruningProblem(Problem):
+    """The confusion matrix, size, diversity and costs of pruned ensembles.
+
+    A classifier votes positive where its probability of the positive class is above 1/2.
+
+    Metrics, in natural sign:
+
+    ``accuracy``, ``balanced_accuracy``, ``true_positive_rate``, ``true_negative_rate``,
+    ``false_positive_rate``, ``false_negative_rate``
+        Of whole counts, each rounded once. Where test records lack a class, its rates are 0 and
+        ``balanced_accuracy`` is the rate of the other.
+    ``members``
+        Number of members.
+    ``pfc_min``, ``pfc_mean``
+        Least and mean pairwise failure credit of the members (Section 4); 0 for one member.
+    each cost of the library, under its name
+        Sum over the members.
+
+    Parameters
+    ----------
+    library : Library
+        Of two classes and two classifiers or more.
+    threshold : {'gene', 'majority'}
+    positive : optional
+        Label of the positive class; the library's second if None.
+    costs : sequence of str, optional
+        Which costs to report; all of them if None.
+
+    Raises
+    ------
+    InputError
+        Regression, several classes, one classifier, an unknown label or cost, or classifiers that
+        all vote alike.
+    """
+
+    known_metrics = (
+        *_RATES,
+        _MEMBERS,
+        *_DIVERSITY,
+        Metric("inference_time", "min", "ratio", text="or any other cost, summed over members"),
+    )
+    _test: VoteTable | None
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        threshold: Threshold = "gene",
+        positive: Any = None,
+        costs: Sequence[str] | None = None,
+    ) -> None:
+        self.library, self.threshold = library, threshold
+        k = len(library)
+        self.positive = _positive_code(library, positive)
+        if k < 2:
+            raise InputError(f"library {library.name}: expected two classifiers or more, found {k}")
+        self.space: Counts | Integers = (
+            Integers(np.zeros(k + 1, int), np.append(np.ones(k, int), k), members=k)
+            if threshold == "gene"
+            else Counts(k, 1, empty=False)
+        )
+        self.costs = _chosen(library, costs)
+        self._set_tables()
+        self.metrics = self._metrics()
+        content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
+        if not library.fingerprint:
+            content[1] = hashlib.sha256(
+                self.votes.patterns.tobytes() + self.votes.records.tobytes()
+            ).hexdigest()
+        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    Config = PruningConfig
+
+    @classmethod
+    def from_config(cls, config: PruningConfig) -> PruningProblem:
+        """Open or build the library.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with the library or the other keys.
+        """
+        from framework.libraries.build import obtain_library  # workers do without it
+
+        library = obtain_library(config.library)
+        positive = config.positive
+        if positive is None and config.library.build is not None:
+            positive = config.library.build.dataset.positive
+        return cls(library, threshold=config.threshold, positive=positive, costs=config.costs)
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        if self.threshold == "majority":
+            return self.library.ids
+        return (*self.library.ids, THRESHOLD_GENE)
+
+    def describe(self) -> Mapping[str, Any]:
+        library = self.library
+        tested = 0 if library.y_test is None else len(library.y_test)
+        assert library.classes is not None
+        return {
+            "name": library.name,
+            "source": str(library.folder or "a library in memory"),
+            "fingerprint": library.fingerprint or self.fingerprint,
+            "records": len(library.y_validation) + tested,
+            "validation": len(library.y_validation),
+            "test": tested,
+            "models": len(library),
+            "classes": [str(label) for label in library.classes],
+        }
+
+    def split(self, X: Array) -> tuple[Array, IntArray]:
+        """Return members, shape (n, K), and thresholds, shape (n,), of genomes."""
+        if X.ndim != 2 or X.shape[1] != self.space.d:
+            raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
+        members = X[:, : len(self.library)]
+        if self.threshold == "majority":
+            return members, np.asarray((members > 0).sum(axis=1) // 2)
+        return members, X[:, -1].astype(np.int64)
+
+    def genome(self, x: Array, threshold: int) -> Array:
+        """Return the genome of members ``x``, shape (K,), and a threshold, shape (d,)."""
+        genes = np.asarray(x) if self.threshold == "majority" else np.append(x, threshold)
+        return genes.astype(self.space.dtype)
+
+    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+        return self._measure(X, self.votes)
+
+    def evaluate_test(
+        self, X: Array, streams: RowStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        library = self.library
+        if library.test is None or library.y_test is None:
+            return None
+        if self._test is None:
+            self._test = VoteTable.of(*self._votes(library.test, library.y_test))
+        return self._measure(X, self._test)
+
+    def explain(self, x: Array) -> str | None:
+        members, _ = self.split(x[np.newaxis])
+        return None if members.any() else "expected a member or more, found none"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()  # tables are made again from the library
+        for key in ("votes", "credit", "_test", "_cost_table"):
+            state.pop(key)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._set_tables()
+
+    def failures(self) -> BoolArray:
+        """Return which classifier is wrong on which validation record, shape (K, N)."""
+        votes, positive = self._votes(self.library.validation, self.library.y_validation)
+        return np.asarray(votes != positive)
+
+    def _set_tables(self) -> None:
+        library = self.library
+        votes, positive = self._votes(library.validation, library.y_validation)
+        if (votes == votes[0]).all():
+            raise InputError(
+                f"library {library.name}: expected classifiers that differ, found that all "
+                f"{len(library)} vote alike on every validation record; nothing can be chosen"
+            )
+        self.votes = VoteTable.of(votes, positive)
+        self.credit = failure_credit(votes != positive)
+        self._test = None
+        self._cost_table: FloatArray = np.zeros((len(library), len(self.costs)))
+        for c, name in enumerate(self.costs):
+            self._cost_table[:, c] = library.costs[name].values
+
+    def _votes(self, P: Array, y: Array) -> tuple[BoolArray, BoolArray]:
+        above = np.asarray(P) > 0.5 if self.positive == 1 else np.asarray(P) < 0.5
+        return above, np.asarray(y) == self.positive
+
+    def _metrics(self) -> tuple[Metric, ...]:
+        k = len(self.library)
+        highs = kernels.sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
+        costs = [
+            Metric(
+                name,
+                "min",
+                "ratio",
+                high=float(high) or 1.0,
+                unit=self.library.costs[name].unit,
+                text="sum over the members",
+            )
+            for name, high in zip(self.costs, highs, strict=True)
+        ]
+        found = (*_RATES, _MEMBERS._replace(high=float(k)), *_DIVERSITY, *costs)
+        names = [metric.name for metric in found]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"library: expected costs with other names than metrics have, found a cost named "
+                f"{twice!r}; rename it"
+            )
+        return found
+
+    def _measure(self, X: Array, table: VoteTable) -> dict[str, FloatArray]:
+        members, thresholds = self.split(X)
+        rates = confusion_rates(table.positives(members, thresholds), *table.totals)
+        sizes = (members > 0).sum(axis=1).astype(np.float64)
+        credits = kernels.pair_credits(self.credit, members)
+        costs = kernels.sums(self._cost_table, members)
+        columns = [*rates, sizes, *credits.T, *costs.T]
+        empty = sizes == 0
+        if empty.any():
+            columns = [np.where(empty, np.nan, column) for column in columns]
+        return dict(zip(self.metric_names, columns, strict=True))
+
+
+def confusion_rates(positives: IntArray, n0: int, n1: int) -> list[FloatArray]:
+    """Return accuracy, balanced accuracy and the four rates, each of shape (n,).
+
+    Parameters
+    ----------
+    positives : numpy.ndarray of int64, shape (n, 2)
+        False and true positives.
+    n0, n1 : int
+        Negative and positive records; a class without records has rates of 0 and no part in
+        balanced accuracy.
+    """
+    fp, tp = positives.T
+    tn, fn = n0 - fp, n1 - tp
+    accuracy = (tp + tn) / (n0 + n1)
+    balanced = (tp * n0 + tn * n1) / (2 * n0 * n1) if n0 and n1 else accuracy
+    negative, positive = max(n0, 1), max(n1, 1)
+    return [
+        accuracy,
+        balanced,
+        tp / positive,
+        tn / negative,
+        fp / negative,
+        fn / positive,
+    ]
+
+
+def _positive_code(library: Library, positive: Any) -> int:
+    classes = library.classes
+    if classes is None:
+        raise InputError(
+            f"library {library.name}: expected classifiers of two classes, found models for "
+            "regression; pruning chooses among classifiers"
+        )
+    if len(classes) != 2:
+        raise InputError(
+            f"library {library.name}: expected two classes, found {len(classes)} "
+            f"({', '.join(map(str, classes[:5]))}); votes are for or against the positive class"
+        )
+    if positive is None:
+        return 1
+    labels = [str(label) for label in classes]
+    if str(positive) not in labels:
+        raise InputError(
+            f"problem.positive: expected one of the classes {', '.join(map(repr, classes))}, "
+            f"found {positive!r}{nearest(str(positive), labels)}"
+        )
+    return labels.index(str(positive))
+
+
+def _chosen(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
+    if costs is None:
+        return tuple(library.costs)
+    for name in costs:
+        if name not in library.costs:
+            raise InputError(
+                f"problem.costs: expected costs of the library "
+                f"({', '.join(library.costs) or 'it has none'}), found {name!r}"
+                f"{nearest(name, library.costs)}"
+            )
+    return tuple(costs)

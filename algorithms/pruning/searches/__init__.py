@@ -1,0 +1,1 @@
+"""Searches over prunings: exact ones, and the named rules of the literature."""

@@ -1,0 +1,168 @@
+"""The votes of a pool as merged patterns, and what ensembles of it get right.
+
+Records on which the same classifiers vote positive are one *pattern*, with its numbers of negative
+and of positive records. An ensemble of members ``x`` with threshold ``L`` calls a record positive
+if it has more than ``L`` votes of members (pruning paper, Section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.pruning import kernels
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.errors import InputError
+
+
+class Weights(NamedTuple):
+    """What one record of each cell of the confusion matrix is worth (Equation 1).
+
+    Whole numbers stay exact.
+    """
+
+    true_positive: float = 1
+    false_negative: float = 0
+    true_negative: float = 1
+    false_positive: float = 0
+
+
+@dataclass(frozen=True)
+class VoteTable:
+    """The votes of ``K`` classifiers, records with equal votes merged.
+
+    Attributes
+    ----------
+    patterns : numpy.ndarray of uint64, shape (P, words)
+        Bit ``k`` of a row: classifier ``k`` votes positive.
+    records : numpy.ndarray of int64, shape (P, 2)
+        Negative and positive records with these votes.
+    k : int
+    """
+
+    patterns: WordArray
+    records: IntArray
+    k: int
+
+    @classmethod
+    def of(cls, votes: BoolArray, positive: BoolArray) -> VoteTable:
+        """Merge records.
+
+        Parameters
+        ----------
+        votes : numpy.ndarray of bool, shape (K, N)
+        positive : numpy.ndarray of bool, shape (N,)
+            Which records are of the positive class.
+        """
+        patterns, which = np.unique(packed(votes.T), axis=0, return_inverse=True)
+        records = np.zeros((len(patterns), 2), dtype=np.int64)
+        np.add.at(records, (which.ravel(), positive.astype(np.int64)), 1)
+        return cls(patterns, records, len(votes))
+
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Numbers of negative and of positive records, N0 and N1."""
+        n0, n1 = self.records.sum(axis=0).tolist()
+        return n0, n1
+
+    @property
+    def unpacked(self) -> BoolArray:
+        """The patterns, a column a classifier, shape (P, K)."""
+        return unpacked(self.patterns, self.k)
+
+    def histograms(self, X: Array) -> IntArray:
+        """Count records by class and votes: shape (n, 2, K + 1) for ensembles of shape (n, K)."""
+        found = kernels.histograms(self.patterns, self.records, packed(X > 0))
+        return np.asarray(found[:, :, : self.k + 1])
+
+    def positives(self, X: Array, thresholds: Array) -> IntArray:
+        """Return false and true positives, shape (n, 2)."""
+        found = kernels.called_positive(
+            self.patterns, self.records, packed(X > 0), np.asarray(thresholds, dtype=np.int64)
+        )
+        return np.asarray(found)
+
+    def net_weights(self, weights: Weights) -> tuple[FloatArray, float]:
+        """Return what calling each pattern positive adds, shape (P,), and the worth of calling none.
+
+        Whole numbers as weights give whole numbers, exact below 2^53.
+        """
+        n0, n1 = self.totals
+        up = weights.true_positive - weights.false_negative
+        down = weights.false_positive - weights.true_negative
+        constant = n1 * weights.false_negative + n0 * weights.true_negative
+        c = self.records.astype(np.float64) @ np.array([down, up], dtype=np.float64)
+        return np.asarray(c), float(constant)
+
+    def value(self, x: Array, threshold: int, weights: Weights) -> float:
+        """Return the weighted sum of the confusion matrix (Equation 1) of one ensemble."""
+        c, constant = self.net_weights(weights)
+        votes = self.unpacked @ (np.asarray(x) > 0).astype(np.int64)
+        return float(c[votes > threshold].sum() + constant)
+
+
+def packed(rows: BoolArray) -> WordArray:
+    """Return rows of bits as words: bit ``k % 64`` of word ``k // 64`` is column ``k``."""
+    bits = np.packbits(np.ascontiguousarray(rows, dtype=bool), axis=1, bitorder="little")
+    short = -bits.shape[1] % 8
+    whole = np.pad(bits, ((0, 0), (0, short)))
+    return np.ascontiguousarray(whole).view("<u8").astype(np.uint64)
+
+
+def unpacked(words: WordArray, k: int) -> BoolArray:
+    """Undo :func:`packed` for ``k`` columns."""
+    as_bytes = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+    return np.unpackbits(as_bytes, axis=1, count=k, bitorder="little").astype(bool)
+
+
+def weights_of(
+    name: str | Sequence[float], n0: int, n1: int, where: str = "algorithm.weights"
+) -> Weights:
+    """Return the weights of a name, or the four given.
+
+    Parameters
+    ----------
+    name : {'accuracy', 'balanced_accuracy', 'recall'} or four numbers
+        Of a true positive, false negative, true negative and false positive.
+        ``balanced_accuracy`` are N0 and N1, a multiple of the paper's theta-weighted function: its
+        maximum is that of balanced accuracy (Theorem 1).
+    n0, n1 : int
+        Negative and positive records.
+    where : str
+        Key, for messages.
+
+    Raises
+    ------
+    InputError
+        Another name, not four finite numbers, or four zeros.
+    """
+    if isinstance(name, str):
+        known = {
+            "accuracy": Weights(1, 0, 1, 0),
+            "balanced_accuracy": Weights(n0, 0, n1, 0),
+            "recall": Weights(1, 0, 0, 0),
+        }
+        if name not in known:
+            raise InputError(
+                f"{where}: expected {', '.join(known)} or four numbers (of a true positive, false "
+                f"negative, true negative, false positive), found {name!r}"
+            )
+        return known[name]
+    try:
+        numbers = np.array([float(number) for number in name])
+    except (TypeError, ValueError):
+        numbers = np.zeros(0)
+    if numbers.shape != (4,) or not np.isfinite(numbers).all():
+        raise InputError(
+            f"{where}: expected four finite numbers (of a true positive, false negative, true "
+            f"negative, false positive), found {list(name)}"
+        )
+    if numbers[0] == numbers[1] and numbers[2] == numbers[3]:
+        raise InputError(
+            f"{where}: expected weights under which ensembles differ, found {list(name)}: right "
+            "and wrong answers are worth the same"
+        )
+    return Weights(*(int(v) if v.is_integer() else v for v in numbers.tolist()))
