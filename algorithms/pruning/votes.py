@@ -86,7 +86,7 @@ class VoteTable:
         return np.asarray(found)
 
     def net_weights(self, weights: Weights) -> tuple[FloatArray, float]:
-        """Return what calling each pattern positive adds, shape (P,), and the worth of calling none.
+        """Return the worth of calling each pattern positive, shape (P,), and of calling none so.
 
         Whole numbers as weights give whole numbers, exact below 2^53.
         """
