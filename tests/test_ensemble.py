@@ -163,8 +163,6 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     pytest.importorskip("framework.libraries.members")
     from skops import io
 
-    from algorithms.ensembling.model import predict_table
-
     frame, y = load_iris(return_X_y=True, as_frame=True)
     encoder = Encoder.fit(frame)
     X = encoder.transform(frame)
@@ -193,5 +191,5 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     proba = model.predict_proba(frame)
     assert np.isclose(-np.log(proba[np.arange(len(y)), y]).mean(), found["log_loss"][0], rtol=1e-6)
     assert model.predict_cost() == {"memory": found["memory"][0]}
-    assert len(predict_table(model, pd.DataFrame(problem.example()))) == 2
+    assert len(model.predict_table(pd.DataFrame(problem.example()))) == 2
     assert problem.decode(np.array([0, 1])).names_ == ["linear"]

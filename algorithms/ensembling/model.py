@@ -13,14 +13,17 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from algorithms.ensembling import model_store
 from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost
+from framework.models.files import ModelFiles
+from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
 
 
-class _WeightedEnsemble(BaseEstimator):  # type: ignore[misc]
+class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
     """What classifiers and regressors share: members, weights, and the mean of predictions."""
 
     models_: list[Any]
@@ -145,6 +148,67 @@ class _WeightedEnsemble(BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Any:
         return X if self.encoder_ is None else self.encoder_.transform(X)
 
+    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Predict records of a table, whatever else is in it.
+
+        Parameters
+        ----------
+        frame : DataFrame (n, any)
+            Has a column for each feature, in any order; where the features have no names, these
+            columns alone.
+
+        Returns
+        -------
+        DataFrame, indexed as ``frame``
+            ``label`` and ``confidence``, the probability of that label; ``value`` of a regressor.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or a value cannot be used.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        for name in () if names is None else names:
+            if name not in frame.columns:
+                raise InputError(
+                    f"data: expected a column {name!r}, found none of that name"
+                    f"{nearest(name, frame.columns)}"
+                )
+        width = getattr(self, "n_features_in_", frame.shape[1])
+        if names is None and frame.shape[1] != width:
+            raise InputError(
+                f"data: expected {width} columns, the features in their order, found "
+                f"{frame.shape[1]}"
+            )
+        records: Any = frame if names is None else frame[list(names)]
+        if names is None and self.encoder_ is None:
+            records = records.to_numpy()  # what was fitted without names is asked without
+        try:
+            columns = self._answers(self._encoded(records))
+        except ValueError as error:
+            raise InputError(
+                f"data: expected records that the members take, found: {error}"
+            ) from error
+        return pd.DataFrame(columns, index=frame.index)
+
+    def _answers(self, records: Any) -> dict[str, Array]:
+        """Return the columns of the answers for encoded records (n, d); n may be 0."""
+        raise NotImplementedError
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write each member; see :class:`~framework.models.model.DeployableModel`."""
+        return model_store.write(self, files)
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
+        """Return the ensemble that ``save_into`` wrote."""
+        return model_store.read(cls, files, description)
+
+    def card(self) -> Card:
+        """Return what the README says of the model."""
+        return model_store.card_of(self)
+
     def _mean(self, predictions: Sequence[FloatArray]) -> FloatArray:
         total = self.weights_[0] * predictions[0]
         for weight, prediction in zip(self.weights_[1:], predictions[1:], strict=True):
@@ -155,7 +219,7 @@ class _WeightedEnsemble(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "models_")
 
 
-class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: ignore[misc]
+class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ignore[misc]
     """Predicts the weighted mean of its members' probabilities, and the likeliest class.
 
     ``from_fitted`` makes one of fitted models, as a library has them; ``fit`` trains the members.
@@ -179,6 +243,8 @@ class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: i
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,), if the features are known by name
     """
+
+    kind = "weighted_ensemble"
 
     @classmethod
     def _default(cls) -> Any:
@@ -234,6 +300,11 @@ class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: i
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
+    def _answers(self, records: Any) -> dict[str, Array]:
+        empty = np.zeros((0, len(self.classes_)))
+        found = self._probabilities(records) if len(records) else empty
+        return {"label": self.classes_[found.argmax(axis=1)], "confidence": found.max(axis=1)}
+
     def _probabilities(self, records: Any) -> FloatArray:
         found = []
         for name, model in zip(self.names_, self.models_, strict=True):
@@ -244,12 +315,14 @@ class WeightedEnsembleClassifier(ClassifierMixin, _WeightedEnsemble):  # type: i
         return self._mean(found)
 
 
-class WeightedEnsembleRegressor(RegressorMixin, _WeightedEnsemble):  # type: ignore[misc]
+class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: ignore[misc]
     """Predicts the weighted mean of its members' values.
 
     Parameters and attributes as of :class:`WeightedEnsembleClassifier`, without classes; the
     default member is a ridge regression.
     """
+
+    kind = "weighted_ensemble_regressor"
 
     @classmethod
     def _default(cls) -> Any:
@@ -276,65 +349,11 @@ class WeightedEnsembleRegressor(RegressorMixin, _WeightedEnsemble):  # type: ign
         """Return the weighted mean of the members' predictions (n,) for records (n, d)."""
         return self._values(self._records(X))
 
+    def _answers(self, records: Any) -> dict[str, Array]:
+        return {"value": self._values(records) if len(records) else np.zeros(0)}
+
     def _values(self, records: Any) -> FloatArray:
         return self._mean([np.asarray(m.predict(records), np.float64) for m in self.models_])
-
-
-WeightedEnsemble = WeightedEnsembleClassifier | WeightedEnsembleRegressor
-
-
-def predict_table(model: WeightedEnsemble, frame: pd.DataFrame) -> pd.DataFrame:
-    """Predict records of a table, whatever else is in it.
-
-    Parameters
-    ----------
-    model : WeightedEnsembleClassifier or WeightedEnsembleRegressor
-    frame : DataFrame (n, any)
-        Has a column for each feature, in any order; where the features have no names, these
-        columns alone.
-
-    Returns
-    -------
-    DataFrame, indexed as ``frame``
-        ``label`` and ``confidence``, the probability of that label; ``value`` of a regressor.
-
-    Raises
-    ------
-    InputError
-        A column is missing, or a value cannot be used.
-    """
-    check_is_fitted(model)
-    names = getattr(model, "feature_names_in_", None)
-    for name in () if names is None else names:
-        if name not in frame.columns:
-            raise InputError(
-                f"data: expected a column {name!r}, found none of that name"
-                f"{nearest(name, frame.columns)}"
-            )
-    width = getattr(model, "n_features_in_", frame.shape[1])
-    if names is None and frame.shape[1] != width:
-        raise InputError(
-            f"data: expected {width} columns, the features in their order, found {frame.shape[1]}"
-        )
-    records: Any = frame if names is None else frame[list(names)]
-    if names is None and model.encoder_ is None:
-        records = records.to_numpy()  # what was fitted without names is asked without
-    try:
-        records = model._encoded(records)
-        if len(frame) == 0:
-            return _table(model, np.zeros((0, len(getattr(model, "classes_", [0])))), frame)
-        if isinstance(model, WeightedEnsembleClassifier):
-            return _table(model, model._probabilities(records), frame)
-        return _table(model, model._values(records)[:, None], frame)
-    except ValueError as error:
-        raise InputError(f"data: expected records that the members take, found: {error}") from error
-
-
-def _table(model: WeightedEnsemble, found: FloatArray, frame: pd.DataFrame) -> pd.DataFrame:
-    if isinstance(model, WeightedEnsembleRegressor):
-        return pd.DataFrame({"value": found[:, 0]}, index=frame.index)
-    labels = model.classes_[found.argmax(axis=1)]
-    return pd.DataFrame({"label": labels, "confidence": found.max(axis=1)}, index=frame.index)
 
 
 def _places(model: Any, classes: Array, name: str) -> list[int]:

@@ -1,50 +1,36 @@
-"""Weighted ensembles in a directory: JSON, and each member's .skops file in a folder of its own."""
+"""Weighted ensembles as files: each member's .skops in a folder of its own; and their README."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from algorithms.ensembling.model import (
-    WeightedEnsemble,
-    WeightedEnsembleClassifier,
-    WeightedEnsembleRegressor,
-)
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost
+from framework.models.card import cell
+from framework.models.checks import stored_labels
+from framework.models.files import ModelFiles
+from framework.models.model import Card
 
-KIND = "voting"
+if TYPE_CHECKING:
+    from algorithms.ensembling.model import WeightedEnsemble
+
 MEMBERS, MEMBER_FILE = "members", "model.skops"
 
-TRUSTED = (
-    "collections.OrderedDict",
-    "lightgbm.basic.Booster",
-    "lightgbm.sklearn.LGBMClassifier",
-    "lightgbm.sklearn.LGBMRegressor",
-)
-"""Types beyond scikit-learn's own that a member may hold."""
+_TEXT = """\
+It {answer}, weighted by how often each was picked. {cost}
+
+| {header} |
+| {rule} |
+{members}"""
 
 
-def write(
-    model: WeightedEnsemble, folder: Path, check: Callable[[bytes, str], Any]
-) -> dict[str, Any]:
-    """Write the members and return the description of the rest, plain JSON values.
-
-    ``check`` takes a member's content and name, and raises InputError for types not trusted.
-    """
-    from skops import io
-
+def write(model: WeightedEnsemble, files: ModelFiles) -> dict[str, Any]:
+    """Write the members and return the description of the rest, plain JSON values."""
     for name, member in zip(model.names_, model.models_, strict=True):
-        content = io.dumps(member)
-        check(content, f"member {name!r}")
-        place = folder / MEMBERS / _folder_name(name)
-        place.mkdir(parents=True)
-        (place / MEMBER_FILE).write_bytes(content)
-    classes = model.classes_.tolist() if isinstance(model, WeightedEnsembleClassifier) else None
-    return {
-        "classes": classes,
+        files.write_estimator(_file(name), member)
+    plain = {
         "members": model.names_,
         "weights": model.weights_.tolist(),
         "costs": {
@@ -53,38 +39,71 @@ def write(
         },
         "encoder": None if model.encoder_ is None else model.encoder_.to_json(),
     }
+    return plain if _classes(model) is None else {"classes": _classes(model), **plain}
 
 
-def read(
-    plain: Mapping[str, Any], folder: Path, load: Callable[[bytes, str], Any]
-) -> WeightedEnsemble:
-    """Return the ensemble that ``write`` described; ``load`` takes a member's content and name."""
-    members = {str(name): _member(folder, str(name), load) for name in plain["members"]}
+def read(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
+    """Return the ensemble, of class ``cls``, that ``write`` described."""
     costs = {name: Cost(cost["values"], cost["unit"]) for name, cost in plain["costs"].items()}
     encoder = None if plain["encoder"] is None else Encoder.from_json(plain["encoder"])
-    weights, classes = plain["weights"], plain["classes"]
-    needed = "predict" if classes is None else "predict_proba"
-    for name, member in members.items():
-        if not hasattr(member, needed):
-            raise InputError(
-                f"member {name!r}: expected a model with {needed}, found {type(member).__name__}"
-            )
-    if classes is None:
-        return WeightedEnsembleRegressor.from_fitted(members, weights, costs=costs, encoder=encoder)
-    return WeightedEnsembleClassifier.from_fitted(
-        members, weights, classes, costs=costs, encoder=encoder
+    needed = "predict_proba" if hasattr(cls, "predict_proba") else "predict"
+    members = {str(name): _member(files, str(name), needed) for name in plain["members"]}
+    parts = [members, plain["weights"]]
+    if needed == "predict_proba":
+        parts.append(stored_labels(plain["classes"], "classes"))
+    return cls.from_fitted(*parts, costs=costs, encoder=encoder)
+
+
+def card_of(model: WeightedEnsemble) -> Card:
+    """Return the members with their weights and costs as a table."""
+    classifies = _classes(model) is not None
+    sums = [
+        f"{cell(name)} {value:.6g} {model.costs_[name].unit}".rstrip()
+        for name, value in model.predict_cost().items()
+    ]
+    units = [f"{cell(name)}{f' ({c.unit})' if c.unit else ''}" for name, c in model.costs_.items()]
+    header = ["member", "weight", "kind", *units]
+    rows = []
+    for i, (name, part) in enumerate(zip(model.names_, model.models_, strict=True)):
+        costs = [f"{cost.values[i]:.6g}" for cost in model.costs_.values()]
+        weight = f"{model.weights_[i] / model.weights_.sum():.4g}"
+        rows.append(" | ".join([cell(name), weight, type(part).__name__, *costs]))
+    text = _TEXT.format(
+        answer="answers with the likeliest class by the mean of its members' probabilities"
+        if classifies
+        else "answers with the mean of its members' values",
+        cost=f"A prediction runs every member and costs, all of them together: {', '.join(sums)}."
+        if sums
+        else "A prediction runs every member.",
+        header=" | ".join(header),
+        rule=" | ".join(["---"] * len(header)),
+        members="\n".join(f"| {row} |" for row in rows),
+    )
+    return Card(
+        title=f"A weighted ensemble of {f'{len(rows)} models' if len(rows) > 1 else 'one model'}",
+        text=text,
+        answers="the columns `label` and `confidence`" if classifies else "the column `value`",
+        methods="a scikit-learn estimator: "
+        + ("`predict`, `predict_proba`" if classifies else "`predict`")
+        + ", `predict_cost`",
     )
 
 
-def _member(folder: Path, name: str, load: Callable[[bytes, str], Any]) -> Any:
-    path = folder / MEMBERS / _folder_name(name) / MEMBER_FILE
-    if not path.is_file():
-        raise InputError(f"member {name!r}: expected its file {MEMBER_FILE}, found none")
-    return load(path.read_bytes(), f"member {name!r}")
+def _classes(model: WeightedEnsemble) -> list[Any] | None:
+    return model.classes_.tolist() if hasattr(model, "classes_") else None
 
 
-def _folder_name(name: str) -> str:
-    """Return a member's name as it is, refusing one that leads out of the directory."""
-    if not name or name.startswith(".") or set(name) & set("/\\\0"):
+def _member(files: ModelFiles, name: str, needed: str) -> Any:
+    member = files.read_estimator(_file(name))
+    if not hasattr(member, needed):
+        raise InputError(
+            f"member {name!r}: expected a model with {needed}, found {type(member).__name__}"
+        )
+    return member
+
+
+def _file(name: str) -> str:
+    """Return the file of a member, whose name may lead to no other folder."""
+    if "/" in name:
         raise InputError(f"members: expected names that can name a folder, found {name!r}")
-    return name
+    return f"{MEMBERS}/{name}/{MEMBER_FILE}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +17,17 @@ from framework.errors import InputError
 from framework.models.checks import (
     Threshold,
     costs_for,
+    is_label,
     records_for,
+    stored_labels,
     thresholds_for,
     training_records,
     with_rejects,
 )
+from framework.models.classifier_files import read_classifier, write_classifier
 from framework.models.confidence import decide
+from framework.models.files import ModelFiles
+from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
 
 
@@ -41,7 +46,7 @@ class Outcome(NamedTuple):
     conclusive: BoolArray
 
 
-class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
     """Acquires features stage by stage, and stops for each record once it is sure of the class.
 
     A record passes the stages in order. At each one its features are acquired and a classifier
@@ -81,6 +86,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ----------
     EMSCO (evolutionary multi-stage classifier optimisation), Section 2.
     """
+
+    kind = "multistage"
 
     def __init__(
         self,
@@ -242,6 +249,77 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             undecided, encoded = undecided[~confident], encoded[~confident]
         return Outcome(probabilities, best, stage, conclusive)
 
+    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Predict records of a table, whatever else is in it.
+
+        Parameters
+        ----------
+        frame : DataFrame (n, any)
+            Has a column for each feature that some stage acquires.
+
+        Returns
+        -------
+        DataFrame (n, 4), indexed as ``frame``
+            ``label`` (or the reject label), ``confidence``, ``stage`` (from 1) and ``cost``.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or a value cannot be used.
+        """
+        check_is_fitted(self)
+        for position in np.concatenate(self.stages_) if self.encoder_.named else ():
+            name = self.encoder_.feature_names[position]
+            if name not in frame.columns:
+                raise InputError(
+                    f"data: expected a column {name!r}, found none of that name"
+                    f"{nearest(name, frame.columns)}"
+                )
+        outcome = self.cascade(frame)
+        columns = {
+            "label": self.labels_of(outcome),
+            "confidence": outcome.probabilities.max(axis=1),
+            "stage": outcome.stage + 1,
+            "cost": self.cumulative_costs()[outcome.stage],
+        }
+        return pd.DataFrame(columns, index=frame.index)
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
+        names = [write_classifier(files, f"stage_{j}", c) for j, c in enumerate(self.classifiers_)]
+        return {
+            "classes": self.classes_.tolist(),
+            "reject_label": self.reject_label,
+            "thresholds": self.thresholds_.tolist(),
+            "costs": self.costs_.tolist(),
+            "stages": [stage.tolist() for stage in self.stages_],
+            "classifiers": names,
+            "encoder": self.encoder_.to_json(),
+        }
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MultiStageClassifier:
+        """Return the model that ``save_into`` wrote."""
+        classes = stored_labels(description["classes"], "classes")
+        reject_label = description["reject_label"]
+        if reject_label is not None and not is_label(reject_label):
+            raise InputError(f"reject_label: expected a label or null, found {reject_label!r}")
+        return cls.from_fitted(
+            Encoder.from_json(description["encoder"]),
+            description["stages"],
+            [read_classifier(files, str(name), classes) for name in description["classifiers"]],
+            classes,
+            description["costs"],
+            dict(zip(description["classes"], description["thresholds"], strict=True)),
+            reject_label,
+        )
+
+    def card(self) -> Card:
+        """Return what the README says of the model."""
+        from algorithms.multistage.model_card import card_of
+
+        return card_of(self)
+
     def _set(self, encoder: Encoder) -> None:
         """Check the parameters and set what follows from them."""
         self.encoder_ = encoder
@@ -253,44 +331,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return the encoded columns that each stage's classifier takes."""
         unions = [np.sort(np.concatenate(self.stages_[: j + 1])) for j in range(len(self.stages_))]
         return [self.encoder_.columns_of(union) for union in unions]
-
-
-def predict_table(model: MultiStageClassifier, frame: pd.DataFrame) -> pd.DataFrame:
-    """Predict records of a table, whatever else is in it.
-
-    Parameters
-    ----------
-    model : MultiStageClassifier
-    frame : DataFrame (n, any)
-        Has a column for each feature that some stage acquires.
-
-    Returns
-    -------
-    DataFrame (n, 4), indexed as ``frame``
-        ``label`` (or the reject label), ``confidence``, ``stage`` (from 1) and ``cost``.
-
-    Raises
-    ------
-    InputError
-        A column is missing, or a value cannot be used.
-    """
-    check_is_fitted(model)
-    encoder = model.encoder_
-    for position in np.concatenate(model.stages_) if encoder.named else ():
-        name = encoder.feature_names[position]
-        if name not in frame.columns:
-            raise InputError(
-                f"data: expected a column {name!r}, found none of that name"
-                f"{nearest(name, frame.columns)}"
-            )
-    outcome = model.cascade(frame)
-    columns = {
-        "label": model.labels_of(outcome),
-        "confidence": outcome.probabilities.max(axis=1),
-        "stage": outcome.stage + 1,
-        "cost": model.cumulative_costs()[outcome.stage],
-    }
-    return pd.DataFrame(columns, index=frame.index)
 
 
 def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> tuple[IntArray, ...]:

@@ -6,7 +6,6 @@ written, the run says so once and goes on without it.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 import time
@@ -21,20 +20,6 @@ from framework.parts import Parts
 
 _PATIENCE = 10.0  # seconds to wait for another process
 _CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
-
-
-def cache_dir() -> Path | None:
-    """Return where stores live: ``PARETOLAB_CACHE``, else the user's cache folder.
-
-    None where ``PARETOLAB_CACHE`` is ``off``.
-    """
-    given = os.environ.get("PARETOLAB_CACHE")
-    if given == "off":
-        return None
-    if given:
-        return Path(given)
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "paretolab"
 
 
 class PartStore:

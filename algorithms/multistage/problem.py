@@ -21,10 +21,11 @@ import numpy as np
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.kernels import scoring as kernels
-from algorithms.multistage.part_store import PartStore, cache_dir
+from algorithms.multistage.part_store import PartStore
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
+from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.parts import Parts, SharedParts

@@ -133,7 +133,7 @@ def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> An
 
 def _uncalibrated(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
     if problem.kind != LOGISTIC_REGRESSION:
-        from framework.models.store import load_classifier
+        from framework.models.classifier_files import load_classifier
 
         return load_classifier(model, f"sub-classifier {problem.kind}")
     from framework.models.linear import LinearProbability

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from algorithms.multistage.routing import Chosen
 from framework import registry
 from framework.analysis.choose import choose
 from framework.cli.progress import ProgressBar, ProgressLines
@@ -21,7 +20,7 @@ from framework.cli.tables import console, front_table, next_steps, program, show
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import ConstraintConfig, RunConfig, load_config
 from framework.experiment.experiment import Options, Watcher, execute, new_directory
-from framework.experiment.export import EXAMPLE_FILE, export, load_problem
+from framework.experiment.export import export, load_problem
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     FAILED,
@@ -30,6 +29,7 @@ from framework.experiment.single_run import (
     make_problem,
     make_roles,
 )
+from framework.models.routing import Chosen
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -236,11 +236,10 @@ class Predict:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         from framework.data.files import read_frame
-        from framework.models.predict import predict_table
         from framework.models.store import load_model
 
         model = load_model(args.model)
-        answers = predict_table(model, read_frame(Path(args.data)))
+        answers = model.predict_table(read_frame(Path(args.data)))
         try:
             answers.to_csv(args.out or sys.stdout, index=False)
         except BrokenPipeError:  # whoever reads has enough, as `head` has
@@ -367,6 +366,8 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
 
 def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> None:
     """Write the model, keep a copy as the run's chosen one, and log that."""
+    from framework.models.store import EXAMPLE_FILE
+
     _keep(run_dir, position, directory)
     out = console()
     out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)

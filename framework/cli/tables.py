@@ -12,10 +12,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from algorithms.multistage.routing import Chosen
 from framework.arrays import Array
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from framework.models.routing import Chosen
 
 _MOST_ROWS = 14
 _MOST_FEATURES = 12

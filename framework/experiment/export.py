@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.problem import Problem
-
-EXAMPLE_FILE = "example.csv"
 
 
 def load_problem(run_dir: RunDir) -> Problem:
@@ -63,17 +59,23 @@ def export(
     """
     if type(problem).decode is Problem.decode:
         return False
-    from framework.models.store import Model, save_model
+    import pandas as pd
+
+    from framework.models.model import DeployableModel
+    from framework.models.store import save_model
 
     model = problem.decode(front.X[position].astype(problem.space.dtype))
-    if not isinstance(model, Model):
+    if not isinstance(model, DeployableModel):
         return False
     metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
     data = {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}
-    save_model(model, directory, {**about, **solution, "data": data}, problem.walk(model))
-    records = pd.DataFrame(dict(problem.example()))
-    if len(records):
-        records.to_csv(directory / EXAMPLE_FILE, index=False)
+    save_model(
+        model,
+        directory,
+        {**about, **solution, "data": data},
+        problem.walk(model),
+        pd.DataFrame(dict(problem.example())),
+    )
     return True

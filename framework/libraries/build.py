@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ensembling.model_store import TRUSTED
-from algorithms.multistage.part_store import cache_dir
+from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.experiment.run_dir import write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
@@ -278,7 +277,7 @@ def _measured(
         if "costs" not in about
     }
     records = data.test if len(data.test) else data.design
-    found = measure(left, records, values=data.classes is None, trusted=TRUSTED)
+    found = measure(left, records, values=data.classes is None)
     for i, (name, costs) in enumerate(found, start=len(ready) - len(left) + 1):
         known[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
         write_whole(target / MODELS / name / ABOUT_FILE, json.dumps(known[name], indent=1))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from algorithms.ensembling.model_store import TRUSTED
 from framework.arrays import Array
 from framework.data.files import read_frame
 from framework.errors import InputError
@@ -29,7 +28,7 @@ from framework.libraries.members import (
     predictions,
 )
 from framework.libraries.tabrepo import from_tabrepo
-from framework.models.store import load_estimator, trusted_types
+from framework.models.estimators import dump_estimator, load_estimator
 
 
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
@@ -128,16 +127,11 @@ def measured_costs(
     ParetolabError
         A model cannot be loaded or asked in a process of its own.
     """
-    from skops import io
-
-    known = (*TRUSTED, *trusted)
     with tempfile.TemporaryDirectory() as room:
         files = {name: Path(room, f"{i}.skops") for i, name in enumerate(models)}
         for name, path in files.items():
-            content = io.dumps(models[name])
-            trusted_types(content, f"model {name!r}", known)
-            path.write_bytes(content)
-        return _costs_of(files, X, known, values=_classes_of(models) is None)
+            path.write_bytes(dump_estimator(models[name], f"model {name!r}", trusted))
+        return _costs_of(files, X, trusted, values=_classes_of(models) is None)
 
 
 def _costs_of(
@@ -185,7 +179,7 @@ def _asked(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Arra
 def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     """Ask, measure and copy the models of a folder."""
     files = _model_files(config.folder)
-    trusted = (*TRUSTED, *config.trusted)
+    trusted = config.trusted
     models = {
         key: load_estimator(path.read_bytes(), str(path), trusted) for key, path in files.items()
     }

@@ -31,10 +31,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from algorithms.ensembling.model_store import TRUSTED
 from framework.errors import ParetolabError
 from framework.libraries.members import as_taken
-from framework.models.store import load_estimator
+from framework.models.estimators import load_estimator
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}
@@ -61,7 +60,7 @@ def measure(
     values : bool
         Whether the models predict values (regression), not probabilities.
     trusted : sequence of str
-        Types that the files may hold beyond scikit-learn's.
+        Types that the files may hold beyond scikit-learn's and LightGBM's.
 
     Raises
     ------
@@ -186,7 +185,7 @@ def _costs(path: str, request: Mapping[str, Any], examples: Sequence[bytes]) -> 
     records = _read_records(request["records"])
     with threadpool_limits(1):
         for example in examples:
-            load_estimator(example, "example", TRUSTED).predict(np.zeros((BATCH, 3)))
+            load_estimator(example, "example").predict(np.zeros((BATCH, 3)))
         _tidy()
         before, _ = _resident()
         model = load_estimator(Path(path).read_bytes(), path, request["trusted"])

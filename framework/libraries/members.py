@@ -2,8 +2,7 @@
 
 ``models/ID/model.skops`` is the model, ``models/ID/model.json`` what is known of it, with the
 digest of the former. Models of a build take encoded records: ``encoder.json`` beside
-``library.json`` says how. Nothing is unpickled: a file may hold classes of scikit-learn and the
-types of :data:`TRUSTED`, no others.
+``library.json`` says how. Nothing is unpickled: see :mod:`framework.models.estimators`.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from algorithms.ensembling.model_store import TRUSTED
 from framework.arrays import Array
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.store import load_estimator
+from framework.models.estimators import load_estimator
 
 MODELS = "models"
 MODEL_FILE = "model.skops"
@@ -41,7 +39,7 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
     name : str
         Id of the model.
     trusted : collection of str
-        Types to trust beyond scikit-learn's and :data:`TRUSTED`.
+        Types to trust beyond scikit-learn's and LightGBM's.
 
     Raises
     ------
@@ -62,7 +60,7 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
             f"{place / MODEL_FILE} was changed since the library was written; restore it or make "
             "the library again"
         )
-    return load_estimator(content, f"{place / MODEL_FILE}", (*TRUSTED, *trusted))
+    return load_estimator(content, f"{place / MODEL_FILE}", trusted)
 
 
 def load_encoder(folder: Path) -> Encoder | None:

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.model_store import TRUSTED
 from framework.arrays import Array
 from framework.libraries.folds import PoolData
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, PoolPlan
-from framework.models.store import trusted_types
+from framework.models.estimators import dump_estimator
 
 
 class Trained(NamedTuple):
@@ -47,7 +46,6 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
     Exception
         Whatever the model raises; ValueError where a prediction is not finite.
     """
-    from skops import io
     from threadpoolctl import threadpool_limits
 
     family, start = FAMILIES[plan.family], time.perf_counter()
@@ -67,9 +65,8 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
             test = predictions(final, data.test, codes)
         else:
             test = np.empty((0, *held_out.shape[1:]))
-        content = io.dumps(final)
+        content = dump_estimator(final, plan.id)
     if not (np.isfinite(held_out).all() and np.isfinite(test).all()):
         raise ValueError("it predicts values that are not finite")
-    trusted_types(content, plan.id, TRUSTED)
     seconds = time.perf_counter() - start
     return Trained(content, held_out.astype(np.float32), test.astype(np.float32), seconds)

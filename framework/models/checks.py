@@ -97,6 +97,30 @@ def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
     return found
 
 
+def stored_labels(found: Any, where: str) -> Array:
+    """Return the class labels (K,) that a saved model lists.
+
+    Raises
+    ------
+    InputError
+        They are no list of different texts, numbers, or true and false.
+    """
+    plain = isinstance(found, list) and all(map(is_label, found))
+    if not plain or not found or len({type(label) for label in found}) > 1:
+        raise InputError(f"{where}: expected a list of labels of one kind, found others")
+    if len(set(found)) < len(found):
+        raise InputError(f"{where}: expected different labels, found one twice")
+    labels = np.array(found)
+    if labels.dtype.kind not in "Uibf":  # integers beyond 64 bits
+        raise InputError(f"{where}: expected labels of at most 64 bits, found larger ones")
+    return labels
+
+
+def is_label(value: Any) -> bool:
+    """Tell whether a JSON value can be a class label."""
+    return isinstance(value, str | int | float) and value == value
+
+
 def with_rejects(labels: Array, conclusive: BoolArray, reject_label: Any) -> Array:
     """Return labels (n,) with ``reject_label``, unless it is None, where not conclusive (n,)."""
     if reject_label is None:

@@ -1,68 +1,81 @@
-"""Models in a directory of open formats: JSON, .npy without pickles, .skops; and their README.
+"""Models in a directory of open formats: JSON, ``.npy`` without pickles, ``.skops``.
 
-Loading executes nothing that the directory brings: models other than linear ones are .skops files
-in which no type but scikit-learn's own classes is accepted (of members of an ensemble LightGBM's
-too).
+``model.json`` says what it is, ``SHA256SUMS`` holds the digest of every other file,
+``README.md`` is for people, ``example.csv`` has some records to try it on; the rest is up to the
+kind of model. Loading runs nothing that the directory brings, and refuses what was changed.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
-from algorithms.ensembling import model_store as voting_store
-from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
-from algorithms.multistage.model import MultiStageClassifier
-from algorithms.multistage.routing import Walk
-from framework.data.encoding import Encoder
+from framework import registry
 from framework.errors import InputError
-from framework.models.calibration import CalibratedProbability, Calibration
-from framework.models.card import write_card
-from framework.models.linear import LinearProbability
+from framework.models.card import card_text
+from framework.models.files import ModelFiles, read_digests
+from framework.models.model import DeployableModel
+from framework.models.routing import Walk
 
-FORMAT = 1
+FORMAT = 2
 MODEL_FILE = "model.json"
-KINDS = {"multistage": "multistage model", voting_store.KIND: "weighted ensemble"}
+README_FILE = "README.md"
+EXAMPLE_FILE = "example.csv"
 
-Model = MultiStageClassifier | WeightedEnsembleClassifier | WeightedEnsembleRegressor
+DAMAGED = (
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What a kind of model may raise on a description that was tampered with, besides InputError."""
 
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "skops")
 
 
 def save_model(
-    model: Model,
+    model: DeployableModel,
     directory: str | os.PathLike[str],
     about: Mapping[str, Any] | None = None,
     walk: Walk | None = None,
+    example: pd.DataFrame | None = None,
 ) -> None:
     """Write a fitted model to a directory, whole or not at all.
 
     Parameters
     ----------
-    model : MultiStageClassifier, WeightedEnsembleClassifier or WeightedEnsembleRegressor
+    model : DeployableModel
     directory : path-like
         Made; a model that is there is replaced, anything else is left alone.
     about : mapping of JSON values, optional
         Where the model comes from and how good it is; shown in the README.
     walk : Walk, optional
         How records go through it; shown in the README.
+    example : DataFrame, optional
+        Some records to try it on, written as ``example.csv``.
 
     Raises
     ------
     InputError
-        The directory holds something else or cannot be written; a classifier has no open format;
-        ``about`` is not JSON.
+        The directory holds something else or cannot be written; a part has no open format;
+        ``about`` is not JSON; the model is of no registered kind.
     """
+    if not isinstance(model, DeployableModel):
+        raise InputError(
+            f"model: expected a deployable model ({', '.join(registry.names('models'))}), found "
+            f"{type(model).__name__}"
+        )
     target = Path(directory).absolute()
     _check_target(target)
     try:
@@ -74,7 +87,7 @@ def save_model(
         ) from error
     try:
         (room / "new").mkdir()
-        _write(model, room / "new", dict(about or {}), walk)
+        _write(model, room / "new", dict(about or {}), walk, example)
         _swap(room / "new", target, room / "old")
     finally:
         shutil.rmtree(room, ignore_errors=True)
@@ -83,46 +96,59 @@ def save_model(
 def load_model(directory: str | os.PathLike[str]) -> Any:
     """Read a model that ``save_model`` wrote, of whatever kind, unpickling nothing.
 
+    Every file is checked against its digest first or as it is read.
+
     Raises
     ------
     InputError
-        A file is missing or damaged, of a newer format, or holds types that are not trusted.
+        A file is missing, damaged or was changed; the format is another; it holds types that are
+        not trusted.
     """
     folder = Path(directory)
-    plain = _read_json(folder / MODEL_FILE)
+    plain = _description(folder)
     try:
-        if plain["kind"] == voting_store.KIND:
-            return voting_store.read(plain, folder, _load_member)
-        return _read_stages(plain, folder)
+        files = ModelFiles(folder, read_digests(folder))
+        if files.read_json(MODEL_FILE) != plain:
+            raise InputError(f"{MODEL_FILE}: changed while it was read")
+        model = _class(plain["kind"]).load_from(files, plain["model"])
+        files.check_rest()
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except DAMAGED as error:
         raise InputError(
             f"{folder / MODEL_FILE}: expected what save_model wrote, found it damaged "
             f"({type(error).__name__}: {error})"
         ) from error
+    return model
 
 
-def _read_stages(plain: Mapping[str, Any], folder: Path) -> MultiStageClassifier:
-    classes = np.array(plain["classes"])
-    parts = [_read_classifier(folder / _file_name(name), classes) for name in plain["classifiers"]]
-    return MultiStageClassifier.from_fitted(
-        Encoder.from_json(plain["encoder"]),
-        plain["stages"],
-        parts,
-        classes,
-        plain["costs"],
-        dict(zip(plain["classes"], plain["thresholds"], strict=True)),
-        plain["reject_label"],
-    )
+def _class(kind: str) -> type[DeployableModel]:
+    found: type[DeployableModel] = registry.load("models", kind)
+    return found
 
 
-def _load_member(content: bytes, name: str) -> Any:
-    return load_estimator(content, name, voting_store.TRUSTED)
-
-
-def _check_member(content: bytes, name: str) -> None:
-    trusted_types(content, name, voting_store.TRUSTED)
+def _description(folder: Path) -> dict[str, Any]:
+    """Return ``model.json``, of the right format and a known kind."""
+    path = folder / MODEL_FILE
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: expected a model's file, found: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected JSON, found: {error}") from error
+    found = plain.get("format") if isinstance(plain, dict) else None
+    if found != FORMAT:
+        raise InputError(
+            f"{path}: expected a model of format {FORMAT}, found format {found!r}; export it again "
+            "with this version of paretolab"
+        )
+    known = registry.names("models")
+    if plain.get("kind") not in known:
+        raise InputError(
+            f"{path}: expected a kind of model that is installed ({', '.join(known)}), found "
+            f"{plain.get('kind')!r}"
+        )
+    return dict(plain)
 
 
 def _check_target(target: Path) -> None:
@@ -152,191 +178,24 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _write(model: Model, folder: Path, about: dict[str, Any], walk: Walk | None) -> None:
-    if isinstance(model, MultiStageClassifier):
-        kind, content = "multistage", _write_stages(model, folder)
-    else:
-        kind, content = voting_store.KIND, voting_store.write(model, folder, _check_member)
+def _write(
+    model: DeployableModel,
+    folder: Path,
+    about: dict[str, Any],
+    walk: Walk | None,
+    example: pd.DataFrame | None,
+) -> None:
+    files = ModelFiles(folder)
     plain = {
         "format": FORMAT,
-        "kind": kind,
-        **content,
+        "kind": model.kind,
+        "model": dict(model.save_into(files)),
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
         "walk": walk.to_json() if walk is not None else None,
     }
-    try:
-        text = json.dumps(plain, indent=1, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"about: expected JSON values, found others ({error})") from error
-    (folder / MODEL_FILE).write_text(text + "\n", encoding="utf-8")
-    write_card(model, folder / "README.md", about, walk)
-
-
-def _write_stages(model: MultiStageClassifier, folder: Path) -> dict[str, Any]:
-    names = [_write_classifier(c, j, folder) for j, c in enumerate(model.classifiers_)]
-    return {
-        "classes": model.classes_.tolist(),
-        "reject_label": model.reject_label,
-        "thresholds": model.thresholds_.tolist(),
-        "costs": model.costs_.tolist(),
-        "stages": [stage.tolist() for stage in model.stages_],
-        "classifiers": names,
-        "encoder": model.encoder_.to_json(),
-    }
-
-
-def _write_classifier(classifier: Any, stage: int, folder: Path) -> str:
-    if isinstance(classifier, CalibratedProbability):
-        base = _write_classifier(classifier.base, stage, folder)
-        plain = {"base": base, "calibration": classifier.calibration.to_json()}
-        name = f"stage_{stage}.calibrated.json"
-        (folder / name).write_text(json.dumps(plain) + "\n", encoding="utf-8")
-        return name
-    if isinstance(classifier, LinearProbability):
-        np.save(folder / f"stage_{stage}.npy", classifier.to_array(), allow_pickle=False)
-        return f"stage_{stage}.npy"
-    from skops import io
-
-    name = f"stage_{stage}.skops"
-    content = io.dumps(classifier)
-    trusted_types(content, name)
-    (folder / name).write_bytes(content)
-    return name
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: expected a model's file, found: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON, found: {error}") from error
-    found = plain.get("format") if isinstance(plain, dict) else None
-    if found != FORMAT or plain.get("kind") not in KINDS:
-        kind = KINDS.get(str(plain.get("kind")), "model") if isinstance(plain, dict) else "model"
-        raise InputError(
-            f"{path}: expected a {kind} of format {FORMAT}, found format {found!r}; "
-            "save it again with this version of paretolab"
-        )
-    return dict(plain)
-
-
-def _file_name(name: str) -> str:
-    """Return a file's name as it is, refusing one that leads out of the directory."""
-    if Path(name).name != name:
-        raise InputError(f"{MODEL_FILE}: expected a file name for a classifier, found {name!r}")
-    return name
-
-
-def _read_classifier(path: Path, classes: Any) -> Any:
-    if not path.is_file():
-        raise InputError(f"{path.name}: expected a classifier's file, found none")
-    if path.suffix == ".npy":
-        return _read_linear(path, classes)
-    if path.suffix == ".json":
-        return _read_calibrated(path, classes)
-    return load_classifier(path.read_bytes(), path.name)
-
-
-def _read_calibrated(path: Path, classes: Any) -> CalibratedProbability:
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        base = path.with_name(_file_name(plain["base"]))
-        calibration = Calibration.from_json(plain["calibration"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path.name}: expected a calibrated classifier, found it damaged ({error})"
-        ) from error
-    if base.suffix == path.suffix:
-        raise InputError(f"{path.name}: expected another file with its classifier, found {base}")
-    return CalibratedProbability(_read_classifier(base, classes), calibration, classes)
-
-
-def _read_linear(path: Path, classes: Any) -> LinearProbability:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path.name}: expected an array, found it damaged ({error})") from error
-    return LinearProbability.from_array(classes, array)
-
-
-def load_classifier(content: bytes, name: str) -> Any:
-    """Load a classifier from skops's format, trusting classes of scikit-learn alone.
-
-    Parameters
-    ----------
-    content : bytes
-    name : str
-        What to call it in messages.
-
-    Raises
-    ------
-    InputError
-        It is damaged, holds other types, or is no classifier.
-    """
-    classifier = load_estimator(content, name)
-    if not hasattr(classifier, "predict_proba"):
-        raise InputError(
-            f"{name}: expected a classifier with predict_proba, found {type(classifier).__name__}"
-        )
-    return classifier
-
-
-def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any:
-    """Load an object from skops's format, trusting classes of scikit-learn and ``also`` alone.
-
-    Parameters
-    ----------
-    content : bytes
-    name : str
-        What to call it in messages.
-    also : collection of str
-        Further types to trust, by their full names.
-
-    Raises
-    ------
-    InputError
-        It is damaged, or holds other types.
-    """
-    from skops import io
-
-    types = trusted_types(content, name, also)
-    try:
-        return io.loads(content, trusted=types)
-    except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
-
-
-def trusted_types(content: bytes, name: str, also: Collection[str] = ()) -> list[str]:
-    """Return the types in skops's format beyond those that skops trusts by itself.
-
-    Raises
-    ------
-    InputError
-        One of them is neither a class of scikit-learn nor in ``also``, or the content is damaged.
-    """
-    from skops import io
-
-    try:
-        types = io.get_untrusted_types(data=content)
-    except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
-    for found in types:
-        if found not in also and not _is_scikit_learn_class(found):
-            others = " and those that are trusted" if also else ""
-            raise InputError(
-                f"{name}: expected no types but scikit-learn's{others}, found {found}; such a "
-                "model cannot be loaded safely"
-            )
-    return list(types)
-
-
-def _is_scikit_learn_class(name: str) -> bool:
-    module, _, attribute = name.rpartition(".")
-    if not name.startswith("sklearn."):
-        return False
-    try:
-        return inspect.isclass(getattr(import_module(module), attribute))
-    except (ImportError, AttributeError):
-        return False
+    files.write_json(MODEL_FILE, plain)
+    files.write(README_FILE, card_text(model.card(), about, walk).encode())
+    if example is not None and len(example):
+        files.write(EXAMPLE_FILE, example.to_csv(index=False).encode())
+    files.write_digests()

@@ -1,8 +1,9 @@
-"""The laws that every algorithm, problem and evaluator keeps, as functions to run on your own.
+"""The laws that algorithms, problems, evaluators and models keep, as functions to run on your own.
 
 Each law is a small function that raises AssertionError with what it expected and what it found.
-``check_algorithm``, ``check_problem`` and ``check_evaluator`` run all of theirs; to see each law
-as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``PROBLEM_LAWS``, ``EVALUATOR_LAWS``.
+``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all of theirs;
+to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``PROBLEM_LAWS``,
+``EVALUATOR_LAWS``, ``MODEL_LAWS``.
 What needs another process - a run killed, workers that die - is not checked here.
 
 Examples
@@ -28,15 +29,18 @@ from framework.run.evaluator import Evaluator
 from framework.testing.algorithms import ALGORITHM_LAWS
 from framework.testing.case import AlgorithmCase
 from framework.testing.evaluators import EVALUATOR_LAWS
+from framework.testing.models import MODEL_LAWS, check_model
 from framework.testing.problems import PROBLEM_LAWS
 
 __all__ = [
     "ALGORITHM_LAWS",
     "EVALUATOR_LAWS",
+    "MODEL_LAWS",
     "PROBLEM_LAWS",
     "AlgorithmCase",
     "check_algorithm",
     "check_evaluator",
+    "check_model",
     "check_problem",
 ]
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.multistage.model import predict_table
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.models.store import load_model
@@ -145,7 +144,9 @@ def test_predict(exported, command, place):
     assert (answers["confidence"][~rejected] >= 0.8).all()
     assert (answers["confidence"][rejected] < 0.8).all()
     model = json.loads((folder / "model.json").read_text())
-    costs = np.cumsum([sum([1, 2, 3, 4, 5, 6.5][f] for f in stage) for stage in model["stages"]])
+    costs = np.cumsum(
+        [sum([1, 2, 3, 4, 5, 6.5][f] for f in stage) for stage in model["model"]["stages"]]
+    )
     assert answers["cost"].tolist() == costs[answers["stage"] - 1].tolist()
     assert (answers["stage"][rejected] == len(costs)).all()
 
@@ -167,7 +168,7 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
     names = list(problem.feature_names)
     table = pd.DataFrame(np.random.default_rng(1).normal(size=(80, 6)), columns=names)
     pd.testing.assert_frame_equal(
-        predict_table(load_model(folder), table), predict_table(decoded, table)
+        load_model(folder).predict_table(table), decoded.predict_table(table)
     )
     assert json.loads((folder / "model.json").read_text())["about"]["solution"] == id
 

@@ -19,7 +19,6 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from algorithms.ensembling.model_store import TRUSTED
 from framework.data.tables import load_table
 from framework.errors import InputError
 from framework.libraries import build as building
@@ -32,7 +31,7 @@ from framework.libraries.members import load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.progress import Lines
 from framework.libraries.train import train
-from framework.models.store import load_estimator
+from framework.models.estimators import load_estimator
 
 QUIET = Lines(quiet=True)
 SYNTHETIC = {"samples": 120, "features": 5, "informative": 3, "seed": 1}
@@ -332,7 +331,7 @@ def test_every_family_trains_and_loads(task: str, tmp_path: Path) -> None:
     for plan in [plan for plan in drawn if plan.id.endswith("_2" if classes else "_1")]:
         trained = train(plan, data)
         assert trained.validation.shape == ((len(data.y), 3) if classes else (len(data.y),))
-        model = load_estimator(trained.content, plan.id, TRUSTED)
+        model = load_estimator(trained.content, plan.id)
         found = predictions(model, data.test, codes).astype(np.float32)
         assert np.array_equal(found, trained.test), plan.id
 

@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from algorithms.multistage.model import MultiStageClassifier, predict_table
+from algorithms.multistage.model import MultiStageClassifier
 from framework.data import Encoder
 from framework.errors import InputError
 from framework.models.confidence import decide
@@ -216,7 +216,7 @@ def test_mistakes(parameters, sentence):
 def test_predict_table():
     model, frame, _ = fitted(reject_label="inconclusive", threshold=0.9)
     shuffled = frame.sample(frac=1, random_state=0).drop(columns="f3").assign(more=1)
-    table = predict_table(model, shuffled[shuffled.columns[::-1]])
+    table = model.predict_table(shuffled[shuffled.columns[::-1]])
     assert table.columns.tolist() == ["label", "confidence", "stage", "cost"]
     assert table.index.tolist() == shuffled.index.tolist()
     want = model.outcome(frame.loc[shuffled.index])
@@ -224,5 +224,5 @@ def test_predict_table():
     assert np.array_equal(table["label"] == "inconclusive", ~want.conclusive)
     assert np.array_equal(table["cost"], model.cumulative_costs()[want.stage])
     with pytest.raises(InputError, match="data: expected a column 'f2', found none of that name"):
-        predict_table(model, frame.drop(columns="f2"))
-    assert len(predict_table(model, frame.iloc[:0])) == 0
+        model.predict_table(frame.drop(columns="f2"))
+    assert len(model.predict_table(frame.iloc[:0])) == 0

@@ -10,14 +10,19 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from algorithms.multistage.model import MultiStageClassifier, predict_table
+from algorithms.multistage.model import MultiStageClassifier
+from framework import registry
 from framework.errors import InputError
 from framework.models import store
 from framework.models.linear import LinearProbability
+from framework.models.model import DeployableModel
 from framework.models.store import load_model, save_model
+from framework.testing import MODEL_LAWS
+from tests.trust.forging import describe_anew, seal
 
 
 def data():
@@ -45,7 +50,7 @@ def linear_model():
 
 def assert_same(first, second):
     frame, _ = data()
-    pd.testing.assert_frame_equal(predict_table(first, frame), predict_table(second, frame))
+    pd.testing.assert_frame_equal(first.predict_table(frame), second.predict_table(frame))
     assert np.array_equal(first.predict_proba(frame), second.predict_proba(frame))
     assert np.array_equal(first.predict(frame), second.predict(frame))
 
@@ -70,7 +75,7 @@ def test_round_trip_of_linear_classifiers_is_plain_numbers(tmp_path):
     save_model(linear_model(), tmp_path / "deep" / "m")
     assert_same(load_model(tmp_path / "deep" / "m"), linear_model())
     names = sorted(path.name for path in (tmp_path / "deep" / "m").iterdir())
-    assert names == ["README.md", "model.json", "stage_0.npy", "stage_1.npy"]
+    assert names == ["README.md", "SHA256SUMS", "model.json", "stage_0.npy", "stage_1.npy"]
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [False, True], [1.0, 2.0]])
@@ -113,9 +118,9 @@ def test_a_model_is_replaced_whole_and_nothing_else_is_touched(tmp_path):
 
 def test_a_failed_save_leaves_the_old_model(tmp_path, monkeypatch):
     save_model(linear_model(), tmp_path / "m")
-    with pytest.raises(InputError, match="about: expected JSON values"):
+    with pytest.raises(InputError, match=r"model.json: expected JSON values"):
         save_model(model_of(), tmp_path / "m", {"x": {1, 2}})
-    monkeypatch.setattr(store, "write_card", lambda *a: 1 / 0)
+    monkeypatch.setattr(store, "card_text", lambda *a: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save_model(model_of(), tmp_path / "m")
     assert_same(load_model(tmp_path / "m"), linear_model())
@@ -138,6 +143,7 @@ def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
         (StandardScaler(), "with predict_proba, found StandardScaler"),
     ):
         io.dump(bad, tmp_path / "m" / "stage_0.skops")
+        seal(tmp_path / "m")
         with pytest.raises(InputError, match=found):
             load_model(tmp_path / "m")
 
@@ -145,36 +151,39 @@ def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
 def test_pickles_are_never_loaded(tmp_path):
     save_model(linear_model(), tmp_path / "m")
     (tmp_path / "m" / "stage_0.npy").write_bytes(pickle.dumps(np.ones((1, 2))))
+    seal(tmp_path / "m")
     with pytest.raises(InputError, match="expected an array, found it damaged"):
         load_model(tmp_path / "m")
     np.save(tmp_path / "m" / "stage_0.npy", np.array([{}], dtype=object), allow_pickle=True)
+    seal(tmp_path / "m")
     with pytest.raises(InputError, match="expected an array, found it damaged"):
         load_model(tmp_path / "m")
-
-
-def edit(path, **changes):
-    plain = json.loads(path.read_text())
-    path.write_text(json.dumps({**plain, **changes}))
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": 2}, "expected a multistage model of format 1, found format 2"),
-        ({"classes": None}, "found it damaged"),
+        ({"top": {"format": 1}}, "expected a model of format 2, found format 1; export it again"),
+        ({"top": {"kind": "../../x"}}, "expected a kind of model that is installed (multistage"),
+        ({"top": {"kind": ["x"]}}, "expected a kind of model that is installed (multistage"),
+        ({"top": {"model": None}}, "found it damaged"),
+        ({"classes": None}, "classes: expected a list of labels of one kind"),
         ({"stages": [[0], [9]]}, "expected a position from 0 to 3, found 9"),
         ({"stages": [[1]]}, "classifiers: expected 1, one a stage, found 2"),
         ({"stages": [[1, 3], [0]]}, "classifier of stage 1: expected 3 columns, found 1"),
         ({"encoder": {}}, "encoder: expected what to_json wrote"),
-        ({"classifiers": ["../x.npy", "stage_1.npy"]}, "expected a file name for a classifier"),
-        ({"classifiers": ["gone.npy", "stage_1.npy"]}, "gone.npy: expected a classifier's file"),
+        ({"classifiers": ["../x.npy", "stage_1.npy"]}, "expected a file name within the model's"),
+        (
+            {"classifiers": ["gone.npy", "stage_1.npy"]},
+            "gone.npy: expected one of the model's files",
+        ),
         ({"thresholds": [2, 0.5]}, "threshold: expected probabilities from 0 to 1"),
         ({"costs": "high"}, "found it damaged"),
     ],
 )
 def test_damaged_descriptions(tmp_path, changes, sentence):
     save_model(linear_model(), tmp_path / "m")
-    edit(tmp_path / "m" / "model.json", **changes)
+    describe_anew(tmp_path / "m", **changes)
     with pytest.raises(InputError) as caught:
         load_model(tmp_path / "m")
     assert sentence in str(caught.value)
@@ -185,8 +194,55 @@ def test_damaged_files(tmp_path):
         load_model(tmp_path / "nothing")
     save_model(model_of(), tmp_path / "m")
     (tmp_path / "m" / "stage_1.skops").write_bytes(b"PK")
+    seal(tmp_path / "m")
     with pytest.raises(InputError, match=r"stage_1.skops: expected a model, found it damaged"):
         load_model(tmp_path / "m")
     (tmp_path / "m" / "model.json").write_text("{")
     with pytest.raises(InputError, match="expected JSON"):
         load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize("name", ["stage_0.npy", "model.json", "README.md", "example.csv"])
+def test_one_flipped_bit_of_any_file_is_refused(tmp_path, name):
+    frame, _ = data()
+    save_model(linear_model(), tmp_path / "m", example=frame.head(2))
+    path = tmp_path / "m" / name
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        load_model(tmp_path / "m")
+
+
+def test_files_without_a_digest_are_not_read(tmp_path):
+    save_model(linear_model(), tmp_path / "m")
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+    assert_same(load_model(tmp_path / "m"), linear_model())
+    sums = tmp_path / "m" / "SHA256SUMS"
+    sums.write_text("".join(line for line in sums.open() if "stage_0" not in line))
+    with pytest.raises(InputError, match=r"stage_0.npy: expected one of the model's files"):
+        load_model(tmp_path / "m")
+    sums.write_text("no digest\n")
+    with pytest.raises(InputError, match="line 1: expected a digest and a name"):
+        load_model(tmp_path / "m")
+    sums.unlink()
+    with pytest.raises(InputError, match="expected the digests of the model's files"):
+        load_model(tmp_path / "m")
+
+
+def test_what_is_no_deployable_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"expected a deployable model .*found Ridge"):
+        save_model(Ridge(), tmp_path / "m")
+
+
+@pytest.mark.parametrize("kind", registry.names("models"))
+def test_kinds_are_registered_under_their_own_name(kind):
+    found = registry.load("models", kind)
+    assert issubclass(found, DeployableModel)
+    assert found.kind == kind
+
+
+@pytest.mark.parametrize("law", MODEL_LAWS, ids=lambda law: law.__name__)
+def test_laws_of_models(law, tmp_path):
+    frame, _ = data()
+    law(linear_model(), frame, tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -20,8 +18,9 @@ from algorithms.multistage.model import MultiStageClassifier
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost
-from framework.models.predict import predict_table
 from framework.models.store import load_model, save_model
+from framework.testing import MODEL_LAWS
+from tests.trust.forging import describe_anew, seal
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 
@@ -98,20 +97,20 @@ def test_fitting_trains_what_has_a_weight():
 def test_tables_may_have_more_columns_in_another_order():
     frame, _ = iris()
     for model in (encoded_ensemble(), WeightedEnsembleClassifier().fit(*iris())):
-        want = predict_table(model, frame)
+        want = model.predict_table(frame)
         assert want.columns.tolist() == ["label", "confidence"]
         assert np.array_equal(want["confidence"], model.predict_proba(frame).max(axis=1))
         shuffled = frame[frame.columns[::-1]].assign(more=1).iloc[::-1]
-        pd.testing.assert_frame_equal(predict_table(model, shuffled).sort_index(), want)
-        assert len(predict_table(model, frame.iloc[:0])) == 0
+        pd.testing.assert_frame_equal(model.predict_table(shuffled).sort_index(), want)
+        assert len(model.predict_table(frame.iloc[:0])) == 0
         with pytest.raises(InputError, match="expected a column 'sepal width"):
-            predict_table(model, frame.drop(columns=frame.columns[1]))
+            model.predict_table(frame.drop(columns=frame.columns[1]))
     nameless = with_costs()
-    assert len(predict_table(nameless, frame)) == len(frame)
+    assert len(nameless.predict_table(frame)) == len(frame)
     with pytest.raises(InputError, match="expected 4 columns, the features in their order, found"):
-        predict_table(nameless, frame.assign(more=1))
+        nameless.predict_table(frame.assign(more=1))
     with pytest.raises(InputError, match="expected records that the members take"):
-        predict_table(nameless, frame.astype(object).replace(frame.iloc[0, 0], "text"))
+        nameless.predict_table(frame.astype(object).replace(frame.iloc[0, 0], "text"))
 
 
 @pytest.mark.parametrize("make", [encoded_ensemble, with_costs])
@@ -125,7 +124,7 @@ def test_round_trip(tmp_path, make):
     assert np.array_equal(again.predict_proba(records), model.predict_proba(records))
     assert np.array_equal(again.predict(records), model.predict(records))
     assert again.predict_cost() == model.predict_cost()
-    pd.testing.assert_frame_equal(predict_table(again, frame), predict_table(model, frame))
+    pd.testing.assert_frame_equal(again.predict_table(frame), model.predict_table(frame))
     files = sorted(str(p.relative_to(tmp_path / "m")) for p in (tmp_path / "m").rglob("*.*"))
     assert files == [
         "README.md",
@@ -145,7 +144,7 @@ def test_round_trip_of_a_regressor(tmp_path):
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
     assert np.array_equal(again.predict(frame), model.predict(frame))
-    assert predict_table(again, frame)["value"].tolist() == model.predict(frame).tolist()
+    assert again.predict_table(frame)["value"].tolist() == model.predict(frame).tolist()
     assert "mean of its members' values" in (tmp_path / "m" / "README.md").read_text()
 
 
@@ -174,7 +173,7 @@ def test_foreign_types_and_damage_are_refused(tmp_path):
 
     frame, y = iris()
     foreign = {"own": Foreign().fit(frame, y)}
-    with pytest.raises(InputError, match=r"member 'own': .*found .*Foreign"):
+    with pytest.raises(InputError, match=r"members/own/model.skops: .*found .*Foreign"):
         save_model(WeightedEnsembleClassifier.from_fitted(foreign, [1], NAMES), tmp_path / "m")
     assert not (tmp_path / "m").exists()
     save_model(with_costs(), tmp_path / "m")
@@ -186,19 +185,23 @@ def test_foreign_types_and_damage_are_refused(tmp_path):
         (GaussianNB().fit(frame.iloc[:, 1:], y), "expected members of the same features"),
     ):
         io.dump(model, member)
+        seal(tmp_path / "m")
         with pytest.raises(InputError, match=found):
             load_model(tmp_path / "m")
     member.unlink()
-    with pytest.raises(InputError, match=r"member 'forest': expected its file model.skops"):
+    with pytest.raises(InputError, match=r"forest/model.skops: expected one of the model's files"):
         load_model(tmp_path / "m")
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": 2}, "expected a weighted ensemble of format 1, found format 2"),
-        ({"kind": "other"}, "expected a model of format 1"),
-        ({"members": ["../x", "forest", "boosted"]}, "found '../x'"),
+        ({"top": {"format": 1}}, "expected a model of format 2, found format 1"),
+        ({"top": {"kind": "voting"}}, "expected a kind of model that is installed"),
+        (
+            {"members": ["../x", "forest", "boosted"]},
+            "that can name a folder, found '../x'",
+        ),
         ({"weights": [1, -1, 1]}, "weights: expected finite numbers from 0"),
         ({"weights": [1]}, "found 3 named"),
         ({"costs": {"time": {"unit": "s", "values": [1]}}}, "3 values of 'time'"),
@@ -208,8 +211,12 @@ def test_foreign_types_and_damage_are_refused(tmp_path):
 )
 def test_damaged_descriptions(tmp_path, changes, sentence):
     save_model(with_costs(), tmp_path / "m")
-    path = tmp_path / "m" / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    describe_anew(tmp_path / "m", **changes)
     with pytest.raises(InputError) as caught:
         load_model(tmp_path / "m")
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("law", MODEL_LAWS, ids=lambda law: law.__name__)
+def test_laws_of_models(law, tmp_path):
+    law(with_costs(), iris()[0], tmp_path)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
-from algorithms.multistage.routing import Chosen, StageWalk, Walk, calibration_error, shares
+from algorithms.multistage.routing import calibration_error
+from framework.models.routing import Chosen, StageWalk, Walk, shares
 from framework.streams import RowStreams
 
 

@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from algorithms.ensembling.model import WeightedEnsembleClassifier
-from framework.models.predict import predict_table
 from framework.models.store import save_model
 from tracking.mlflow_log import deploy
 
@@ -24,4 +23,4 @@ def test_mlflow_serves_weighted_ensembles(tmp_path):
     deploy.save_model(tmp_path / "model", tmp_path / "mlflow")
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "mlflow"))
     assert loaded.metadata.get_input_schema().input_names() == list(frame.columns)
-    pd.testing.assert_frame_equal(loaded.predict(frame), predict_table(model, frame))
+    pd.testing.assert_frame_equal(loaded.predict(frame), model.predict_table(frame))

@@ -8,8 +8,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from algorithms.multistage.routing import StageWalk, Walk
 from framework.experiment.run_dir import RunDir
+from framework.models.routing import StageWalk, Walk
 from tracking.figures.figures_html import genome_lines, hover_texts
 from tracking.figures.plots import write_plots, write_system
 from tracking.figures.story import read_story

@@ -211,7 +211,7 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     import mlflow.pyfunc
     import numpy as np
 
-    from algorithms.multistage.model import MultiStageClassifier, predict_table
+    from algorithms.multistage.model import MultiStageClassifier
     from framework.models.store import save_model
 
     run_dir = finished(tmp_path)
@@ -226,5 +226,5 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
     loaded = mlflow.pyfunc.load_model(f"runs:/{uploader.state.runs['000'].run_id}/model")
-    pd.testing.assert_frame_equal(loaded.predict(records), predict_table(model, records))
+    pd.testing.assert_frame_equal(loaded.predict(records), model.predict_table(records))
     assert loaded.metadata.get_input_schema().input_names() == ["a", "b", "c"]

@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from algorithms.multistage.routing import Chosen
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from framework.models.routing import Chosen
 from framework.roles import Objective, Roles
 from tracking.mlflow_log.describe import about
 from tracking.mlflow_log.history import History

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from algorithms.multistage.routing import StageWalk, Walk, shares
+from framework.models.routing import StageWalk, Walk, shares
 from tracking.figures import figures_html
 from tracking.figures.figures_html import CONFIG, GREY, ORANGE, hover_texts
 from tracking.figures.story import Story

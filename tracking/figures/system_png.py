@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from algorithms.multistage.routing import StageWalk, shares
+from framework.models.routing import StageWalk, shares
 from tracking.figures.figures_png import BLUE, DPI, GREY, ORANGE, coloured, finish, titled
 from tracking.figures.story import Story
 

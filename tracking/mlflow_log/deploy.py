@@ -60,7 +60,6 @@ def _signature(directory: Path, example: Any) -> Any:
         return None
     from mlflow.models import infer_signature
 
-    from framework.models.predict import predict_table
     from framework.models.store import load_model
 
-    return infer_signature(example, predict_table(load_model(directory), example))
+    return infer_signature(example, load_model(directory).predict_table(example))

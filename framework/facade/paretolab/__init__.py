@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from framework.experiment.config import load_config as load_config
     from framework.front import Front as Front
     from framework.journal import Journal as Journal
-    from framework.models.predict import predict_table as predict_table
     from framework.models.store import load_model as load_model
     from framework.models.store import save_model as save_model
     from framework.problem import Problem as Problem
@@ -96,7 +95,6 @@ _HOMES = {
     "load_config": "framework.experiment.config:load_config",
     "Front": "framework.front:Front",
     "Journal": "framework.journal:Journal",
-    "predict_table": "framework.models.predict:predict_table",
     "load_model": "framework.models.store:load_model",
     "save_model": "framework.models.store:save_model",
     "Problem": "framework.problem:Problem",

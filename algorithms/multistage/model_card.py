@@ -1,0 +1,53 @@
+"""What the README of a multi-stage classifier says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framework.models.card import cell
+from framework.models.model import Card
+
+if TYPE_CHECKING:
+    from algorithms.multistage.model import MultiStageClassifier
+
+_TEXT = """\
+It acquires the features of a record stage by stage and answers as soon as it is confident
+enough; features of later stages are then neither needed nor paid for. {reject}
+
+| stage | features acquired | cost of the stage | cost so far |
+| --- | --- | --- | --- |
+{stages}
+
+| class | confidence that an answer needs |
+| --- | --- |
+{thresholds}"""
+
+
+def card_of(model: MultiStageClassifier) -> Card:
+    """Return the stages with their features and costs, and the thresholds, as tables."""
+    reject = (
+        "A record that no stage is confident about gets the most likely class."
+        if model.reject_label is None
+        else f"A record that no stage is confident about is labelled `{model.reject_label}`."
+    )
+    return Card(
+        title="A multi-stage classifier",
+        text=_TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model)),
+        answers="the columns `label`, `confidence`, `stage` and `cost`",
+        methods="a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, "
+        "`acquisition_cost`",
+    )
+
+
+def _stages(model: MultiStageClassifier) -> str:
+    names, total = model.encoder_.feature_names, model.cumulative_costs()
+    rows = []
+    for j, stage in enumerate(model.stages_):
+        features = ", ".join(f"{cell(names[i])} ({model.costs_[i]:g})" for i in stage)
+        rows.append(f"| {j + 1} | {features} | {model.costs_[stage].sum():g} | {total[j]:g} |")
+    return "\n".join(rows)
+
+
+def _thresholds(model: MultiStageClassifier) -> str:
+    pairs = zip(model.classes_.tolist(), model.thresholds_.tolist(), strict=True)
+    return "\n".join(f"| {cell(label)} | {threshold:g} |" for label, threshold in pairs)

@@ -1,0 +1,189 @@
+"""The files of one saved model, by name: written with their digests, read only if these hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from framework.arrays import Array
+from framework.errors import InputError
+from framework.models.estimators import dump_estimator, load_estimator
+
+DIGESTS_FILE = "SHA256SUMS"
+
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+class ModelFiles:
+    """Files of a model in its folder; names may have ``/`` and never lead out of it.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    digests : mapping of str to str, optional
+        SHA-256 of each file that may be read, as :func:`read_digests` returns them.
+    """
+
+    def __init__(self, folder: Path, digests: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._digests = dict(digests or {})
+        self._checked: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._digests
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file.
+
+        Raises
+        ------
+        InputError
+            The name leads out of the folder, or was written before.
+        """
+        path = self._path(name)
+        if name in self._digests:
+            raise InputError(f"{name}: expected another name for a second file, found the same")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        self._digests[name] = hashlib.sha256(content).hexdigest()
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON value. Raises InputError for what JSON cannot hold, NaN among it."""
+        try:
+            text = json.dumps(value, indent=1, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{name}: expected JSON values, found others ({error})") from error
+        self.write(name, (text + "\n").encode())
+
+    def write_array(self, name: str, array: Array) -> None:
+        """Write an array in numpy's format. Raises InputError for an array of objects."""
+        from io import BytesIO
+
+        buffer = BytesIO()
+        try:
+            np.save(buffer, array, allow_pickle=False)
+        except ValueError as error:
+            raise InputError(f"{name}: expected an array of numbers, found: {error}") from error
+        self.write(name, buffer.getvalue())
+
+    def write_estimator(self, name: str, estimator: Any, also: Collection[str] = ()) -> None:
+        """Write a fitted estimator in skops's format.
+
+        Parameters
+        ----------
+        name : str
+        estimator : estimator
+        also : collection of str
+            Full names of classes that it may hold beyond those that are always trusted.
+
+        Raises
+        ------
+        InputError
+            It holds a type that :meth:`read_estimator` would refuse.
+        """
+        self.write(name, dump_estimator(estimator, name, also))
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file.
+
+        Raises
+        ------
+        InputError
+            There is none, or it was changed since the model was written.
+        """
+        path = self._path(name)
+        if name not in self._digests:
+            raise InputError(f"{name}: expected one of the model's files, found none listed so")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"{name}: expected one of the model's files, found: {error.strerror}"
+            ) from error
+        if hashlib.sha256(content).hexdigest() != self._digests[name]:
+            raise InputError(
+                f"{name}: was changed since the model was written; restore it or export the model "
+                "again"
+            )
+        self._checked.add(name)
+        return content
+
+    def read_json(self, name: str) -> Any:
+        """Return a JSON value; raises as :meth:`read`, and where it is none."""
+        try:
+            return json.loads(self.read(name))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{name}: expected JSON, found: {error}") from error
+
+    def read_array(self, name: str) -> Array:
+        """Return an array; raises as :meth:`read`, and where it is damaged or holds objects."""
+        from io import BytesIO
+
+        try:
+            array: Array = np.load(BytesIO(self.read(name)), allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise InputError(f"{name}: expected an array, found it damaged ({error})") from error
+        return array
+
+    def read_estimator(self, name: str, also: Collection[str] = ()) -> Any:
+        """Return an estimator; raises as :meth:`read` and :func:`load_estimator`."""
+        return load_estimator(self.read(name), name, also)
+
+    def check_rest(self) -> None:
+        """Check the digests of the files that nobody has read. Raises as :meth:`read`."""
+        for name in sorted(set(self._digests) - self._checked):
+            self.read(name)
+
+    def write_digests(self) -> None:
+        """Write ``SHA256SUMS`` over all files, in the form of ``sha256sum``."""
+        lines = [f"{digest}  {name}\n" for name, digest in sorted(self._digests.items())]
+        (self.folder / DIGESTS_FILE).write_text("".join(lines), encoding="utf-8")
+
+    def _path(self, name: str) -> Path:
+        check_name(name)
+        return self.folder / name
+
+
+def check_name(name: object) -> None:
+    """Refuse what is no relative path of plain names, ``/`` between them.
+
+    Raises
+    ------
+    InputError
+    """
+    plain = isinstance(name, str) and name.isprintable() and "\\" not in name
+    parts = PurePosixPath(str(name)).parts
+    if not (plain and parts) or "/".join(parts) != name or any(part[0] in "./" for part in parts):
+        raise InputError(f"expected a file name within the model's directory, found {name!r}")
+
+
+def read_digests(folder: Path) -> dict[str, str]:
+    """Return what ``SHA256SUMS`` says of the files in a folder.
+
+    Raises
+    ------
+    InputError
+        It is not there, or damaged.
+    """
+    path = folder / DIGESTS_FILE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: expected the digests of the model's files, found: "
+            f"{getattr(error, 'strerror', None) or error}"
+        ) from error
+    digests: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in digests:
+            raise InputError(f"{path}, line {number}: expected a digest and a name, found {line!r}")
+        check_name(match[2])
+        digests[match[2]] = match[1]
+    return digests

@@ -1,0 +1,164 @@
+"""How records go through a model that answers in stages: where they leave, and what to believe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_ALPHA = 0.01  # of a false alarm, all stages of a system together
+_GAP = 0.01  # smaller differences are of no consequence, however significant
+_MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
+
+
+@dataclass(frozen=True)
+class StageWalk:
+    """What happens at one stage.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Acquired here.
+    cost, cost_so_far : float
+        Of those, and of all features acquired by the end of the stage.
+    entering : int
+        Records that reach the stage.
+    answers : mapping of str to int
+        Records that leave here, by answer, in the order of the classes.
+    right : int
+        How many of them are answered rightly.
+    confidence : float
+        Mean confidence of the answers; 0 without any.
+    calibration_error : float
+        Expected calibration error of the answers: mean distance of confidence and share right
+        over ten bins of confidence, weighted by answers.
+    p_value : float
+        Of the exact binomial test that the answers are right with probability ``confidence``.
+    """
+
+    features: tuple[str, ...]
+    cost: float
+    cost_so_far: float
+    entering: int
+    answers: Mapping[str, int]
+    right: int
+    confidence: float
+    calibration_error: float
+    p_value: float
+
+    @property
+    def leaving(self) -> int:
+        return sum(self.answers.values())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the answers that are right; 0 without any."""
+        return self.right / max(self.leaving, 1)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How validation records go through a system.
+
+    Attributes
+    ----------
+    records : int
+    training_records : int
+    calibration : str
+        As configured; it decides what a warning advises.
+    stages : tuple of StageWalk
+    """
+
+    records: int
+    training_records: int
+    calibration: str
+    stages: tuple[StageWalk, ...]
+
+    @property
+    def rejected(self) -> int:
+        """Records that no stage answers."""
+        return self.records - sum(stage.leaving for stage in self.stages)
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each stage whose confidences do not mean what they say.
+
+        A stage counts where the share of right answers differs from their mean confidence by
+        0.01 or more, and the binomial test's p-value is below 0.01 divided by the number of
+        stages with answers (Bonferroni). Taking the confidences as one probability makes the test
+        a little slow to warn.
+        """
+        answering = [stage for stage in self.stages if stage.leaving]
+        return [
+            f"stage {number}: answers claim {stage.confidence:.2f} and are right in "
+            f"{stage.accuracy:.2f} of {stage.leaving:,} cases (p = {stage.p_value:.1g}); "
+            + self._advice(stage)
+            for number, stage in enumerate(self.stages, start=1)
+            if stage.leaving
+            and abs(stage.confidence - stage.accuracy) >= _GAP
+            and stage.p_value < _ALPHA / len(answering)
+        ]
+
+    def _advice(self, stage: StageWalk) -> str:
+        if self.calibration == "none":
+            method = "isotonic" if self.training_records >= _MANY else "sigmoid"
+            return f"set problem.calibration: {method}"
+        if stage.confidence < stage.accuracy:
+            return "a lower problem.threshold would let it answer more"
+        return "raise problem.threshold, or try another problem.calibration"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Walk:
+        """Return what ``to_json`` wrote."""
+        stages = [
+            StageWalk(**{**stage, "features": tuple(stage["features"])})
+            for stage in plain["stages"]
+        ]
+        return cls(**{**plain, "stages": tuple(stages)})
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a model directory says of the solution in it."""
+
+    solution: int
+    walk: Walk
+
+    @classmethod
+    def read(cls, directory: Path) -> Chosen | None:
+        """Return it; None where there is no such model, or one made before there were walks."""
+        try:
+            plain = json.loads((directory / "model.json").read_text(encoding="utf-8"))
+            return cls(int(plain["about"]["solution"]), Walk.from_json(plain["walk"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:
+    """Return the answers' names and for each stage the share of all records leaving with each.
+
+    Of more than ``most`` classes the rarest answers are put together as ``others``.
+
+    Parameters
+    ----------
+    walk : Walk
+    most : int
+        Names to return, at most.
+    """
+    names = list(walk.stages[0].answers)
+    total: dict[str, int] = {n: sum(s.answers[n] for s in walk.stages) for n in names}
+    kept: Sequence[str] = names
+    if len(names) > most:
+        frequent = sorted(names, key=lambda name: -total[name])[: most - 1]
+        kept = [name for name in names if name in frequent]
+    rows = []
+    for stage in walk.stages:
+        row = [stage.answers[name] / walk.records for name in kept]
+        if len(kept) < len(names):
+            row.append(stage.leaving / walk.records - sum(row))
+        rows.append(row)
+    return [*kept, *(["others"] if len(kept) < len(names) else [])], rows

@@ -1,0 +1,100 @@
+"""Laws of deployable models: what is saved is what answers, and nothing forged gets through."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from framework.errors import InputError
+from framework.models.files import ModelFiles, read_digests
+from framework.models.model import DeployableModel
+from framework.models.store import DAMAGED
+from framework.testing.expect import expect
+
+_FORGED: tuple[Any, ...] = (None, True, -1, 2.5, 10**30, "x", "../x", [], [None], {}, {"x": []})
+
+
+def answers_survive_saving(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
+    """A loaded model answers as the saved one, to the bit, a row a record, indexed as the table."""
+    before = model.predict_table(frame)
+    expect(before.index.equals(frame.index), "expected answers indexed as the table, found others")
+    again, _ = _round_trip(model, folder)
+    after = again.predict_table(frame)
+    expect(after.equals(before), f"expected the same answers after loading, found\n{after}")
+
+
+def cards_are_texts(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
+    """The card is made of texts, its title of one line."""
+    card = model.card()
+    expect(all(isinstance(text, str) and text for text in card), "expected texts in the card")
+    expect("\n" not in card.title, f"expected a title of one line, found {card.title!r}")
+
+
+def forged_descriptions_end_in_a_sentence(
+    model: DeployableModel, frame: pd.DataFrame, folder: Path
+) -> None:
+    """Whatever the description says, loading and asking give a model, or an error of its kinds."""
+    _, description = _round_trip(model, folder)
+    files = ModelFiles(folder, read_digests(folder))
+    for place, forged in _forgeries(description):
+        try:
+            found = type(model).load_from(files, forged)
+        except (InputError, *DAMAGED):
+            continue
+        try:
+            found.predict_table(frame)
+        except InputError:
+            continue
+        except Exception as error:
+            raise AssertionError(
+                f"expected what is forged at {place} to be refused when it is loaded, or InputError"
+                f" when it is asked, found {type(error).__name__}: {error}"
+            ) from error
+
+
+MODEL_LAWS = (answers_survive_saving, cards_are_texts, forged_descriptions_end_in_a_sentence)
+
+
+def check_model(model: DeployableModel, frame: pd.DataFrame) -> None:
+    """Check every law on a fitted model.
+
+    Parameters
+    ----------
+    model : DeployableModel
+    frame : DataFrame
+        Some records that it can answer.
+
+    Raises
+    ------
+    AssertionError
+        A law is broken.
+    """
+    for law in MODEL_LAWS:
+        with tempfile.TemporaryDirectory() as folder:
+            law(model, frame, Path(folder))
+
+
+def _round_trip(model: DeployableModel, folder: Path) -> tuple[DeployableModel, Mapping[str, Any]]:
+    files = ModelFiles(folder)
+    description = json.loads(json.dumps(dict(model.save_into(files)), allow_nan=False))
+    files.write_digests()
+    return type(model).load_from(ModelFiles(folder, read_digests(folder)), description), description
+
+
+def _forgeries(plain: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield descriptions with one value replaced, and with one left out, to two levels."""
+    for key, value in plain.items():
+        yield key, {k: v for k, v in plain.items() if k != key}
+        for forged in _FORGED:
+            yield key, {**plain, key: forged}
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{k}", {**plain, key: v}) for k, v in _forgeries(value))
+        elif isinstance(value, list):
+            for forged in _FORGED if value else ():
+                yield f"{key}.0", {**plain, key: [forged, *value[1:]]}
+            yield key, {**plain, key: value * 2}
