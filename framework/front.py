@@ -15,6 +15,7 @@ import pandas as pd
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.files import write_whole
 from framework.indicators import hypervolume
 from framework.journal import Journal
 from framework.roles import Roles
@@ -178,10 +179,7 @@ class Front:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write :meth:`frame` as CSV; floats round-trip exactly. The file appears whole."""
-        path = Path(path)
-        part = path.with_name(path.name + ".part")
-        self.frame().to_csv(part, index=False)
-        os.replace(part, path)
+        write_whole(Path(path), self.frame().to_csv(index=False))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:

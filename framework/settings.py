@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+
+def _placed(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base")
+    return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+
+
+PlacedPath = Annotated[Path, AfterValidator(_placed)]
+"""A path in a configuration, made absolute: it is relative to ``context['base']``, its folder."""
 
 
 class Section(BaseModel):

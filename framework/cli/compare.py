@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framework import registry
 from framework.cli.tables import console, show_steps
 from framework.errors import InputError
+from framework.files import write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,7 +62,7 @@ def write(comparison: Comparison, out: Path) -> list[Path]:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        comparison.frame.to_csv(out / "compare.csv", index=False)
+        write_whole(out / "compare.csv", comparison.frame.to_csv(index=False))
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written: {error.strerror}") from error
     paths = [out / "compare.csv"]

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from framework.arrays import FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.data.files import read_rows
 from framework.errors import InputError
 from framework.registry import nearest
-from framework.settings import Section
+from framework.settings import PlacedPath, Section
 
 _SOURCES = ("classes", "values", "path", "by_importance")
 _TREES = 200
@@ -57,7 +57,7 @@ class CostsConfig(Section):
 
     classes: _Classes | None = None
     values: _Costs | None = None
-    path: Path | None = None
+    path: PlacedPath | None = None
     by_importance: int | None = Field(None, ge=1)
     scale: Literal["linear", "power"] | None = None
     factor: float | None = Field(None, gt=0)
@@ -72,14 +72,6 @@ class CostsConfig(Section):
         if "classes" in given or "by_importance" in given:
             return {"scale": "linear", "factor": 10.0, **given}
         return given
-
-    @field_validator("path")
-    @classmethod
-    def _absolute(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        if path is None:
-            return None
-        base = (info.context or {}).get("base")
-        return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
 
     @model_validator(mode="after")
     def _one_source(self) -> CostsConfig:

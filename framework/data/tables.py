@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from framework.data import sources
 from framework.data.assemble import Label, Raw, Table, ValueTable, assemble, assemble_values
-from framework.settings import Section
+from framework.settings import PlacedPath, Section
 
 __all__ = [
     "DatasetConfig",
@@ -67,7 +66,7 @@ class DatasetConfig(Section):
     """
 
     name: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-    path: Path | None = None
+    path: PlacedPath | None = None
     sklearn: sources.BuiltIn | None = None
     openml: Annotated[int, Field(ge=1)] | str | None = None
     synthetic: SyntheticConfig | None = None
@@ -76,15 +75,6 @@ class DatasetConfig(Section):
     categorical: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     positive: Label | None = None
-
-    @field_validator("path")
-    @classmethod
-    def _absolute(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        """Resolve a relative path against ``context['base']``, the configuration's folder."""
-        if path is None:
-            return None
-        base = (info.context or {}).get("base")
-        return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
 
     @model_validator(mode="after")
     def _one_source(self) -> DatasetConfig:

@@ -14,6 +14,7 @@ from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, run_single, versions
+from framework.files import write_whole
 from framework.front import nondominated
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
@@ -89,7 +90,7 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
     columns = {name: union[name].to_numpy() for name in roles.metrics}
     union = union[nondominated(roles.losses(columns))].reset_index(drop=True)
     union["id"] = np.arange(len(union))
-    union.to_csv(run_dir.front_file, index=False)
+    write_whole(run_dir.front_file, union.to_csv(index=False))
     volumes = np.array([s["indicators"]["hypervolume"] for s in summaries])
     failed = any(s["status"] == FAILED for s in summaries)
     return {

@@ -14,6 +14,7 @@ import yaml
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.files import write_whole
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
@@ -129,10 +130,3 @@ class RunDir:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_whole(self.summary_file, json.dumps(summary, indent=1))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that it is there whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

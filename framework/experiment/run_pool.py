@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
+from framework.files import write_whole
 from framework.parts import SharedParts
 from framework.problem import Problem
 
@@ -110,7 +111,7 @@ class RayPool:
         for name, content in files.items():
             path = run_dir.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_whole(path, content)
         return run_dir, None
 
     def _put(self, problem: Problem) -> Any:

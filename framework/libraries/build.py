@@ -11,10 +11,9 @@ import hashlib
 import json
 import os
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 
 from framework.cache import cache_dir
 from framework.errors import InputError
-from framework.experiment.run_dir import write_whole
+from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.folds import PoolData, prepare
 from framework.libraries.library import LIBRARY_FILE, Cost, Library, load_library
@@ -45,7 +44,6 @@ FAILED = "failed"
 
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
-_PATIENCE_MS = 24 * 3600 * 1000  # to wait for another process's build
 
 
 def obtain_library(
@@ -159,25 +157,22 @@ def _cache_folder(name: str, identity: Mapping[str, Any], where: str) -> Path:
 @contextmanager
 def _alone(target: Path, identity: Mapping[str, Any], shown: BuildProgress) -> Iterator[None]:
     """Hold a build's folder: another process that wants the same waits until it is there."""
+
+    def wait() -> None:
+        shown.say(f"library: another process builds {target}; waiting for it")
+
     try:
         target.mkdir(parents=True, exist_ok=True)
         _check_target(target, identity)  # before a lock is left in a folder of others
-        with closing(sqlite3.connect(target / ".lock", timeout=0.5)) as lock:
-            try:
-                lock.execute("BEGIN EXCLUSIVE")  # let go of when the process dies, however it does
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                shown.say(f"library: another process builds {target}; waiting for it")
-                lock.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
-                lock.execute("BEGIN EXCLUSIVE")
+        with locked(target / ".lock", wait):
             _check_target(target, identity)
             if not (target / BUILD_FILE).is_file():
                 write_whole(target / BUILD_FILE, json.dumps(identity, indent=1))
             yield
-    except (OSError, sqlite3.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{target}: expected a folder for a library, found: {reason}") from error
+    except OSError as error:
+        raise InputError(
+            f"{target}: expected a folder for a library, found: {error.strerror or error}"
+        ) from error
 
 
 def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
@@ -187,11 +182,7 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
     also while another process begins.
     """
     path = target / BUILD_FILE
-    others = {file.name for file in target.iterdir()} - {
-        ".lock",
-        ".lock-journal",
-        f"{path.name}.part",
-    }
+    others = {file.name for file in target.iterdir()} - {".lock", f"{path.name}.part"}
     if path.is_file():
         try:
             known = json.loads(path.read_text(encoding="utf-8"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from framework.data.tables import DatasetConfig
 from framework.libraries.pool import FAMILIES
 from framework.registry import nearest
-from framework.settings import Section
+from framework.settings import PlacedPath, Section
 
 Task = Literal["classification", "regression"]
 
@@ -77,17 +76,8 @@ class LibrarySection(Section):
     build : what to train where there is none yet; kept under ``path`` if given, else in the cache.
     """
 
-    path: Path | None = None
+    path: PlacedPath | None = None
     build: BuildConfig | None = None
-
-    @field_validator("path")
-    @classmethod
-    def _absolute(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        """Resolve a relative path against ``context['base']``, the configuration's folder."""
-        if path is None:
-            return None
-        base = (info.context or {}).get("base")
-        return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
 
     @model_validator(mode="after")
     def _one_source(self) -> LibrarySection:

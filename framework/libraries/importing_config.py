@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic import Field, model_validator
 
 from framework.data.assemble import Label
-from framework.settings import Section
-
-
-def _absolute(path: Path, info: ValidationInfo) -> Path:
-    """Resolve a relative path against ``context['base']``, the configuration's folder."""
-    base = (info.context or {}).get("base")
-    return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
-
-
-File = Annotated[Path, AfterValidator(_absolute)]
+from framework.settings import PlacedPath, Section
 
 
 class ArraysConfig(Section):
@@ -34,15 +24,15 @@ class ArraysConfig(Section):
     normalise : divide the probabilities of each record by their sum.
     """
 
-    validation: File
-    y_validation: File
-    test: File | None = None
-    y_test: File | None = None
+    validation: PlacedPath
+    y_validation: PlacedPath
+    test: PlacedPath | None = None
+    y_test: PlacedPath | None = None
     classes: tuple[Label, ...] | None = None
     ids: tuple[str, ...] | None = None
-    costs: File | None = None
+    costs: PlacedPath | None = None
     units: dict[str, str] = Field(default_factory=dict)
-    configs: File | None = None
+    configs: PlacedPath | None = None
     normalise: bool = False
 
 
@@ -55,12 +45,12 @@ class ModelsConfig(Section):
     costs, units : as for arrays, beside those that are measured.
     """
 
-    folder: File
-    validation: File
-    test: File | None = None
+    folder: PlacedPath
+    validation: PlacedPath
+    test: PlacedPath | None = None
     target: str = "target"
     trusted: tuple[str, ...] = ()
-    costs: File | None = None
+    costs: PlacedPath | None = None
     units: dict[str, str] = Field(default_factory=dict)
 
 
@@ -73,12 +63,12 @@ class TabRepoConfig(Section):
     configs : JSON, a mapping of model to hyperparameters.
     """
 
-    folder: File
+    folder: PlacedPath
     dataset: str
     fold: int = Field(default=0, ge=0)
     missing: Literal["drop", "mean"] = "drop"
-    costs: File | None = None
-    configs: File | None = None
+    costs: PlacedPath | None = None
+    configs: PlacedPath | None = None
     normalise: bool = True
 
 

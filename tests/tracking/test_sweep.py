@@ -24,7 +24,6 @@ from framework.experiment.single_run import make_problem, make_roles
 from tracking.mlflow_log.state import State
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run
-from tracking.sweep.study import SweepStudy
 from tracking.sweep.values import Meter
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
@@ -187,36 +186,6 @@ def test_asynchronous_has_every_trial_once(tmp_path, plain):
 # --- killed -----------------------------------------------------------------------------------
 
 
-class Stop(BaseException):
-    """The end of a process, but for the process."""
-
-
-@pytest.mark.parametrize(("method", "number"), [("ask", 5), ("tell", 4), ("tell", 5)])
-def test_stopped_anywhere_it_goes_on_as_if_it_had_not(
-    done, tmp_path, monkeypatch, method, number, plain
-):
-    """Stop before a trial has its values, before a batch is told, and while it is."""
-    plan = sweeps.plan_of(tmp_path, sweeps.raw())
-    original = getattr(SweepStudy, method)
-
-    def stopping(study, asked, *rest):
-        if asked == number:
-            if method == "ask":
-                study.study.ask()  # it is there, but what it tries is not
-            raise Stop
-        return original(study, asked, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SweepStudy, method, stopping)
-        with pytest.raises(Stop):
-            sweeps.sweep(plan, tmp_path / "out")
-    states = [state for _, state, *_ in sweeps.trials(tmp_path / "out")]
-    told = number if method == "tell" else 4
-    assert states == ["COMPLETE"] * told + ["RUNNING"] * (6 - told)
-    sweeps.sweep(plan, tmp_path / "out")
-    assert sweeps.trials(tmp_path / "out") == sweeps.trials(done[0])
-
-
 def test_killed_it_goes_on_and_loses_nothing(tmp_path, plain):
     content = sweeps.raw(trials=6, batch=3)
     content["budget"] = {"evaluations": 3000}  # half a second a trial
@@ -330,10 +299,10 @@ def test_repeats_are_averaged(tmp_path, plain):
     sweeps.sweep(plan, tmp_path / "out")
     for number, _, _, (value,) in sweeps.trials(tmp_path / "out"):
         trial = of_trial(tmp_path / "out", number)
-        found = [run.summary()["indicators"]["hypervolume"] for run in trial.trials()]
+        found = [run.summary()["indicators"]["hypervolume"] for run in trial.children()]
         assert len(set(found)) == 3
         assert value == pytest.approx(np.mean(found), abs=1e-15)
-        assert trial.summary()["trials"] == 3
+        assert trial.summary()["repeats"] == 3
 
 
 def test_share_of_reference(done, tmp_path, plain):

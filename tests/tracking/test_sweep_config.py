@@ -122,8 +122,8 @@ def test_all_mistakes_at_once(tmp_path):
 
 def test_no_section_and_repetitions_of_the_run(tmp_path):
     content = sweeps.raw()
-    assert complaint(tmp_path, content, "trials=3") == (
-        "little.yaml: trials: expected 1 in a sweep (sweep.repeats averages over seeds), found 3"
+    assert complaint(tmp_path, content, "repeats=3") == (
+        "little.yaml: repeats: expected 1 in a sweep (sweep.repeats averages over seeds), found 3"
     )
     del content["sweep"]
     assert complaint(tmp_path, content) == (

@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 
 from framework.analysis.compare import INDICATORS, NUMBERS, Comparison
 from framework.arrays import FloatArray
+from framework.files import write_whole
 from framework.roles import Objective
 from tracking.figures.critical_difference import rank_diagrams
-from tracking.figures.figures_png import BLUE, GREY, ORANGE
+from tracking.figures.figures_png import BLUE, GREY, ORANGE, save
 from tracking.figures.story import spoken
 
-_DPI = 150
 _ARROW = {"high": "↑ better", "low": "↓ better"}
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -58,7 +58,7 @@ def write_comparison(comparison: Comparison, out: Path) -> list[Path]:
         )
     sections = [_section("Table", _note(comparison), _table(comparison))]
     for name, (title, text, draw) in drawings.items():
-        draw(comparison).savefig(out / name, dpi=_DPI)
+        save(draw(comparison), out / name)
         picture = base64.b64encode((out / name).read_bytes()).decode()
         sections.append(
             _section(title, text, f'<img alt="{title}" src="data:image/png;base64,{picture}">')
@@ -73,7 +73,7 @@ def write_comparison(comparison: Comparison, out: Path) -> list[Path]:
         ),
         body="\n".join(sections),
     )
-    (out / "compare.html").write_text(page, encoding="utf-8")
+    write_whole(out / "compare.html", page)
     return [out / "compare.html", *(out / name for name in drawings)]
 
 

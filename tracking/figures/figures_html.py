@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from framework.arrays import Array
+from framework.files import write_whole
 from framework.front import Front
 from framework.roles import Objective
 from tracking.figures.story import Story, spoken
@@ -169,4 +170,4 @@ def write_page(title: str, subtitle: str, sections: list[tuple[str, str, Any]], 
     page = _PAGE.format(
         title=html.escape(title), subtitle=html.escape(subtitle), body="\n".join(parts)
     )
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)

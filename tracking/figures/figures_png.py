@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.arrays import FloatArray
+from framework.files import write_whole
 from framework.roles import Objective
 from tracking.figures.story import Story
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"  # apart for every kind of colour vision
-DPI = 150
+_DPI = 150
 _SERIES = {
     "hypervolume": ("hypervolume  ↑ better", BLUE),
     "front_size": ("solutions on the front", ORANGE),
@@ -55,7 +57,7 @@ def front(story: Story, path: Path) -> None:
     axes.set(xscale=story.scale(x), yscale=story.scale(y))
     finish(axes, story.label(x), story.label(y))
     figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5, markerscale=1.2)
-    figure.savefig(path, dpi=DPI)
+    save(figure, path)
 
 
 def progress(story: Story, path: Path) -> None:
@@ -69,7 +71,7 @@ def progress(story: Story, path: Path) -> None:
         finish(axes, "", text)
     panels[-1].set_xlabel("generation")
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
-    figure.savefig(path, dpi=DPI)
+    save(figure, path)
 
 
 def validation_and_test(story: Story, path: Path) -> None:
@@ -95,7 +97,7 @@ def validation_and_test(story: Story, path: Path) -> None:
             f"{story.label(objective)}\ntest - validation: {gap:+.3g} on average", size=9
         )
         finish(axes, "on validation records", "on test records")
-    figure.savefig(path, dpi=DPI)
+    save(figure, path)
 
 
 def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
@@ -147,6 +149,13 @@ def titled(title: str, subtitle: str, width: float, height: float) -> Figure:
     figure.suptitle(f"{title}\n", x=0.012, ha="left", fontsize=13, fontweight="bold")
     figure.text(0.012, 1 - 0.32 / height, subtitle, fontsize=8.5, color="#444444", va="top")
     return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG; the file appears whole."""
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=_DPI)
+    write_whole(path, content.getvalue())
 
 
 def finish(axes: Axes, x: str, y: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from framework.files import write_whole
 from framework.models.routing import StageWalk, Walk, shares
 from tracking.figures import figures_html
 from tracking.figures.figures_html import CONFIG, GREY, ORANGE, hover_texts
@@ -57,7 +58,7 @@ def system(story: Story, path: Path) -> None:
         system=_stages(story.chosen.walk),
         front=_front(story).to_html(full_html=False, include_plotlyjs=True, config=CONFIG),
     )
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
 
 
 def _stages(walk: Walk) -> str:

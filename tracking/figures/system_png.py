@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.models.routing import StageWalk, shares
-from tracking.figures.figures_png import BLUE, DPI, GREY, ORANGE, coloured, finish, titled
+from tracking.figures.figures_png import BLUE, GREY, ORANGE, coloured, finish, save, titled
 from tracking.figures.story import Story
 
 # apart for every kind of colour vision (Okabe and Ito)
@@ -28,7 +28,7 @@ def system(story: Story, path: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=[1.9, 1])
     _stages(left, story)
     _front(figure, right, story)
-    figure.savefig(path, dpi=DPI)
+    save(figure, path)
 
 
 def facts(stage: StageWalk, records: int) -> str:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from framework.errors import InputError
-from framework.experiment.run_dir import RunDir, write_whole
+from framework.experiment.run_dir import RunDir
+from framework.files import locked, write_whole
 
 PARENT = "experiment"
 
@@ -82,14 +82,12 @@ def sole_uploader(run_dir: RunDir) -> Iterator[None]:
     InputError
         Another process is uploading this directory.
     """
-    import fcntl
 
-    with Path(run_dir.path / "tracking.lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"{run_dir.path}: expected a run that nobody is logging, found that another "
-                "process is; it keeps MLflow up to date by itself"
-            ) from error
+    def refuse() -> None:
+        raise InputError(
+            f"{run_dir.path}: expected a run that nobody is logging, found that another "
+            "process is; it keeps MLflow up to date by itself"
+        )
+
+    with locked(run_dir.path / "tracking.lock", refuse):
         yield

@@ -193,8 +193,8 @@ def check_plan(
         config = check_config(raw, path)
         if config.repeats != 1:
             raise InputError(
-                f"{path}: trials: expected 1 in a sweep (sweep.repeats averages over seeds), found "
-                f"{config.repeats}"
+                f"{path}: repeats: expected 1 in a sweep (sweep.repeats averages over seeds), "
+                f"found {config.repeats}"
             )
     with noting(found):
         sweep = check(SweepConfig, own, f"{path}: sweep")

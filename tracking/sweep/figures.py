@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from framework.arrays import FloatArray
 from tracking.figures.figures_html import write_page
-from tracking.figures.figures_png import BLUE, DPI, GREY, ORANGE, finish, titled
+from tracking.figures.figures_png import BLUE, GREY, ORANGE, finish, save, titled
 from tracking.figures.story import spoken
 from tracking.sweep.report import shown_value
 from tracking.sweep.story import Axis, SweepStory
@@ -43,7 +43,7 @@ def slice_png(story: SweepStory, path: Path) -> None:
             _scatter(axes, story, story.axis(keys[j]), values, i)
             finish(axes, keys[j], label if j % columns == 0 else "")
     figure.supxlabel(_SLICE, x=0.012, ha="left", fontsize=8, color="#444444")
-    figure.savefig(path, dpi=DPI)
+    save(figure, path)
 
 
 def importance_png(story: SweepStory, path: Path) -> None:
@@ -60,7 +60,7 @@ def importance_png(story: SweepStory, path: Path) -> None:
         axes.set_xlim(0, 1.12 * max(shares.values()))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
         finish(axes, f"importance for {spoken(metric)}", "")
-    figure.savefig(path, dpi=DPI)
+    save(figure, path)
 
 
 def slice_html(story: SweepStory, path: Path) -> None:

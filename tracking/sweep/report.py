@@ -13,8 +13,9 @@ from optuna.trial import FrozenTrial
 from rich.table import Table
 
 from framework.arrays import FloatArray
-from framework.experiment.run_dir import RunDir, write_whole
+from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import versions
+from framework.files import write_whole
 from framework.front import nondominated
 from tracking.mlflow_log.store import public_uri
 from tracking.sweep.config import SweepPlan
@@ -48,7 +49,7 @@ def write_report(
     """Write the files; return the summary."""
     trials, complete = study.trials(), study.complete()
     order, n_best = ranked(plan, complete)
-    _frame(plan, trials).to_csv(out.path / TRIALS, index=False)
+    write_whole(out.path / TRIALS, _frame(plan, trials).to_csv(index=False))
     if order:
         best = plan.config_with(order[0].params)
         best = best.model_copy(update={"name": f"{plan.config.name}-best"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -17,9 +16,10 @@ from rich.table import Table
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
-from framework.experiment.run_dir import RunDir, write_whole
+from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_problem, make_roles
+from framework.files import locked, write_whole
 from framework.parallel.auto_evaluator import RAY_PAYS_SECONDS
 from framework.problem import Problem
 from framework.roles import Roles
@@ -86,9 +86,10 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
     with ExitStack() as stack:
         stack.enter_context(_alone(out))
         uid = uid_of(out)
+        _write_about(plan, out, problem, roles, uid)
         url = plan.sweep.storage or f"sqlite:///{(out.path / 'optuna.db').absolute().as_posix()}"
         study = stack.enter_context(open_study(plan, url, f"{plan.config.name}-{uid[:8]}"))
-        _write_start(plan, out, problem, roles, uid)
+        out.write_config(plan.config)  # last: this makes the directory a sweep's
         stack.enter_context(_logged(plan, out, options))
         trials = _Trials(plan, out, study, meter, problem, options)
         started = time.perf_counter()
@@ -206,7 +207,7 @@ class _Trials:
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
 
     def _config_of(self, params: Mapping[str, Any]) -> RunConfig:
-        changes = {"trials": self.plan.sweep.repeats, "workers": "serial"}
+        changes = {"repeats": self.plan.sweep.repeats, "workers": "serial"}
         return self.plan.config_with(params).model_copy(update=changes)
 
     def _directory(self, number: int) -> RunDir:
@@ -259,14 +260,13 @@ class _Pools(ExitStack):
         return self._ray
 
 
-def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
-    """Write what the directory is; the configuration last, which makes it a run's."""
+def _write_about(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
+    """Write what the directory is to be, so that its study keeps its name from the start."""
     text = yaml.safe_dump(plan.sweep.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     write_whole(out.sweep_file, text)
     out.write_about(
         problem, roles, uid=uid, data=dict(problem.describe()), trials=plan.sweep.trials
     )
-    out.write_config(plan.config)
     out.summary_file.unlink(missing_ok=True)  # it is running again
 
 
@@ -289,15 +289,15 @@ def _logged(plan: SweepPlan, out: RunDir, options: Options) -> Iterator[None]:
 
 @contextmanager
 def _alone(out: RunDir) -> Iterator[None]:
-    """Hold the directory's lock, which ends with the process."""
-    with (out.path / "sweep.lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"{out.path}: expected a sweep that nobody runs, found that another process does; "
-                "wait for it or stop it"
-            ) from error
+    """Hold the directory's lock."""
+
+    def refuse() -> None:
+        raise InputError(
+            f"{out.path}: expected a sweep that nobody runs, found that another process does; "
+            "wait for it or stop it"
+        )
+
+    with locked(out.path / "sweep.lock", refuse):
         yield
 
 

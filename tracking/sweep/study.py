@@ -1,7 +1,8 @@
 """The study of a sweep in Optuna: what was tried and told, and what to try next.
 
-Every trial is drawn by a sampler made for its number, so that a sweep that was killed goes on
-with the trials that it would have had; what was told is the only other thing that counts.
+A trial is drawn in memory (:mod:`tracking.sweep.draw`), from its number and the trials before it
+alone, and enters the database whole, in one transaction. A sweep that was killed, wherever that
+was, therefore goes on with the trials that it would have had.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import optuna
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-from optuna.samplers import BaseSampler, NSGAIISampler, QMCSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from tracking.mlflow_log.store import public_uri
-from tracking.sweep.config import Dimension, SweepPlan
+from tracking.sweep.config import SweepPlan
+from tracking.sweep.draw import directions, draw
 
 ERROR = "error"  # user attribute of a failed trial
 _IDENTITY = "paretolab"  # user attribute of the study
-_LEAST_POPULATION = 10
 _LEAST_FOR_IMPORTANCE = 10
 
 
@@ -37,11 +36,14 @@ class SweepStudy:
     ----------
     plan : SweepPlan
     study : optuna.Study
+    storage : optuna.storages.RDBStorage
+        Where the study is.
     """
 
-    def __init__(self, plan: SweepPlan, study: optuna.Study) -> None:
-        self.plan, self.study = plan, study
-        self._asked: dict[int, optuna.Trial] = {}
+    def __init__(
+        self, plan: SweepPlan, study: optuna.Study, storage: optuna.storages.RDBStorage
+    ) -> None:
+        self.plan, self.study, self._storage = plan, study, storage
 
     def trials(self) -> list[FrozenTrial]:
         """Return all trials there are, by number."""
@@ -58,32 +60,29 @@ class SweepStudy:
 
     def ask(self, number: int) -> dict[str, Any]:
         """Return the values of an unfinished trial: those it was given before, or new ones."""
-        known = {trial.number: trial for trial in self.trials()}
-        self.study.sampler = _sampler(self.plan, number)
-        if number in known and known[number].state == TrialState.RUNNING:
-            trial = optuna.Trial(self.study, known[number]._trial_id)
-        else:
-            trial = self.study.ask()
-        assert trial.number == number, "another process writes to this study"
-        for key, dimension in self.plan.space.items():
-            _suggest(trial, key, dimension, whole=key in self.plan.whole)
-        self._asked[number] = trial
-        return trial.params
+        known = self.trials()
+        if number < len(known):
+            return dict(known[number].params)
+        assert number == len(known), "another process writes to this study"
+        trial = draw(self.plan, known)
+        self.study.add_trial(trial)
+        return dict(trial.params)
 
     def tell(self, number: int, values: Sequence[float]) -> None:
         """Note what a trial is worth."""
-        self.study.tell(self._asked.pop(number), list(values))
+        self.study.tell(number, list(values))
 
     def fail(self, number: int, error: str) -> None:
         """Note why a trial has no values."""
-        trial = self._asked.pop(number)
-        trial.set_user_attr(ERROR, error)
-        self.study.tell(trial, state=TrialState.FAIL)
+        study_id = self._storage.get_study_id_from_name(self.study.study_name)
+        trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        self._storage.set_trial_user_attr(trial_id, ERROR, error)
+        self.study.tell(number, state=TrialState.FAIL)
 
 
 @contextmanager
 def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
-    """Open the study of a sweep, or make it. Its first trial is the configuration as it stands.
+    """Open the study of a sweep, or make it.
 
     Optuna's log and warnings are off meanwhile.
 
@@ -132,12 +131,8 @@ def _storage(url: str) -> optuna.storages.RDBStorage:
 
 
 def _open(plan: SweepPlan, storage: optuna.storages.RDBStorage, name: str) -> SweepStudy:
-    directions: list[Literal["minimize", "maximize"]] = [
-        "minimize" if direction.sense == "min" else "maximize"
-        for direction in plan.sweep.directions
-    ]
     study = optuna.create_study(
-        storage=storage, study_name=name, directions=directions, load_if_exists=True
+        storage=storage, study_name=name, directions=directions(plan), load_if_exists=True
     )
     identity = json.loads(json.dumps(plan.identity()))
     known = study.user_attrs.get(_IDENTITY)
@@ -145,10 +140,7 @@ def _open(plan: SweepPlan, storage: optuna.storages.RDBStorage, name: str) -> Sw
         study.set_user_attr(_IDENTITY, identity)
     elif known != identity:
         raise InputError(_difference(known, identity))
-    configured = plan.configured()
-    if not study.trials and all(plan.space[k].contains(v) for k, v in configured.items()):
-        study.enqueue_trial(configured)
-    return SweepStudy(plan, study)
+    return SweepStudy(plan, study, storage)
 
 
 def _difference(known: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
@@ -161,31 +153,6 @@ def _difference(known: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
         f"expected the sweep of this configuration, found another's: {shown}; only sweep.trials "
         "can be changed, start a new sweep for the rest"
     )
-
-
-def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
-    """Return the sampler of one trial."""
-    sweep = plan.sweep
-    seed = int(np.random.SeedSequence(sweep.seed, spawn_key=(number,)).generate_state(1)[0])
-    if sweep.sampler == "random":
-        return RandomSampler(seed=seed)
-    if sweep.sampler == "nsga2":
-        return NSGAIISampler(population_size=max(sweep.batch, _LEAST_POPULATION), seed=seed)
-    if sweep.sampler == "qmc":  # one sequence, scrambled once; the study knows how far it got
-        return QMCSampler(
-            scramble=True, seed=sweep.seed, independent_sampler=RandomSampler(seed=seed)
-        )
-    return TPESampler(seed=seed)
-
-
-def _suggest(trial: optuna.Trial, key: str, dimension: Dimension, *, whole: bool) -> None:
-    low, high = dimension.low, dimension.high
-    if dimension.choices is not None:
-        trial.suggest_categorical(key, dimension.choices)
-    elif low is not None and high is not None and whole:
-        trial.suggest_int(key, int(low), int(high), log=dimension.log)
-    elif low is not None and high is not None:
-        trial.suggest_float(key, low, high, log=dimension.log)
 
 
 def importances(study: SweepStudy) -> dict[str, dict[str, float]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-
 from framework.experiment.config import RunConfig
 from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_roles, run_single
+from framework.files import locked
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
 
@@ -17,8 +16,7 @@ def run_one(config: RunConfig, problem: Problem, trial: RunDir) -> None:
 
     A process that was left behind by a driver that was killed is waited for.
     """
-    with (trial.path / ".lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(trial.path / ".lock"):
         if config.repeats == 1:
             run_single(
                 config, problem, trial, SerialEvaluator(problem, config.seed), report=_silent

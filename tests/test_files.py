@@ -1,0 +1,95 @@
+"""Files appear whole; locks end with the process that holds them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from framework.files import locked, write_whole
+from tests.killing import Steps
+
+
+@pytest.mark.parametrize("content", ["grün\n", b"\x00\xff", "x" * 3_000_000])
+def test_written_as_given(tmp_path, content):
+    path = tmp_path / "file"
+    for _ in range(2):  # a file that is there is replaced
+        write_whole(path, content)
+        expected = content if isinstance(content, bytes) else content.encode()
+        assert path.read_bytes() == expected
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_killed_at_any_step_it_is_the_old_one_or_the_new_one(tmp_path):
+    path = tmp_path / "file"
+    seen = set()
+    for step in range(1, 10):
+        path.write_text("old")
+        child = os.fork()
+        if not child:
+            Steps(step)
+            write_whole(path, "new")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        seen.add(path.read_text())
+        if not os.WIFSIGNALED(status):
+            break
+    assert step > 2
+    assert seen == {"old", "new"}
+
+
+def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_whole(path, "old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+
+
+class Busy(Exception):
+    """Somebody holds the lock."""
+
+
+def refuse():
+    raise Busy
+
+
+def test_a_lock_is_held_until_its_holder_dies(tmp_path):
+    path = tmp_path / ".lock"
+    child = os.fork()
+    if not child:
+        with locked(path):
+            (tmp_path / "held").touch()
+            time.sleep(60)
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+    with pytest.raises(Busy), locked(path, refuse):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with locked(path, refuse):
+        pass
+
+
+def test_a_lock_is_waited_for(tmp_path):
+    path, said = tmp_path / ".lock", []
+    child = os.fork()
+    if not child:
+        with locked(path):
+            (tmp_path / "held").touch()
+            time.sleep(0.3)
+            (tmp_path / "done").touch()
+        os._exit(0)
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+    with locked(path, lambda: said.append("busy")):
+        assert (tmp_path / "done").exists()
+    os.waitpid(child, 0)
+    assert said == ["busy"]

@@ -1,0 +1,146 @@
+"""What a sweep tries next: a trial drawn from its number and from the trials before it.
+
+Optuna's samplers write down what they draw value by value, and keep notes in the study. Here they
+do so in a study in memory that is made for one trial, so that what they draw depends on nothing
+else: neither on who asked before nor on where a process was stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from scipy.stats import qmc
+
+from tracking.sweep.config import Dimension, SweepPlan
+
+_LEAST_POPULATION = 10
+
+
+def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
+    """Return the trial that follows: all its values, and what its sampler notes with it.
+
+    The first trial is the configuration as it stands, where the search space has it.
+
+    Parameters
+    ----------
+    plan : SweepPlan
+    before : sequence of FrozenTrial
+        All earlier trials by number, ended or under way.
+
+    Notes
+    -----
+    O(trials before): they are copied.
+    """
+    number = len(before)
+    study = optuna.create_study(directions=directions(plan), sampler=_sampler(plan, number))
+    study.add_trials(before)
+    configured = plan.configured()
+    if number == 0 and all(plan.space[key].contains(v) for key, v in configured.items()):
+        study.enqueue_trial(configured)
+    study.ask(fixed_distributions=_distributions(plan))
+    drawn = study.get_trials(deepcopy=False)[number]
+    return create_trial(
+        state=TrialState.RUNNING,
+        params=drawn.params,
+        distributions=drawn.distributions,
+        system_attrs=drawn.system_attrs,
+    )
+
+
+def directions(plan: SweepPlan) -> list[Literal["minimize", "maximize"]]:
+    """Return the directions of a sweep in Optuna's words."""
+    return ["minimize" if d.sense == "min" else "maximize" for d in plan.sweep.directions]
+
+
+def _distributions(plan: SweepPlan) -> dict[str, BaseDistribution]:
+    return {key: _distribution(d, whole=key in plan.whole) for key, d in plan.space.items()}
+
+
+def _distribution(dimension: Dimension, *, whole: bool) -> BaseDistribution:
+    low, high = dimension.low, dimension.high
+    if low is None or high is None:
+        return CategoricalDistribution(dimension.choices or ())
+    if whole:
+        return IntDistribution(int(low), int(high), log=dimension.log)
+    return FloatDistribution(low, high, log=dimension.log)
+
+
+def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
+    """Return the sampler of one trial, with a stream of its own."""
+    sweep = plan.sweep
+    seed = int(np.random.SeedSequence(sweep.seed, spawn_key=(number,)).generate_state(1)[0])
+    if sweep.sampler == "random":
+        return RandomSampler(seed=seed)
+    if sweep.sampler == "nsga2":
+        return NSGAIISampler(population_size=max(sweep.batch, _LEAST_POPULATION), seed=seed)
+    if sweep.sampler == "qmc":
+        return SobolPoint(_distributions(plan), sweep.seed, number)
+    return TPESampler(seed=seed)
+
+
+class SobolPoint(RandomSampler):
+    """One point of a scrambled Sobol sequence.
+
+    Optuna's own sampler of the sequence counts its points in the study, so that two processes, or
+    one that is stopped, shift it; it also draws its first trials at random.
+
+    Parameters
+    ----------
+    space : mapping of str to BaseDistribution
+        A dimension of the sequence each, in this order.
+    seed : int
+        Of the scrambling, the same for all points.
+    number : int
+        Of the point, from 0.
+    """
+
+    def __init__(self, space: Mapping[str, BaseDistribution], seed: int, number: int) -> None:
+        super().__init__(seed=seed)
+        self._space = dict(space)
+        engine = qmc.Sobol(len(self._space), rng=np.random.default_rng(seed))
+        if number:  # the engine refuses to go on by none
+            engine.fast_forward(number)
+        self._point = engine.random(1)[0]
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return all of the space."""
+        return self._space
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the point's values."""
+        return {
+            key: _at(float(u), search_space[key])
+            for key, u in zip(self._space, self._point, strict=True)
+        }
+
+
+def _at(u: float, distribution: BaseDistribution) -> Any:
+    """Return the value of a distribution below which a share ``u`` of it lies, 0 <= u < 1."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[int(u * len(distribution.choices))]
+    assert isinstance(distribution, IntDistribution | FloatDistribution)
+    low, high = float(distribution.low), float(distribution.high)
+    if isinstance(distribution, IntDistribution):  # each whole number has an equal part
+        low, high = low - 0.5, high + 0.5
+    if distribution.log:
+        value = math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
+    else:
+        value = low + u * (high - low)
+    value = min(max(value, distribution.low), distribution.high)
+    return round(value) if isinstance(distribution, IntDistribution) else value
