@@ -25,7 +25,8 @@ _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what d
 _TCP_SECONDS = 3.0
 _PROBE_SECONDS = 15.0
 _PACKAGES = ("framework", "algorithms", "tracking")
-_AUTH = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_AUTH_MODE = "RAY_AUTH_MODE"
+_AUTH = (_AUTH_MODE, "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _SERIAL = "or run with --workers serial"
 
 
@@ -59,7 +60,8 @@ def cluster(workers: int | None = None, address: str | None = None) -> Iterator[
         Actors wanted; by default one for each CPU.
     address : str, optional
         ``host:port`` of a running cluster, or ``auto``: the one that ``RAY_ADDRESS`` names or
-        that runs on this machine. Its other nodes get our code, not our dependencies.
+        that runs on this machine. Its other nodes get our code, not our dependencies. Where
+        ``RAY_AUTH_MODE`` does not say otherwise, it gets Ray's token if it asks for one.
 
     Raises
     ------
@@ -103,36 +105,47 @@ def _token() -> str:
 @contextmanager
 def _start(workers: int | None) -> Iterator[str]:
     """Start a cluster on this machine; on exit end it, with its logs and sockets."""
+    own = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
+    with _authenticated(own):
+        with _loopback():
+            context = _init(
+                "Ray cannot start on this machine",
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+            )
+        try:
+            yield "Ray, {}, started here"
+        finally:
+            _ray().shutdown()
+            shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
+
+
+@contextmanager
+def _authenticated(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have Ray's variables so meanwhile; undo afterwards what it did to the whole process."""
     before = {name: os.environ.get(name) for name in _AUTH}
-    if not any(name in os.environ for name in _AUTH):
-        os.environ["RAY_AUTH_TOKEN"] = _token()
-    with _loopback():
-        context = _init(
-            "Ray cannot start on this machine",
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            _node_ip_address="127.0.0.1",
-        )
+    os.environ.update(variables)
+    _read_variables()
     try:
-        yield "Ray, {}, started here"
+        yield
     finally:
-        _ray().shutdown()
-        shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
-        _restore(before)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        _read_variables()
 
 
-def _restore(before: Mapping[str, str | None]) -> None:
-    """Undo what Ray did to the whole process when it switched tokens on."""
-    for name, value in before.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
-    with suppress(AttributeError, TypeError):  # not public, but else the process cannot join
-        raylet: Any = _ray()._raylet
-        raylet.Config.initialize("")
-        raylet.AuthenticationTokenLoader.instance().reset_cache()
+def _read_variables() -> None:
+    """Have a Ray that is imported read its variables again: by itself it does so once."""
+    if "ray" in sys.modules:
+        with suppress(AttributeError, TypeError):  # not public, but else the process cannot join
+            raylet: Any = _ray()._raylet
+            raylet.Config.initialize("")
+            raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager
@@ -141,17 +154,17 @@ def _join(address: str) -> Iterator[str]:
     wanted = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
     if wanted != "auto":
         _check_port(wanted)
-    _probe(wanted)
     modules = [str(path) for name in _PACKAGES if (path := _folder(name))]
-    _init(
-        f"cannot join the Ray cluster at {wanted}",
-        address=wanted,
-        runtime_env={"py_modules": modules},
-    )
-    try:
-        yield f"Ray at {wanted if wanted != 'auto' else 'this machine'}, {{}}"
-    finally:
-        _ray().shutdown()
+    with _authenticated({_AUTH_MODE: _mode_of(wanted)}):
+        _init(
+            f"cannot join the Ray cluster at {wanted}",
+            address=wanted,
+            runtime_env={"py_modules": modules},
+        )
+        try:
+            yield f"Ray at {wanted if wanted != 'auto' else 'this machine'}, {{}}"
+        finally:
+            _ray().shutdown()
 
 
 def _init(failure: str, **options: Any) -> Any:
@@ -205,23 +218,52 @@ def _check_port(address: str) -> None:
         ) from error
 
 
-def _probe(address: str) -> None:
-    """Ask the cluster for its health in a process of its own, which can be given up."""
+def _mode_of(address: str) -> str:
+    """Return how to talk to a cluster: ``token``, or ``disabled`` where it wants none.
+
+    ``ray start --head`` asks for a token where it finds one on its machine, and does not say so to
+    who joins by an address. A token is therefore sent to a cluster that asks for it alone.
+    """
+    given = os.environ.get(_AUTH_MODE)
+    refusal = _refusal(address, given or "disabled")
+    if refusal is None:
+        return given or "disabled"
+    place = "on this machine" if address == "auto" else f"at {address}"
+    if "AuthenticationError" not in refusal:
+        raise ClusterError(
+            f"no usable Ray {place} ({refusal}); check that it runs and its Ray version, {_SERIAL}"
+        )
+    if given is None and _refusal(address, "token") is None:
+        return "token"
+    unset = "" if given is None else f"unset {_AUTH_MODE} (it is {given!r}), "
+    raise ClusterError(
+        f"Ray {place} asks for a token, and this process has none that it takes; {unset}copy the "
+        "~/.ray/auth_token of the cluster's machine to this one, or set RAY_AUTH_TOKEN or "
+        f"RAY_AUTH_TOKEN_PATH, {_SERIAL}"
+    )
+
+
+def _refusal(address: str, mode: str) -> str | None:
+    """Ask a cluster for its health in a process of its own; return why it is of no use, if so.
+
+    A process can be given up: Ray itself would try for minutes.
+    """
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
     command += [] if address == "auto" else ["--address", address]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+            env=os.environ | {_AUTH_MODE: mode},
         )
-        said = done.stderr.strip().splitlines() if done.returncode else None
     except subprocess.TimeoutExpired:
-        said = [f"no answer in {_PROBE_SECONDS:g} s"]
-    if said is not None:
-        place = "on this machine" if address == "auto" else f"at {address}"
-        raise ClusterError(
-            f"no usable Ray {place} ({said[-1] if said else 'no reason given'}); check that it "
-            f"runs, its Ray version and RAY_AUTH_MODE with its token, {_SERIAL}"
-        )
+        return f"no answer in {_PROBE_SECONDS:g} s"
+    if not done.returncode:
+        return None
+    return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
 
 
 def _folder(package: str) -> Path | None:

@@ -86,10 +86,11 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
     with ExitStack() as stack:
         stack.enter_context(_alone(out))
         uid = uid_of(out)
-        _write_about(plan, out, problem, roles, uid)
+        if not out.about_file.is_file():
+            out.write_about(problem, roles, uid=uid)  # the study's name rests on it
         url = plan.sweep.storage or f"sqlite:///{(out.path / 'optuna.db').absolute().as_posix()}"
         study = stack.enter_context(open_study(plan, url, f"{plan.config.name}-{uid[:8]}"))
-        out.write_config(plan.config)  # last: this makes the directory a sweep's
+        _write_start(plan, out, problem, roles, uid)
         stack.enter_context(_logged(plan, out, options))
         trials = _Trials(plan, out, study, meter, problem, options)
         started = time.perf_counter()
@@ -260,13 +261,14 @@ class _Pools(ExitStack):
         return self._ray
 
 
-def _write_about(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
-    """Write what the directory is to be, so that its study keeps its name from the start."""
+def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
+    """Write what the directory is; the configuration last, which makes it a run's."""
     text = yaml.safe_dump(plan.sweep.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     write_whole(out.sweep_file, text)
     out.write_about(
         problem, roles, uid=uid, data=dict(problem.describe()), trials=plan.sweep.trials
     )
+    out.write_config(plan.config)
     out.summary_file.unlink(missing_ok=True)  # it is running again
 
 
