@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.ensembling.model import (
@@ -16,22 +15,14 @@ from algorithms.ensembling.model import (
     WeightedEnsembleRegressor,
 )
 from algorithms.ensembling.problem import EnsembleProblem
-from framework import registry
-from framework.algorithm import Algorithm
-from framework.analysis import choose as decide
 from framework.arrays import Array
 from framework.errors import InputError
-from framework.experiment.config import check, parameters
-from framework.front import Front
+from framework.experiment.front_estimator import FrontEstimator, roles_for, search
 from framework.libraries.importing import from_models, measured_costs
 from framework.libraries.library import Cost
-from framework.roles import Objective, Roles
-from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
 
 
-class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
+class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
     """Search the weighted ensembles of fitted models for the front of loss against costs.
 
     Parameters
@@ -47,15 +38,15 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         if None.
     objectives : sequence of str, optional
         Metrics that span the front; the score and all costs if None.
-    search : str
-        Registered name of a search over counts: ``pareto_es``, ``hapens``, ``ges``, ...
-    options : mapping of str, optional
-        Parameters of the search.
-    evaluations : int
-        Budget of the search.
+    algorithm : str or mapping
+        A search over counts: its registered name (``pareto_es``, ``hapens``, ``ges``, ...), or the
+        section ``algorithm`` of a configuration, such as ``{"kind": "ges", "iterations": 50}``.
+    budget : int or mapping
+        Number of evaluations, or the section ``budget`` of a configuration.
     max_count : int
         Greatest number of times that one model is picked.
-    seed : int
+    random_state : int
+        Seed of the search.
 
     Attributes
     ----------
@@ -75,7 +66,7 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
     >>> models = {"linear": LogisticRegression(), "tree": DecisionTreeClassifier(max_depth=3)}
     >>> for model in models.values():
     ...     _ = model.fit(X[:200], y[:200])
-    >>> search = ParetoEnsemble(models, costs={"memory": [1, 3]}, evaluations=200)
+    >>> search = ParetoEnsemble(models, costs={"memory": [1, 3]}, budget=200)
     >>> best = search.fit(X[200:], y[200:]).choose(where="memory<=4", best="roc_auc")
     >>> len(best.predict(X[200:]))
     100
@@ -88,21 +79,19 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         costs: Mapping[str, Any] | Literal["measured"] | None = None,
         score: str | None = None,
         objectives: Sequence[str] | None = None,
-        search: str = "pareto_es",
-        options: Mapping[str, Any] | None = None,
-        evaluations: int = 5000,
+        algorithm: str | Mapping[str, Any] = "pareto_es",
+        budget: int | Mapping[str, Any] = 5000,
         max_count: int = 50,
-        seed: int = 0,
+        random_state: int = 0,
     ) -> None:
         self.models = models
         self.costs = costs
         self.score = score
         self.objectives = objectives
-        self.search = search
-        self.options = options
-        self.evaluations = evaluations
+        self.algorithm = algorithm
+        self.budget = budget
         self.max_count = max_count
-        self.seed = seed
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Array) -> ParetoEnsemble:
         """Search; the models are asked, not trained.
@@ -125,49 +114,21 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
         for name in self.library_.ids:
             if name in self.problem_.metric_names:
                 raise InputError(f"models: expected names that no metric has, found {name!r}")
-        self.algorithm_, self._front = searched(
+        objectives = self.objectives
+        if objectives is None:
+            objectives = [*self.problem_.score, *(self.problem_.costs or ["members"])]
+        self.algorithm_, self._front = search(
             self.problem_,
-            self._roles(),
-            self.search,
-            self.options or {},
-            self.evaluations,
-            self.seed,
+            roles_for(self.problem_, objectives),
+            self.algorithm,
+            self.budget,
+            self.random_state,
         )
         order = np.lexsort(self._front.losses.T[::-1])
         counts = pd.DataFrame(self._front.X, columns=list(self.library_.ids))
         values = pd.DataFrame(dict(self._front.rows.values))
         self.front_ = pd.concat([values, counts], axis=1).iloc[order].reset_index(drop=True)
         return self
-
-    def choose(
-        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
-    ) -> WeightedEnsemble:
-        """Return one ensemble of the front, ready to predict.
-
-        Parameters
-        ----------
-        where : str or sequence of str
-            Conditions that it meets, such as ``memory<=500``.
-        best : str, optional
-            The metric that it is the best in.
-        **rule
-            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
-            ``weights``.
-
-        Returns
-        -------
-        WeightedEnsembleClassifier or WeightedEnsembleRegressor
-            Holds the picked models alone; ``predict_cost`` says what it costs.
-
-        Raises
-        ------
-        InputError
-            No ensemble meets the conditions, or a metric is unknown.
-        """
-        check_is_fitted(self)
-        conditions = [where] if isinstance(where, str) else list(where)
-        position = decide.choose(self._front, where=conditions, best=best, **rule)
-        return self.ensemble(self._front.X[position])
 
     def ensemble(self, counts: Sequence[int] | Array) -> WeightedEnsemble:
         """Return the ensemble in which each model is picked so often, shape (K,)."""
@@ -186,45 +147,8 @@ class ParetoEnsemble(BaseEstimator):  # type: ignore[misc]
             members, x[picked], library.classes, costs=costs
         )
 
-    def _roles(self) -> Roles:
-        metrics = {metric.name: metric for metric in self.problem_.metrics}
-        names = self.objectives
-        if names is None:
-            names = [*self.problem_.score, *(self.problem_.costs or ["members"])]
-        for name in names:
-            if name not in metrics:
-                raise InputError(
-                    f"objectives: expected metrics ({', '.join(metrics)}), found {name!r}"
-                    f"{registry.nearest(name, metrics)}"
-                )
-        return Roles(
-            self.problem_.metrics, [Objective(name, metrics[name].sense) for name in names]
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "front_")
-
-
-def searched(
-    problem: EnsembleProblem,
-    roles: Roles,
-    search: str,
-    options: Mapping[str, Any],
-    evaluations: int,
-    seed: int,
-) -> tuple[Algorithm, Front]:
-    """Run a registered search in this process; return it and the front of all it evaluated.
-
-    Raises
-    ------
-    InputError
-        No such search, or parameters that it does not know.
-    """
-    kind = registry.load("algorithms", search)
-    checked = check(parameters(kind), dict(options), f"options of {search}")
-    algorithm: Algorithm = kind(problem, roles, seed=seed, **dict(checked))
-    budget = check(Budget, {"evaluations": evaluations}, "budget")
-    return algorithm, run(problem, algorithm, SerialEvaluator(problem, seed), budget=budget)
+    def _model_of(self, genome: Array) -> WeightedEnsemble:
+        return self.ensemble(genome)
 
 
 def _named(models: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.ensembling.estimator import searched
 from algorithms.ensembling.problem import EnsembleProblem
 from framework.analysis import choose as decide
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
+from framework.experiment.front_estimator import search
 from framework.libraries.library import Library
 from framework.roles import Objective, Roles
 
@@ -97,7 +97,7 @@ class ParetoEnsembler:
         senses = {metric.name: metric.sense for metric in problem.metrics}
         names = [score, *(problem.costs or ["members"])]
         roles = Roles(problem.metrics, [Objective(n, senses[n]) for n in names])
-        _, front = searched(problem, roles, self.search, {}, self.evaluations, self.seed)
+        _, front = search(problem, roles, self.search, self.evaluations, self.seed)
         conditions = [self.where] if isinstance(self.where, str) else list(self.where)
         counts = front.X[decide.choose(front, where=conditions, best=self.best or score)]
         self.weights_: FloatArray = counts / counts.sum()

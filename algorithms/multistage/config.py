@@ -9,17 +9,19 @@ from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.settings import Section
 
 
-class MultiStageConfig(Section):
-    """The ``problem`` section of kind ``multistage``.
+class MultiStageSettings(Section):
+    """What a multi-stage problem needs to know besides the records.
 
+    split : shares of the records to train on, to search on and to test on.
+    costs : what each feature costs; 1 each if None.
     threshold : confidence that a prediction needs, for all classes or by label (the paper's
         future work); labels left out need 0.5.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    classifier : what is trained for each stage.
     calibration : how confidences are calibrated, by cross-validation within the training records.
     """
 
-    dataset: DatasetConfig
     split: SplitConfig = SplitConfig.model_validate({})
     costs: CostsConfig | None = None
     threshold: float | dict[str | int | float | bool, float] = 0.75
@@ -27,3 +29,11 @@ class MultiStageConfig(Section):
     remove_features: bool = False
     classifier: ClassifierConfig = ClassifierConfig()
     calibration: CalibrationMethod = "none"
+
+
+class _Dataset(Section):
+    dataset: DatasetConfig
+
+
+class MultiStageConfig(MultiStageSettings, _Dataset):  # in this order the data set comes first
+    """The ``problem`` section of kind ``multistage``: a data set and its settings."""

@@ -187,6 +187,32 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """Return the probabilities (n, K) at the stage where each record leaves."""
         return self.outcome(X).probabilities
 
+    def score(self, X: pd.DataFrame | Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Return the share of the answers that are right, 0 where no record gets an answer.
+
+        Every record has an answer where ``reject_label`` is None; this is scikit-learn's accuracy
+        then. With a ``reject_label`` the records that get it are left out, neither right nor
+        wrong, as in the metric ``accuracy`` of a front; look at the share of the others,
+        ``conclusive(X).mean()``, too.
+
+        Parameters
+        ----------
+        X : DataFrame or array (n, d)
+        y : (n,)
+        sample_weight : (n,), optional
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        outcome = self.outcome(X)
+        answered = outcome.conclusive | (self.reject_label is None)
+        weights = np.ones(len(answered)) if sample_weight is None else np.asarray(sample_weight)
+        total = weights[answered].sum()
+        right = self.classes_[outcome.best] == np.asarray(y)
+        return float(weights[answered & right].sum() / total) if total else 0.0
+
     def confidence(self, X: pd.DataFrame | Array) -> FloatArray:
         """Return the probability (n,) of each record's most likely class where it leaves."""
         return np.asarray(self.outcome(X).probabilities.max(axis=1))

@@ -22,7 +22,7 @@ from framework.models.classifiers import LOGISTIC_REGRESSION
 from framework.registry import nearest
 
 if TYPE_CHECKING:
-    from algorithms.multistage.config import MultiStageConfig
+    from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
     from algorithms.multistage.problem import MultiStageProblem
 
 INCONCLUSIVE = "inconclusive"
@@ -30,20 +30,38 @@ _EXAMPLE_RECORDS = 5
 
 
 def set_up(config: MultiStageConfig) -> dict[str, Any]:
-    """Load, split, encode and cost the data; return the arguments of ``MultiStageProblem``.
+    """Load the data of a configuration; return the arguments of ``MultiStageProblem``."""
+    return set_up_table(load_table(config.dataset), config)
+
+
+def set_up_table(
+    table: Table, config: MultiStageSettings, where: str = "problem"
+) -> dict[str, Any]:
+    """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
 
     Everything that is fitted (imputing, scaling, encoding, importance) sees the training records
     alone.
+
+    Parameters
+    ----------
+    table : Table
+    config : MultiStageSettings
+    where : str
+        Place of the settings, for messages.
+
+    Raises
+    ------
+    InputError
+        Settings that do not fit the records.
     """
-    table = load_table(config.dataset)
-    split = split_records(table.labels, config.split)
+    split = split_records(table.labels, config.split, f"{where}.split")
     if len(split.validation) == 0:
-        raise InputError("problem.split.validation: expected a share above 0, found 0")
+        raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
     training = table.features.iloc[split.train]
     y = table.labels[split.train]
     encoder = Encoder.fit(training, table.categorical)
     names = [str(name) for name in table.features.columns]
-    costs = feature_costs(config.costs, names, training, y)
+    costs = feature_costs(config.costs, names, training, y, f"{where}.costs")
     units, scale = exact_costs(costs, max(len(split.validation), len(split.test)))
     if config.calibration != "none":
         folds_of(y)  # refuses what has too few records
@@ -55,14 +73,14 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
         y_held=table.labels[held],
         n_validation=len(split.validation),
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
-        thresholds=class_thresholds(config.threshold, table),
+        thresholds=class_thresholds(config.threshold, table, f"{where}.threshold"),
         positive=-1 if table.positive is None else table.positive,
     )
     return {
         "data": data,
         "costs": units,
         "cost_scale": scale,
-        "max_stages": _max_stages(config, len(names)),
+        "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
         "calibration": config.calibration,
@@ -147,24 +165,28 @@ def _uncalibrated(problem: MultiStageProblem, acquired: Array, model: bytes) -> 
     return LinearProbability(np.asarray(problem.classes), weights[:, columns], weights[:, -1])
 
 
-def _max_stages(config: MultiStageConfig, n: int) -> int:
+def _max_stages(config: MultiStageSettings, n: int, where: str) -> int:
     if config.max_stages is None:
         return min(-(-n // 2), 10)
     if config.max_stages > n:
         raise InputError(
-            f"problem.max_stages: expected at most the {n} features of the data, found "
-            f"{config.max_stages}"
+            f"{where}: expected at most the {n} features of the data, found {config.max_stages}"
         )
     return config.max_stages
 
 
-def class_thresholds(given: float | Mapping[Any, float], table: Table) -> FloatArray:
+def class_thresholds(
+    given: float | Mapping[Any, float], table: Table, where: str = "problem.threshold"
+) -> FloatArray:
     """Return the confidence each class needs, in the order of the classes.
 
     Parameters
     ----------
     given : float or mapping of class label to float
         As configured: labels may be spelled as texts; those left out need 0.5.
+    table : Table
+    where : str
+        Place of the key, for messages.
 
     Raises
     ------
@@ -178,11 +200,9 @@ def class_thresholds(given: float | Mapping[Any, float], table: Table) -> FloatA
     for label, value in by_name.items():
         if label not in names:
             raise InputError(
-                f"problem.threshold: expected a class of the data ({', '.join(names)}), found "
+                f"{where}: expected a class of the data ({', '.join(names)}), found "
                 f"{label!r}{nearest(label, names)}"
             )
         if not 0.0 < value <= 1.0:
-            raise InputError(
-                f"problem.threshold: expected confidences above 0 and at most 1, found {value}"
-            )
+            raise InputError(f"{where}: expected confidences above 0 and at most 1, found {value}")
     return np.array([by_name.get(name, 0.5) for name in names])

@@ -39,7 +39,7 @@ def fitted(models, data, frame=False):
 def test_the_front_says_what_the_chosen_ensembles_do(data, search):
     models, X, y = fitted(CLASSIFIERS, data)
     ensemble = ParetoEnsemble(
-        models, costs=COSTS, objectives=["roc_auc", "memory"], search=search, evaluations=400
+        models, costs=COSTS, objectives=["roc_auc", "memory"], algorithm=search, budget=400
     ).fit(X, y)
     front = ensemble.front_
     assert list(front.columns[-4:]) == list(models)
@@ -54,7 +54,7 @@ def test_the_front_says_what_the_chosen_ensembles_do(data, search):
 
 def test_choosing():
     models, X, y = fitted(CLASSIFIERS, load_breast_cancer, frame=True)
-    ensemble = ParetoEnsemble(models, costs=COSTS, evaluations=400).fit(X, y)
+    ensemble = ParetoEnsemble(models, costs=COSTS, budget=400).fit(X, y)
     cheap = ensemble.choose(where="memory<=3", best="roc_auc")
     assert cheap.predict_cost()["memory"] <= 3
     assert set(cheap.names_) <= {"linear", "tree", "bayes"}
@@ -72,7 +72,7 @@ def test_regression_labels_as_text_and_the_number_of_members():
         "tree": DecisionTreeRegressor(max_depth=3),
     }
     fit, X, y = fitted(models, load_diabetes)
-    ensemble = ParetoEnsemble(list(fit.items()), evaluations=300).fit(X, y)
+    ensemble = ParetoEnsemble(list(fit.items()), budget=300).fit(X, y)
     assert {"rmse", "members"} <= set(ensemble.front_.columns)
     best = ensemble.choose(best="rmse")
     assert root_mean_squared_error(y, best.predict(X)) == pytest.approx(
@@ -81,21 +81,27 @@ def test_regression_labels_as_text_and_the_number_of_members():
     X, y = load_breast_cancer(return_X_y=True)
     names = np.array(["bad", "good"])[y]
     fit = {name: clone(model).fit(X[::2], names[::2]) for name, model in CLASSIFIERS.items()}
-    found = ParetoEnsemble(fit, evaluations=200).fit(X[1::2], names[1::2]).choose(best="roc_auc")
+    found = ParetoEnsemble(fit, budget=200).fit(X[1::2], names[1::2]).choose(best="roc_auc")
     assert set(found.predict(X)) == {"bad", "good"}
 
 
 def test_it_is_an_estimator_and_repeats_itself():
     models, X, y = fitted(CLASSIFIERS, load_wine)
-    ensemble = ParetoEnsemble(models, costs=COSTS, options={"batch": 10}, evaluations=150, seed=3)
+    ensemble = ParetoEnsemble(
+        models,
+        costs=COSTS,
+        algorithm={"kind": "pareto_es", "batch": 10},
+        budget=150,
+        random_state=3,
+    )
     again = clone(ensemble).set_params(models=models)
     pd.testing.assert_frame_equal(ensemble.fit(X, y).front_, again.fit(X, y).front_)
-    assert ensemble.get_params()["seed"] == 3
+    assert ensemble.get_params()["random_state"] == 3
 
 
 def test_measured_costs():
     models, X, y = fitted({"linear": CLASSIFIERS["linear"]}, load_wine)
-    front = ParetoEnsemble(models, costs="measured", evaluations=5).fit(X, y).front_
+    front = ParetoEnsemble(models, costs="measured", budget=5).fit(X, y).front_
     assert {"inference_time", "memory", "disk"} <= set(front.columns)
     assert (front["disk"] > 0).all()
 
@@ -104,10 +110,10 @@ def test_mistakes():
     models, X, y = fitted(CLASSIFIERS, load_wine)
     for parameters, message in (
         ({"objectives": ["roc_auc", "memroy"]}, r"found 'memroy'; did you mean 'memory'"),
-        ({"search": "hapenz"}, "did you mean 'hapens'"),
-        ({"options": {"bach": 3}}, "options of pareto_es"),
-        ({"evaluations": 0}, "evaluations"),
-        ({"search": "emsco"}, "take another algorithm"),
+        ({"algorithm": "hapenz"}, "did you mean 'hapens'"),
+        ({"algorithm": {"kind": "pareto_es", "bach": 3}}, "algorithm: bach: unknown key"),
+        ({"budget": 0}, "budget: evaluations"),
+        ({"algorithm": "emsco"}, "take another algorithm"),
     ):
         with pytest.raises(InputError, match=message):
             ParetoEnsemble(models, costs=COSTS, **parameters).fit(X, y)

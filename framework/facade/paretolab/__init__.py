@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from algorithms.general.pymoo_searches import NSGAII as NSGAII
     from algorithms.general.random_search import RandomSearch as RandomSearch
     from algorithms.multistage.emsco import EMSCO as EMSCO
+    from algorithms.multistage.estimator import ParetoMultiStage as ParetoMultiStage
     from algorithms.multistage.exact.search import Exact as Exact
     from algorithms.multistage.model import MultiStageClassifier as MultiStageClassifier
     from algorithms.multistage.problem import MultiStageProblem as MultiStageProblem
@@ -82,6 +83,7 @@ _HOMES = {
     "NSGAII": "algorithms.general.pymoo_searches:NSGAII",
     "RandomSearch": "algorithms.general.random_search:RandomSearch",
     "EMSCO": "algorithms.multistage.emsco:EMSCO",
+    "ParetoMultiStage": "algorithms.multistage.estimator:ParetoMultiStage",
     "Exact": "algorithms.multistage.exact.search:Exact",
     "MultiStageClassifier": "algorithms.multistage.model:MultiStageClassifier",
     "MultiStageProblem": "algorithms.multistage.problem:MultiStageProblem",

@@ -1,0 +1,249 @@
+"""Multi-stage classifiers in a few lines: a data frame in, a front and a deployable model out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from algorithms.multistage.config import MultiStageSettings
+from algorithms.multistage.model import MultiStageClassifier
+from algorithms.multistage.problem import MultiStageProblem
+from algorithms.multistage.setup import set_up_table
+from framework.arrays import Array, FloatArray
+from framework.data.assemble import Raw, Table, assemble
+from framework.experiment.config import check
+from framework.experiment.front_estimator import FrontEstimator, roles_for, search
+from framework.models.checks import Threshold, records_for, training_records
+
+_OBJECTIVES = ("coverage", "accuracy", "cost")
+_LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
+_PLACE = "ParetoMultiStage"
+
+
+class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  # type: ignore[misc]
+    """Search multi-stage classifiers for the front of coverage, accuracy and feature cost.
+
+    A multi-stage classifier asks for a few cheap features first, answers when it is sure, and
+    asks for more when it is not. ``fit`` splits the records: on one part the classifiers of the
+    stages are trained, on the other the designs are measured. ``front_`` lists the best
+    trade-offs and ``choose`` returns one of them as a model. The estimator itself predicts with
+    the recommended one, ``model_``.
+
+    Parameters
+    ----------
+    costs : mapping of feature name to float, Series, or sequence of float, optional
+        What it costs to acquire each feature: by name, or in the order of the columns. The
+        features of an array are called ``x0``, ``x1``, ... None: 1 each.
+    threshold : float or mapping of class label to float
+        The probability that an answer needs, above 0 and at most 1; labels that a mapping leaves
+        out need 0.5.
+    max_stages : int, optional
+        Greatest number of stages; half the number of features, at most 10, if None.
+    remove_features : bool
+        Whether a design may leave features out for good.
+    classifier : str or mapping
+        What is trained for each stage: ``logistic_regression``, ``random_forest``, ..., or with
+        parameters ``{"kind": "logistic_regression", "C": 0.1}``; as in a configuration.
+    calibration : {'none', 'sigmoid', 'isotonic'}
+        How the probabilities of each stage are calibrated, by cross-validation within the
+        training records.
+    algorithm : str or mapping, optional
+        A search over partitions: its registered name (``local_search``, ``emsco``, ``exact``,
+        ``nsga2``, ...), or with parameters ``{"kind": "emsco", "population": 100}``. None: local
+        search, ten neighbours at a time.
+    budget : int or mapping
+        Number of designs evaluated, or limits such as ``{"generations": 50, "seconds": 60}``.
+    validation : float
+        Share of the records, between 0 and 1, that the designs are measured on; the others train.
+    where : str or sequence of str
+        Conditions that the recommended design meets, such as ``cost<=50``.
+    best : str, optional
+        The metric that the recommended design is the best in. None: of the designs that meet
+        ``where``, the one nearest to the best value of every objective.
+    reject_label : label, optional
+        What ``predict`` returns for records that no stage is sure about. None: the most likely
+        class.
+    random_state : int
+        Seed of the split and of the search.
+
+    Attributes
+    ----------
+    front_ : pandas.DataFrame
+        A row a design, best coverage first, indexed by ``id``: its metrics on the validation
+        records, and ``features``, the names that each stage acquires.
+    model_ : MultiStageClassifier
+        The recommended design.
+    classes_ : numpy.ndarray, shape (n_classes,)
+    problem_ : MultiStageProblem
+    algorithm_ : Algorithm
+    n_features_in_ : int
+    feature_names_in_ : numpy.ndarray of str, shape (n_features_in_,)
+        If fitted on a data frame with column names.
+
+    Notes
+    -----
+    A front holds the luckiest of many designs: on new records expect somewhat less coverage and
+    accuracy than it says, and measure the chosen design on records kept apart from ``fit``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X[["mean radius", "mean texture", "mean area", "worst area", "worst concavity"]]
+    >>> costs = {name: 5 if name.startswith("worst") else 1 for name in X}
+    >>> search = ParetoMultiStage(costs=costs, threshold=0.9, budget=300).fit(X, y)
+    >>> model = search.choose(where="cost<=4", best="accuracy")
+    >>> len(model.predict(X))
+    569
+    """
+
+    def __init__(
+        self,
+        *,
+        costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None,
+        threshold: Threshold = 0.75,
+        max_stages: int | None = None,
+        remove_features: bool = True,
+        classifier: str | Mapping[str, Any] = "logistic_regression",
+        calibration: str = "none",
+        algorithm: str | Mapping[str, Any] | None = None,
+        budget: int | Mapping[str, Any] = 10_000,
+        validation: float = 0.3,
+        where: str | Sequence[str] = (),
+        best: str | None = None,
+        reject_label: Any = None,
+        random_state: int = 0,
+    ) -> None:
+        self.costs = costs
+        self.threshold = threshold
+        self.max_stages = max_stages
+        self.remove_features = remove_features
+        self.classifier = classifier
+        self.calibration = calibration
+        self.algorithm = algorithm
+        self.budget = budget
+        self.validation = validation
+        self.where = where
+        self.best = best
+        self.reject_label = reject_label
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> ParetoMultiStage:
+        """Train and search.
+
+        Parameters
+        ----------
+        X : DataFrame or array (n, d)
+            Missing values are allowed; in a frame, so are text and categories.
+        y : array (n,)
+            Labels of two classes or more, each of three records or more.
+
+        Raises
+        ------
+        InputError
+            Records or parameters that cannot be used, or no design that meets ``where``.
+        ValueError
+            What scikit-learn refuses, and labels of one class.
+        """
+        X, y = training_records(self, X, y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError("y: expected labels of two classes or more, found one class")
+        named = hasattr(self, "feature_names_in_")
+        arguments = set_up_table(_table(X, y, named), self._settings(named), _PLACE)
+        arguments["encoder"] |= {"named": named}
+        self.problem_ = MultiStageProblem(**arguments)
+        self.algorithm_, self._front = search(
+            self.problem_,
+            roles_for(self.problem_, _OBJECTIVES),
+            _LOCAL_SEARCH if self.algorithm is None else self.algorithm,
+            self.budget,
+            self.random_state,
+        )
+        order = np.lexsort(self._front.losses.T[::-1])
+        columns = {**self._front.rows.values, "features": list(map(self._names, self._front.X))}
+        ids = pd.Index(self._front.ids, name="id")
+        self.front_ = pd.DataFrame(columns, index=ids).iloc[order]
+        self.model_ = self.choose(self.where, self.best)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the label (n,) of each record, ``reject_label`` for those without an answer."""
+        return self._recommended().predict(records_for(self, X))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities (n, n_classes) at the stage where each record leaves."""
+        return self._recommended().predict_proba(records_for(self, X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the answers that are right, 0 where no record gets an answer.
+
+        See :meth:`~algorithms.multistage.model.MultiStageClassifier.score`.
+        """
+        return self._recommended().score(records_for(self, X), y, sample_weight)
+
+    def _recommended(self) -> MultiStageClassifier:
+        check_is_fitted(self)
+        return self.model_
+
+    def _settings(self, named: bool) -> MultiStageSettings:
+        classifier = self.classifier
+        raw = {
+            "split": {
+                "train": 1 - self.validation,
+                "validation": self.validation,
+                "test": 0.0,
+                "seed": self.random_state,
+            },
+            "costs": None if self.costs is None else {"values": _plain_costs(self.costs, named)},
+            "threshold": self.threshold,
+            "max_stages": self.max_stages,
+            "remove_features": self.remove_features,
+            "classifier": {"kind": classifier} if isinstance(classifier, str) else classifier,
+            "calibration": self.calibration,
+        }
+        settings: MultiStageSettings = check(MultiStageSettings, raw, _PLACE)
+        return settings
+
+    def _model_of(self, genome: Array) -> MultiStageClassifier:
+        model: MultiStageClassifier = self.problem_.decode(genome.astype(self.problem_.space.dtype))
+        model.reject_label = self.reject_label
+        return model
+
+    def _names(self, genome: Array) -> list[list[str]]:
+        """Return the names of the features that each stage of a genome acquires."""
+        names = np.array(self.problem_.feature_names, dtype=object)
+        return [names[genome == stage].tolist() for stage in range(int(genome.max()) + 1)]
+
+
+def _table(X: Any, y: Array, named: bool) -> Table:
+    """Return checked records; the features of an array are called ``x0``, ``x1``, ..."""
+    frame = pd.DataFrame(X).reset_index(drop=True)
+    if not named:
+        frame.columns = pd.Index([f"x{i}" for i in range(frame.shape[1])])
+    target = "target"
+    while target in frame.columns:
+        target += "_"
+    frame = frame.assign(**{target: y})
+    return assemble(Raw(frame, "records", "the records of fit"), _PLACE, target=target)
+
+
+def _plain_costs(costs: Any, named: bool) -> dict[str, float] | list[float]:
+    """Return costs as a configuration has them: by feature name, or in order."""
+    if isinstance(costs, pd.Series):
+        costs = costs.to_dict()
+        if not named and set(costs) == set(range(len(costs))):
+            costs = [costs[i] for i in range(len(costs))]
+    if isinstance(costs, Mapping):
+        return {str(name): float(cost) for name, cost in costs.items()}
+    return [float(cost) for cost in costs]

@@ -1,0 +1,129 @@
+"""What estimators that search have in common: ``fit`` finds a front, ``choose`` picks from it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from framework import registry
+from framework.algorithm import Algorithm
+from framework.analysis import choose as decide
+from framework.arrays import Array
+from framework.errors import InputError
+from framework.experiment.config import check, section
+from framework.front import Front
+from framework.problem import Problem
+from framework.roles import Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+
+Model = TypeVar("Model")
+
+
+class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
+    """An estimator whose ``fit`` ends in a front of solutions that are models.
+
+    A subclass sets ``_front`` in ``fit`` and says in ``_model_of`` what model a genome is.
+    """
+
+    _front: Front
+
+    def choose(
+        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
+    ) -> Model:
+        """Return one solution of the front as a model, fitted and ready to predict.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Conditions on the metrics of the front that it meets, such as ``cost<=50``.
+        best : str, optional
+            The metric that it is the best in.
+        **rule
+            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
+            ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
+
+        Returns
+        -------
+        estimator
+            With the interface of scikit-learn.
+
+        Raises
+        ------
+        InputError
+            No solution meets the conditions, or a metric is unknown.
+        """
+        check_is_fitted(self)
+        conditions = [where] if isinstance(where, str) else list(where)
+        position = decide.choose(self._front, where=conditions, best=best, **rule)
+        return self._model_of(self._front.X[position])
+
+    @abstractmethod
+    def _model_of(self, genome: Array) -> Model:
+        """Return the fitted model that a genome, shape (d,), stands for."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_front")
+
+
+def roles_for(problem: Problem, objectives: Sequence[str]) -> Roles:
+    """Return the roles in which some metrics are objectives, each in its natural sense.
+
+    Raises
+    ------
+    InputError
+        The problem has no such metric.
+    """
+    senses = {metric.name: metric.sense for metric in problem.metrics}
+    for name in objectives:
+        if name not in senses:
+            raise InputError(
+                f"objectives: expected metrics ({', '.join(senses)}), found {name!r}"
+                f"{registry.nearest(name, senses)}"
+            )
+    return Roles(problem.metrics, [Objective(name, senses[name]) for name in objectives])
+
+
+def search(
+    problem: Problem,
+    roles: Roles,
+    algorithm: str | Mapping[str, Any],
+    budget: int | Mapping[str, Any],
+    seed: int,
+) -> tuple[Algorithm, Front]:
+    """Run a registered search in this process.
+
+    Parameters
+    ----------
+    problem : Problem
+    roles : Roles
+    algorithm : str or mapping
+        Registered name, or a section ``algorithm`` of a configuration:
+        ``{"kind": "emsco", "population": 100}``.
+    budget : int or mapping
+        Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
+    seed : int
+
+    Returns
+    -------
+    Algorithm, Front
+        The search at its end, and the front of all it evaluated.
+
+    Raises
+    ------
+    InputError
+        No such search, or parameters that it or the budget does not know.
+    """
+    raw = {"kind": algorithm} if isinstance(algorithm, str) else algorithm
+    checked = section("algorithms", raw, "algorithm")
+    limits = budget if isinstance(budget, Mapping) else {"evaluations": budget}
+    ends = check(Budget, limits, "budget")
+    searched: Algorithm = registry.load("algorithms", checked.pop("kind"))(
+        problem, roles, seed=seed, **checked
+    )
+    return searched, run(problem, searched, SerialEvaluator(problem, seed), budget=ends)
