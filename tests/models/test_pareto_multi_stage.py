@@ -16,7 +16,6 @@ from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
-from framework.models.predict import predict_table
 from framework.models.store import load_model, save_model
 
 NAMES = ["mean radius", "mean texture", "mean area", "worst area", "worst concavity"]
@@ -143,7 +142,7 @@ def test_a_table_as_people_have_it(tmp_path):
     assert search.score(frame, y) > 0.6
     model = search.choose(best="coverage")
     save_model(model, tmp_path / "model")
-    answers = predict_table(load_model(tmp_path / "model"), frame[frame.columns[::-1]])
+    answers = load_model(tmp_path / "model").predict_table(frame[frame.columns[::-1]])
     assert (answers["label"].to_numpy() == model.predict(frame)).all()
     assert answers.index.equals(frame.index)
 

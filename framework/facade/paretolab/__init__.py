@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from framework.experiment.config import load_config as load_config
     from framework.front import Front as Front
     from framework.journal import Journal as Journal
+    from framework.models.model import DeployableModel as DeployableModel
     from framework.models.store import load_model as load_model
     from framework.models.store import save_model as save_model
     from framework.problem import Problem as Problem
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from framework.space import Space as Space
     from framework.testing import check_algorithm as check_algorithm
     from framework.testing import check_evaluator as check_evaluator
+    from framework.testing import check_model as check_model
     from framework.testing import check_problem as check_problem
     from paretolab.runs import RunResult as RunResult
     from paretolab.runs import resume as resume
@@ -97,6 +99,7 @@ _HOMES = {
     "load_config": "framework.experiment.config:load_config",
     "Front": "framework.front:Front",
     "Journal": "framework.journal:Journal",
+    "DeployableModel": "framework.models.model:DeployableModel",
     "load_model": "framework.models.store:load_model",
     "save_model": "framework.models.store:save_model",
     "Problem": "framework.problem:Problem",
@@ -118,6 +121,7 @@ _HOMES = {
     "Space": "framework.space:Space",
     "check_algorithm": "framework.testing:check_algorithm",
     "check_evaluator": "framework.testing:check_evaluator",
+    "check_model": "framework.testing:check_model",
     "check_problem": "framework.testing:check_problem",
     "RunResult": "paretolab.runs:RunResult",
     "resume": "paretolab.runs:resume",
