@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.ensembling.model import (
@@ -30,9 +31,11 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
     models : mapping of str to estimator, or sequence of (str, estimator)
         Fitted: classifiers with ``predict_proba`` of the same classes, or regressors.
     costs : mapping of str to sequence, shape (K,), or 'measured', optional
-        What each model costs, in the order of ``models``, in one currency or several; an
-        ensemble pays for every member once. ``'measured'``: inference time, memory and disk are
-        measured, each model in a process of its own. None: ``members``, their number.
+        What each model costs, in one currency or several; an ensemble pays for every member once.
+        A sequence is in the order of ``models``, a mapping or a pandas Series goes by their
+        names; a DataFrame has a row a model and a column a cost. ``'measured'``: inference
+        time, memory and disk are measured, each model in a process of its own. None:
+        ``members``, their number.
     score : str, optional
         See :class:`~algorithms.ensembling.problem.EnsembleProblem`; ROC AUC, or RMSE of regressors,
         if None.
@@ -108,7 +111,7 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
             Models, costs, metrics or parameters that cannot be used.
         """
         models = _named(self.models)
-        costs = measured_costs(models, X) if self.costs == "measured" else self.costs
+        costs = measured_costs(models, X) if isinstance(self.costs, str) else self.costs
         self.library_ = from_models(models, X, y, costs=costs, configs=_configs(models))
         self.problem_ = EnsembleProblem(self.library_, max_count=self.max_count, score=self.score)
         for name in self.library_.ids:
@@ -149,6 +152,16 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
 
     def _model_of(self, genome: Array) -> WeightedEnsemble:
         return self.ensemble(genome)
+
+    def __sklearn_clone__(self) -> ParetoEnsemble:
+        """Return an unfitted copy of the same models: they are asked, never trained.
+
+        scikit-learn would un-fit them, as it does what an estimator is to fit.
+        """
+        parameters = self.get_params(deep=False)
+        models = parameters.pop("models")
+        others = {name: clone(value, safe=False) for name, value in parameters.items()}
+        return type(self)(models, **others)
 
 
 def _named(models: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:

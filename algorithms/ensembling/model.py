@@ -17,6 +17,7 @@ from algorithms.ensembling import model_store
 from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
+from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
@@ -106,7 +107,9 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         kept = self._set(list(models), list(models.values()), weights)
         self.encoder_ = encoder
         for name, cost in (costs or {}).items():
-            values = np.asarray(cost.values, dtype=np.float64)
+            values = np.asarray(
+                by_model(cost.values, list(models), f"costs: {name}"), dtype=np.float64
+            )
             if values.shape != (len(models),):
                 raise InputError(
                     f"costs: expected {len(models)} values of {name!r}, one a model, found shape "

@@ -15,8 +15,20 @@ from framework.experiment.front_estimator import search
 from framework.libraries.library import Library
 from framework.roles import Objective, Roles
 
-_REGRESSION = "regression"
-_SCORES = {"root_mean_squared_error": "rmse", "mean_absolute_error": "mae"}
+_BINARY, _MULTICLASS, _REGRESSION = "binary", "multiclass", "regression"
+_SCORES = {  # AutoGluon's names, where ours or scikit-learn's are others
+    "roc_auc_ovr": "roc_auc",
+    "root_mean_squared_error": "rmse",
+    "mean_squared_error": "neg_mean_squared_error",
+    "mean_absolute_error": "mae",
+    "median_absolute_error": "neg_median_absolute_error",
+    "mean_absolute_percentage_error": "neg_mean_absolute_percentage_error",
+    "mcc": "matthews_corrcoef",
+}
+_AGREEMENT = 0.05
+"""How far apart two errors of one model may be, relatively: metrics clip small probabilities at
+different places, and nothing else should tell them apart."""
+_COMPARED = 8  # models of which two errors are compared
 
 
 class ParetoEnsembler:
@@ -29,14 +41,16 @@ class ParetoEnsembler:
     problem_type : str
         ``binary``, ``multiclass`` or ``regression``.
     metric : object
-        Its ``name`` says which score is searched for: ``roc_auc``, ``roc_auc_ovr_macro``,
-        ``log_loss``, ``accuracy``, ``root_mean_squared_error``, ...
+        A scorer of AutoGluon: its ``name`` says what is searched for (``roc_auc``, ``log_loss``,
+        ``accuracy``, ``root_mean_squared_error``, ...), its ``error(labels, prediction)`` is
+        compared with the score that the search uses.
     costs : mapping of str to sequence, shape (K,), optional
-        What each model costs; the number of members if None.
+        What each model costs, in the order in which TabArena passes the models: it tells no
+        names. The number of members if None.
     where, best
         Conditions such as ``inference_time<=0.2``, and the metric that the chosen ensemble is the
         best in; the score if None. See :func:`framework.analysis.choose.choose`.
-    search, evaluations, seed
+    algorithm, budget, random_state
         As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`.
 
     Attributes
@@ -46,8 +60,10 @@ class ParetoEnsembler:
 
     Notes
     -----
-    For the log loss TabArena may hand over the true class's probabilities alone, all labels one:
-    a library needs records of every class, and says so.
+    TabArena's fast log loss (its default) hands over each record's probability of the *true*
+    class alone, with the labels as they were and ``problem_type="binary"``; the metric tells it
+    by ``post_problem_type``. Such a view is searched as what it is: every record's label is the
+    class that the probability is of.
     """
 
     linear = True
@@ -60,13 +76,13 @@ class ParetoEnsembler:
         costs: Mapping[str, Any] | None = None,
         where: str | Sequence[str] = (),
         best: str | None = None,
-        search: str = "pareto_es",
-        evaluations: int = 5000,
-        seed: int = 0,
+        algorithm: str | Mapping[str, Any] = "pareto_es",
+        budget: int | Mapping[str, Any] = 5000,
+        random_state: int = 0,
     ) -> None:
         self.problem_type, self.metric = problem_type, metric
         self.costs, self.where, self.best = costs, where, best
-        self.search, self.evaluations, self.seed = search, evaluations, seed
+        self.algorithm, self.budget, self.random_state = algorithm, budget, random_state
 
     def fit(
         self, *, predictions: Any, labels: Any, time_limit: float | None = None
@@ -84,20 +100,16 @@ class ParetoEnsembler:
         Raises
         ------
         InputError
-            Predictions, costs or conditions that cannot be used.
+            Predictions, costs or conditions that cannot be used; a metric that is not known, or
+            whose errors of the models are others than those that would be searched for.
         """
-        tables = np.asarray(predictions)
-        many = tables.shape[2] if tables.ndim == 3 else 2
-        classes = None if self.problem_type == _REGRESSION else list(range(many))
-        ids = [f"model_{i}" for i in range(len(tables))]
-        library = Library.from_arrays(ids, tables, labels, classes, self.costs)
-        name = str(self.metric.name)
-        score = "roc_auc" if name.startswith("roc_auc") else _SCORES.get(name, name)
-        problem = EnsembleProblem(library, score=score)
+        problem = self._problem(np.asarray(predictions), np.asarray(labels))
+        self._check_metric(problem, predictions, labels)
+        score = problem.score[0]
         senses = {metric.name: metric.sense for metric in problem.metrics}
         names = [score, *(problem.costs or ["members"])]
         roles = Roles(problem.metrics, [Objective(n, senses[n]) for n in names])
-        _, front = search(problem, roles, self.search, self.evaluations, self.seed)
+        _, front = search(problem, roles, self.algorithm, self.budget, self.random_state)
         conditions = [self.where] if isinstance(self.where, str) else list(self.where)
         counts = front.X[decide.choose(front, where=conditions, best=self.best or score)]
         self.weights_: FloatArray = counts / counts.sum()
@@ -115,10 +127,7 @@ class ParetoEnsembler:
 
     def predict(self, predictions: Any, *, problem_type: str | None = None) -> Array:
         """Return values, or the positions of the likeliest classes, shape (N,)."""
-        found = self.predict_proba(predictions)
-        if (problem_type or self.problem_type) == _REGRESSION:
-            return found
-        return found.argmax(axis=1) if found.ndim == 2 else (found >= 0.5).astype(np.int64)
+        return _answers(self.predict_proba(predictions), problem_type or self.problem_type)
 
     def model_weights(self) -> FloatArray:
         """Return the weights, shape (K,)."""
@@ -131,3 +140,55 @@ class ParetoEnsembler:
     def info(self) -> dict[str, Any]:
         """Return nothing further to say."""
         return {}
+
+    def _problem(self, tables: Array, labels: Array) -> EnsembleProblem:
+        if self.problem_type not in (_BINARY, _MULTICLASS, _REGRESSION):
+            raise InputError(
+                f"problem_type: expected {_BINARY}, {_MULTICLASS} or {_REGRESSION}, found "
+                f"{self.problem_type!r}"
+            )
+        name = str(self.metric.name)
+        if getattr(self.metric, "post_problem_type", None) is not None:
+            if name != "log_loss" or tables.ndim != 2:
+                raise InputError(
+                    f"metric: expected predictions as the models made them, or for the log loss "
+                    f"each record's probability of its true class, found others, prepared for "
+                    f"{name!r}; pass use_fast_metrics=False to TabArena"
+                )
+            labels = np.ones(tables.shape[1], dtype=np.int64)
+        elif name == "log_loss" and tables.ndim == 3:  # scikit-learn clips by the type of numbers
+            tables = np.clip(tables, np.finfo(np.result_type(tables, np.float32)).eps, 1.0)
+        classes = None
+        if self.problem_type != _REGRESSION:
+            classes = list(range(tables.shape[2] if tables.ndim == 3 else 2))
+        ids = [f"model_{i}" for i in range(len(tables))]
+        library = Library.from_arrays(ids, tables, labels, classes, self.costs, every_class=False)
+        return EnsembleProblem(library, score=_SCORES.get(name, name))
+
+    def _check_metric(self, problem: EnsembleProblem, predictions: Any, labels: Any) -> None:
+        """Refuse a metric by which a model's error is another than by the problem's score.
+
+        What TabArena passes may be prepared for its metric in a way that is not known here; then
+        the search would go for the wrong thing and nobody would know.
+        """
+        score = problem.metrics[0]
+        ours = np.asarray(problem.evaluate(np.eye(len(predictions), dtype=np.int32))[score.name])
+        if score.sense == "max":
+            ours = self.metric.optimum - ours
+        by_class = self.metric.needs_pred and self.problem_type != _REGRESSION
+        for j, table in enumerate(predictions[:_COMPARED]):
+            given = _answers(np.asarray(table), self.problem_type) if by_class else table
+            theirs = float(self.metric.error(labels, given))
+            if not np.isclose(ours[j], theirs, rtol=_AGREEMENT, atol=1e-6, equal_nan=True):
+                raise InputError(
+                    f"metric {self.metric.name!r}: expected errors that are those of "
+                    f"{score.name}, found {theirs:.6g} for model {j}, where {score.name} has "
+                    f"{ours[j]:.6g}; pass use_fast_metrics=False to TabArena, or another metric"
+                )
+
+
+def _answers(found: Array, problem_type: str) -> Array:
+    """Return values as they are, or the likeliest classes: as in AutoGluon the first of equals."""
+    if problem_type == _REGRESSION:
+        return found
+    return found.argmax(axis=1) if found.ndim == 2 else (found > 0.5).astype(np.int64)

@@ -247,17 +247,22 @@ def _first_bad(values: Array) -> str:
 def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> FloatArray:
     """Return a cost's values as float64 (K,) that nothing can write to.
 
+    Parameters
+    ----------
+    values : array_like, shape (K,), or mapping of id to number
+        In the order of ``ids``; a mapping, or a pandas Series by its index, in any order.
+
     Raises
     ------
     InputError
-        The name is none that a metric can have, a value is missing, infinite or negative, or
-        there are more or fewer values than models.
+        The name is none that a metric can have, a value is missing, infinite or negative,
+        there are more or fewer values than models, or they are of other models.
     """
     place = f"{where}: cost {name!r}"
     if not _NAME.fullmatch(name):
         raise InputError(f"{place}: expected a name of letters, digits and _, found another")
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(by_model(values, ids, place), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{place}: expected a number for each model, found others") from error
     if array.shape != (len(ids),):
@@ -274,6 +279,36 @@ def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> Fl
                 "that model"
             )
     return frozen(array)
+
+
+def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
+    """Return values that name their models in the order of ``ids``, others as they are.
+
+    Raises
+    ------
+    InputError
+        A mapping or a pandas Series names other models, not all of them, or one twice.
+    """
+    if not (hasattr(values, "keys") and hasattr(values, "items")):  # neither mapping nor Series
+        return values
+    pairs = [(str(key), value) for key, value in values.items()]
+    named = dict(pairs)
+    other = [key for key in named if key not in ids]
+    missing = [name for name in ids if name not in named]
+    if other or missing or len(named) < len(pairs):
+        found = (
+            f"one of {other[0]!r}, which is no model{nearest(other[0], ids)}"
+            if other
+            else f"none of {missing[0]!r}"
+            if missing
+            else "a model twice"
+        )
+        raise InputError(
+            f"{place}: expected a value of each model ({', '.join(ids[:4])}"
+            f"{', ...' if len(ids) > 4 else ''}), found {found}; name the values by the models' "
+            "ids, or give a list in their order"
+        )
+    return [named[name] for name in ids]
 
 
 def checked_configs(

@@ -131,6 +131,7 @@ class Library:
         configs: Sequence[Mapping[str, Any]] | None = None,
         name: str = "library",
         normalise: bool = False,
+        every_class: bool = True,
     ) -> Library:
         """Return a checked library of arrays.
 
@@ -143,7 +144,8 @@ class Library:
             Labels as ``classes`` spells them, or values.
         classes : sequence, length C, or None
             Labels in the order of the probabilities; None for regression.
-        costs : mapping of str to Cost or array_like of shape (K,), optional
+        costs : mapping of str to Cost, or to values (K,); or a DataFrame of them, optional
+            In the order of ``ids``; a mapping or a pandas Series goes by the ids that it names.
         test, y_test : array_like, optional
             The same for test records; both or none. A class may be absent here.
         configs : sequence of mapping, length K, optional
@@ -151,13 +153,16 @@ class Library:
         normalise : bool
             Divide the probabilities of each record by their sum: for predictions that were
             kept in half precision.
+        every_class : bool
+            Whether a class without validation records is refused; a library that lacks one can
+            be searched, but not loaded again.
 
         Raises
         ------
         InputError
             Predictions that are not finite, not probabilities or do not add up to one; shapes
-            that do not fit; a class without validation records; a cost that is missing or
-            negative; an id that comes twice.
+            that do not fit; a class without validation records; a cost that is missing, negative
+            or of another model; an id that comes twice.
         """
         ids = checked_ids(ids, "ids")
         labels = checked_classes(classes, "classes")
@@ -169,10 +174,11 @@ class Library:
             ids,
             (validation, codes, test, codes_test),
             labels,
-            costs or {},
+            {} if costs is None else costs,
             configs,
             name,
             normalise=normalise,
+            every_class=every_class,
         )
 
     def save(self, folder: str | os.PathLike[str]) -> Library:
@@ -274,11 +280,12 @@ def _checked(
     name: str,
     *,
     normalise: bool = False,
+    every_class: bool = True,
     folder: Path | None = None,
 ) -> Library:
     """Check all but the labels' spelling; ``arrays`` in the order of ``ARRAYS``."""
     validation, y, test, y_test = arrays
-    if classes is not None:
+    if classes is not None and every_class:
         check_every_class(y, classes, "y_validation")
 
     def predictions(key: str, given: Any, labels: Array) -> Array:

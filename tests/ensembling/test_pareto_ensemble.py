@@ -13,7 +13,9 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import estimator_checks as checks
 
 from algorithms.ensembling.estimator import ParetoEnsemble
 from framework.errors import InputError
@@ -94,9 +96,56 @@ def test_it_is_an_estimator_and_repeats_itself():
         budget=150,
         random_state=3,
     )
-    again = clone(ensemble).set_params(models=models)
+    again = clone(ensemble.fit(X, y))
+    assert not hasattr(again, "front_")
     pd.testing.assert_frame_equal(ensemble.fit(X, y).front_, again.fit(X, y).front_)
     assert ensemble.get_params()["random_state"] == 3
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_clone_keeps_the_fitted_models(kind):
+    models, X, y = fitted(CLASSIFIERS, load_wine)
+    given = models if kind is dict else list(models.items())
+    ensemble = ParetoEnsemble(given, costs=COSTS, budget=50)
+    again = clone(clone(ensemble).set_params(random_state=2))
+    assert again.models is given
+    assert again.costs is not COSTS
+    assert (again.random_state, ensemble.random_state) == (2, 0)
+    assert again.fit(X, y).choose(best="roc_auc").predict(X).shape == y.shape
+    in_steps = clone(make_pipeline(ensemble)).fit(X, y)
+    assert len(in_steps[-1].front_) > 0
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        checks.check_estimator_cloneable,
+        checks.check_estimator_repr,
+        checks.check_estimator_tags_renamed,
+        checks.check_valid_tag_types,
+        checks.check_no_attributes_set_in_init,
+        checks.check_get_params_invariance,
+        checks.check_set_params,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_scikit_learn_conventions_that_need_no_records(check):
+    """The others make records of their own, which models that are fitted already do not know."""
+    check("ParetoEnsemble", ParetoEnsemble(fitted(CLASSIFIERS, load_wine)[0]))
+
+
+def test_costs_by_name_go_to_the_models_that_they_name():
+    models, X, y = fitted(CLASSIFIERS, load_wine)
+    want = ParetoEnsemble(models, costs=COSTS, budget=50).fit(X, y).library_.costs
+    frame = pd.DataFrame(COSTS, index=list(models)).iloc[::-1]
+    for costs in (frame, dict(frame.items()), {name: frame[name].to_dict() for name in COSTS}):
+        found = ParetoEnsemble(models, costs=costs, budget=50).fit(X, y)
+        for name in COSTS:
+            assert found.library_.costs[name].values.tolist() == want[name].values.tolist()
+        chosen = found.choose(best="roc_auc")
+        assert chosen.predict_cost()["memory"] == sum(frame["memory"][n] for n in chosen.names_)
+    with pytest.raises(InputError, match=r"one of '0', which is no model.*give a list"):
+        ParetoEnsemble(models, costs={"memory": pd.Series([1.0, 2.0, 20.0, 1.5])}).fit(X, y)
 
 
 def test_measured_costs():

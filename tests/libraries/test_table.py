@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +70,19 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a missing cost": ({"costs": {"disk": [1, 2, np.nan]}}, "found none \\(nan\\) of 'c'"),
     "a cost too few": ({"costs": {"disk": [1, 2]}}, "each of the 3 models, found shape \\(2,\\)"),
     "a cost named badly": ({"costs": {"in s": [1, 2, 3]}}, "cost 'in s': expected a name"),
+    "a cost of another model": (
+        {"costs": {"disk": {"a": 1, "b": 2, "c": 3, "d": 4}}},
+        "expected a value of each model \\(a, b, c\\), found one of 'd'",
+    ),
+    "a cost without a model": ({"costs": {"disk": {"a": 1, "b": 2}}}, "found none of 'c'"),
+    "a cost named twice": (
+        {"costs": {"disk": pd.Series([1, 2, 3, 4], index=["a", "b", "c", "c"])}},
+        "found a model twice; name the values by the models' ids",
+    ),
+    "a series by number": (
+        {"costs": {"disk": pd.Series([1, 2, 3])}},
+        "found one of '0', which is no model",
+    ),
     "configs that are none": ({"configs": [{}, {}]}, "for each of the 3 models, found 2"),
     "configs beyond JSON": ({"configs": [{"x": {1}}] * 3}, "expected JSON values"),
 }
@@ -105,6 +119,13 @@ def test_half_precision_is_normalised_on_request() -> None:
         Library.from_arrays(**arrays(validation=half))
     library = Library.from_arrays(**arrays(validation=half, normalise=True))
     assert np.allclose(library.validation.sum(axis=2), 1, atol=1e-6)
+
+
+def test_costs_that_name_their_models_are_taken_by_name() -> None:
+    by_place = Library.from_arrays(**arrays(costs={"disk": [1, 2, 3]}))
+    for costs in ({"c": 3, "a": 1, "b": 2}, pd.Series({"b": 2.0, "c": 3.0, "a": 1.0})):
+        assert Library.from_arrays(**arrays(costs={"disk": costs})) == by_place
+        assert Library.from_arrays(**arrays(costs={"disk": Cost(costs)})) == by_place
 
 
 def test_nothing_can_be_written_to() -> None:
