@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from framework.arrays import Array
+from framework.arrays import Array, FloatArray
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import RowStreams
@@ -53,6 +53,21 @@ class Problem(ABC):
     def unwrapped(self) -> Problem:
         """The problem itself; what a wrapper (of tests, say) wraps."""
         return self
+
+    def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
+        """Return points of reference for these metrics as objectives; None where there are none.
+
+        Each is a share of the way from the best (0) to the worst value (1) of every metric: what
+        trivial candidates reach.
+        """
+        return None
+
+    def true_front(self, n: int) -> FloatArray | None:
+        """Return ``n`` points of the best front there is, as losses; None where it is unknown.
+
+        Spread evenly over the front; shape (n, number of metrics).
+        """
+        return None
 
     @abstractmethod
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:

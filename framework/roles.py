@@ -23,6 +23,8 @@ class Metric(NamedTuple):
 
     ``kind`` tells how values compare: a ``bounded`` one lives between two bounds and differences
     mean something (coverage); a ``ratio`` has a true zero and ratios mean something (a cost).
+    ``steps`` is the number of equal steps between ``low`` and ``high`` where all values lie on
+    them (a share of so many records); 0 where they need not.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Metric(NamedTuple):
     high: float = 1.0
     unit: str = ""
     text: str = ""
+    steps: int = 0
 
 
 class Objective(NamedTuple):

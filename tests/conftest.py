@@ -19,6 +19,8 @@ from algorithms.general.grid import GridSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
 from algorithms.general.random_search import RandomSearch
+from algorithms.hull.ch_emoa import CHEMOA
+from algorithms.hull.fch_emoa import FCHEMOA
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
@@ -82,6 +84,8 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(FunctionProblem, "zdt2", 4, noise=0.1),
         partial(FunctionProblem, "dtlz2", 6),
         partial(FunctionProblem, "lotz", 9),
+        partial(FunctionProblem, "zed2"),
+        partial(FunctionProblem, "zejd3"),
     ],
     "multistage": [
         multistage,
@@ -106,7 +110,16 @@ _PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistag
 _COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True), ensemble]
 
 # What searches that know several spaces are tried on.
-_SEVERAL = [*_PARTITIONS, EnsembleToy, partial(FunctionProblem, "lotz", 9), pruning]
+_SEVERAL = [
+    *_PARTITIONS,
+    EnsembleToy,
+    partial(FunctionProblem, "lotz", 9),
+    partial(FunctionProblem, "dtlz2", 5),
+    pruning,
+]
+
+# What convex-hull searches are tried on: three bounded objectives.
+_HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), StagesToy]
 
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
@@ -135,6 +148,8 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
         Exact,
         [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],
     ),
+    "ch_emoa": (partial(CHEMOA, population=12, batch=5), _HULLS),
+    "fch_emoa": (partial(FCHEMOA, population=12, batch=5, non_frontal="random"), _HULLS),
     "emsco": (partial(EMSCO, population=20), _PARTITIONS),
     "ges": (partial(GES, iterations=4), _COUNTS),
     "hapens": (partial(HAPEns, batch=10), _COUNTS),

@@ -21,6 +21,7 @@ from framework.roles import Constraint, Metric, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
+from framework.space import Space
 from tests.conftest import roles_of
 from tests.toys import StagesToy
 
@@ -135,8 +136,29 @@ def test_nsga3_takes_the_finest_lattice_that_the_population_covers():
 
 
 @pytest.mark.parametrize("cls", PEERS)
+@pytest.mark.parametrize("name", ["zdt1", "lotz"])
+def test_boxes_and_subsets_have_their_operators(cls, name):
+    problem = FunctionProblem(name, 20)
+    found, _ = searched(cls, problem, roles_of(problem), population=50)
+    baseline, _ = searched(RandomSearch, problem, roles_of(problem))
+    assert found.hypervolume() > 1.05 * baseline.hypervolume()
+
+
+class Words(Space):
+    """A space that nothing is known of."""
+
+    def __init__(self):
+        self.d, self.dtype = 2, np.dtype(np.int64)
+        self.lower, self.upper = np.zeros(2, int), np.ones(2, int)
+
+    def sample(self, rng, size):
+        return rng.integers(0, 2, size=(size, 2))
+
+
+@pytest.mark.parametrize("cls", PEERS)
 def test_other_spaces_are_refused(cls):
-    problem = FunctionProblem("zdt1", 3)
+    problem = FunctionProblem("zdt1", 2)
+    problem.space = Words()
     with pytest.raises(InputError, match=f"{cls.kind} searches ordered partitions, counts"):
         cls(problem, roles_of(problem), seed=0)
 

@@ -31,13 +31,15 @@ class ParetoLocalSearch(Algorithm):
     On ordered partitions the neighbours are: an item to another stage or to a new one, two items
     swapped, two neighbouring stages merged, an item left out or taken in. On counts and subsets:
     one pick more, one less, a member dropped, a member swapped for another model. On whole
-    numbers: one more, one less; members are dropped and swapped too.
+    numbers: one more, one less; members are dropped and swapped too. In a box: one gene moved by
+    1/2, 1/8, ... of its range.
 
     Parameters
     ----------
     problem : Problem
         Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts`,
-        :class:`~framework.space.Bits` or :class:`~framework.space.Integers`.
+        :class:`~framework.space.Bits`, :class:`~framework.space.Integers` or
+        :class:`~framework.space.Box`.
     roles : Roles
     seed : int
     batch : int

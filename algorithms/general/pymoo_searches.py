@@ -37,23 +37,29 @@ class Peer(Algorithm):
     ----------
     problem : Problem
         Over a :class:`~framework.space.Partition`, :class:`~framework.space.Counts`,
-        :class:`~framework.space.Bits` or :class:`~framework.space.Integers`.
+        :class:`~framework.space.Bits`, :class:`~framework.space.Integers` or
+        :class:`~framework.space.Box`.
     roles : Roles
     seed : int
     population : int
         Survivors, and children a generation.
-    mutation_rate, crossover_rate, beta : float
-        On ordered partitions as in :class:`~algorithms.multistage.emsco.EMSCO`. On counts and
-        subsets a child gets one move, and with chance ``mutation_rate`` one more each time;
-        ``beta`` has no meaning there.
+    mutation_rate, crossover_rate : float, optional
+        What suits the space if None: 0.075 and 0.8 on ordered partitions (as in
+        :class:`~algorithms.multistage.emsco.EMSCO`) and on counts, one gene in a genome and 0.9
+        on subsets, one gene in a genome and 1 on boxes. On counts a child gets one move, and with
+        chance ``mutation_rate`` one more each time.
+    beta : float
+        EMSCO's, on ordered partitions.
 
     Notes
     -----
     - On ordered partitions the first generation, recombination with compression, and mutation
-      are EMSCO's own (Algorithms 1 and 2). On counts and subsets the first rows are subsets whose
-      size is uniform on a logarithmic scale, a child has each count from either parent, and a
-      move is one pick more, one less, a member dropped, or one swapped for another model. An
-      ordered number of a child lies between its parents' and moves by a step or to anywhere.
+      are EMSCO's own (Algorithms 1 and 2). On counts the first rows are subsets whose size is
+      uniform on a logarithmic scale, a child has each count from either parent, and a move is one
+      pick more, one less, a member dropped, or one swapped for another model. On whole numbers
+      too; an ordered number of a child lies between its parents' and moves by a step or to
+      anywhere. On subsets: fair coins, single-point crossover, flips of bits; on boxes: simulated
+      binary crossover and polynomial mutation, both with distribution index 20.
     - No genome is twice in a population.
     - pymoo draws from this algorithm's stream and from nothing else.
     - Losses are scaled to [0, 1] by the metrics' bounds where they have some, since pymoo
@@ -74,8 +80,8 @@ class Peer(Algorithm):
         *,
         seed: int,
         population: Annotated[int, Field(ge=2)] = 300,
-        mutation_rate: Rate = 0.075,
-        crossover_rate: Rate = 0.8,
+        mutation_rate: Rate | None = None,
+        crossover_rate: Rate | None = None,
         beta: Annotated[float, Field(gt=0)] = 2.0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
@@ -88,7 +94,7 @@ class Peer(Algorithm):
                 n_ieq_constr=1,
                 xl=self.space.lower,
                 xu=self.space.upper,
-                vtype=int,
+                vtype=float if self.space.dtype.kind == "f" else int,
             ),
             termination=NoTermination(),
         )
@@ -99,12 +105,14 @@ class Peer(Algorithm):
     def _pymoo(self, population: int, **parts: Any) -> Any:
         """Return pymoo's algorithm of a population size, made of these operators."""
 
-    def _made(self, population: int, mutation: float, crossover: float, beta: float) -> Any:
-        moves = variation(self.kind, self.space, mutation, beta)
+    def _made(
+        self, population: int, mutation: float | None, crossover: float | None, beta: float
+    ) -> Any:
+        moves = variation(self.kind, self.space, mutation, crossover, beta)
         return self._pymoo(
             population,
             sampling=_Init(moves),
-            crossover=_Recombine(moves, crossover),
+            crossover=_Recombine(moves),
             mutation=_Mutate(moves),
             eliminate_duplicates=True,
         )
@@ -241,12 +249,12 @@ class _Init(Sampling):  # type: ignore[misc]
 class _Recombine(Crossover):  # type: ignore[misc]
     """A child of two genomes."""
 
-    def __init__(self, moves: Variation, rate: float) -> None:
-        super().__init__(n_parents=2, n_offsprings=1, prob=rate)
+    def __init__(self, moves: Variation) -> None:
+        super().__init__(n_parents=2, n_offsprings=1, prob=moves.crossover_rate)
         self.moves = moves
 
     def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
-        A, B = X[0].astype(np.int64), X[1].astype(np.int64)
+        A, B = X[0].astype(self.moves.dtype), X[1].astype(self.moves.dtype)
         return self.moves.recombine(A, B, random_state)[np.newaxis]
 
 
@@ -258,4 +266,4 @@ class _Mutate(Mutation):  # type: ignore[misc]
         self.moves = moves
 
     def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
-        return self.moves.mutate(X.astype(np.int64), random_state)
+        return self.moves.mutate(X.astype(self.moves.dtype), random_state)

@@ -14,7 +14,7 @@ FIRST_CODE = np.uint64(14695981039346656037)
 
 
 class Seen:
-    """Remembers rows of whole numbers; it pickles, and the order of adding is all it depends on.
+    """Remembers rows of numbers; it pickles, and the order of adding is all it depends on.
 
     Two different rows share a code with probability 2^-63; the later one then counts as seen.
     """
@@ -28,13 +28,13 @@ class Seen:
 
     def add(self, rows: Array) -> BoolArray:
         """Add rows, shape (n, d); tell which are new, shape (n,). Of equal rows the first is."""
-        new: BoolArray = _add_rows(self.reserve(len(rows)), rows)
+        new: BoolArray = _add_rows(self.reserve(len(rows)), _words(rows))
         self._used += int(new.sum())
         return new
 
     def knows(self, rows: Array) -> BoolArray:
         """Tell which rows, shape (n, d), were added before; add none."""
-        known: BoolArray = _known_rows(self._table, rows)
+        known: BoolArray = _known_rows(self._table, _words(rows))
         return known
 
     def reserve(self, n: int) -> WordArray:
@@ -46,6 +46,13 @@ class Seen:
     def added(self, n: int) -> None:
         """Count ``n`` codes that were put into the table."""
         self._used += n
+
+
+def _words(rows: Array) -> Array:
+    """Return floats by their bits, so that only equal ones are equal; others as they are."""
+    if rows.dtype == np.float64:
+        return np.ascontiguousarray(rows).view(np.int64)
+    return rows
 
 
 @njit

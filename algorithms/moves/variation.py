@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from algorithms.moves import bits, reals
 from algorithms.moves import counts as moves
 from algorithms.moves import integers
 from algorithms.moves import partition_neighbours as neighbours
@@ -13,14 +14,30 @@ from algorithms.moves import partition_operators as operators
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.jit import njit
-from framework.space import Bits, Counts, Integers, Partition, Space
+from framework.space import Bits, Box, Counts, Integers, Partition, Space
 
 
 class Variation(ABC):
     """Neighbourhoods, random walks and genetic operators of one space.
 
     Every row returned belongs to the space.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Of the genes that the genetic operators work on: int64, or float64 in a box.
+    mutation_rate, crossover_rate : float
+        What was asked for, or what suits the space.
     """
+
+    dtype: np.dtype[np.generic] = np.dtype(np.int64)
+    usual: tuple[float, float] = (0.075, 0.8)
+    """Rates of mutation and of crossover where none are asked for."""
+
+    def __init__(self, mutation_rate: float | None, crossover_rate: float | None) -> None:
+        mutation, crossover = self.usual
+        self.mutation_rate = mutation if mutation_rate is None else mutation_rate
+        self.crossover_rate = crossover if crossover_rate is None else crossover_rate
 
     @abstractmethod
     def room(self, x: Array) -> int:
@@ -40,18 +57,42 @@ class Variation(ABC):
 
     @abstractmethod
     def first(self, n: int, rng: np.random.Generator) -> Array:
-        """Return a genetic algorithm's first ``n`` genomes, as int64."""
+        """Return a genetic algorithm's first ``n`` genomes."""
 
     @abstractmethod
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        """Return a child of each pair of rows, int64."""
+        """Return a child of each pair of rows."""
 
     @abstractmethod
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        """Mutate the rows of ``X``, int64, in place and return it."""
+        """Mutate the rows of ``X`` in place and return it."""
+
+    def crossed(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        """Return a child of each pair of rows, recombined with the rate of crossover, or A."""
+        A, B = A.astype(self.dtype), B.astype(self.dtype)
+        if self.crossover_rate >= 1.0:
+            return self.recombine(A, B, rng)
+        apart = rng.random(len(A)) >= self.crossover_rate
+        if apart.all():
+            return A
+        return np.where(apart[:, np.newaxis], A, self.recombine(A, B, rng))
+
+    def children(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        """Return a child of each pair of rows: :meth:`crossed`, then mutated."""
+        return self.mutate(self.crossed(A, B, rng), rng)
 
 
-def variation(kind: str, space: Space, rate: float = 0.0, beta: float = 2.0) -> Variation:
+SPACES: tuple[type[Space], ...] = (Partition, Counts, Bits, Integers, Box)
+"""Spaces that there is a variation of."""
+
+
+def variation(
+    kind: str,
+    space: Space,
+    mutation_rate: float | None = None,
+    crossover_rate: float | None = None,
+    beta: float = 2.0,
+) -> Variation:
     """Return the variation of a space.
 
     Parameters
@@ -59,8 +100,11 @@ def variation(kind: str, space: Space, rate: float = 0.0, beta: float = 2.0) -> 
     kind : str
         Who asks, for the message.
     space : Space
-    rate : float
-        Of mutation: of a gene (ordered partitions); of another move after each (all others).
+    mutation_rate : float, optional
+        Of a gene (ordered partitions, subsets, boxes); of another move after each (counts, whole
+        numbers). 0.075 if None, but on subsets and boxes one gene in a genome.
+    crossover_rate : float, optional
+        0.8 if None, but 0.9 on subsets and 1 on boxes.
     beta : float
         EMSCO's bias to early stages (ordered partitions).
 
@@ -70,23 +114,29 @@ def variation(kind: str, space: Space, rate: float = 0.0, beta: float = 2.0) -> 
         A space that nothing is known of.
     """
     if isinstance(space, Partition):
-        return _Partitions(space, rate, beta)
-    if isinstance(space, Counts | Bits):
-        return _Picks(space, rate)
+        return _Partitions(space, mutation_rate, crossover_rate, beta)
+    if isinstance(space, Counts):
+        return _Picks(space, mutation_rate, crossover_rate)
+    if isinstance(space, Bits):
+        return _Bits(space, mutation_rate, crossover_rate)
     if isinstance(space, Integers):
-        return _Integers(space, rate)
+        return _Integers(space, mutation_rate, crossover_rate)
+    if isinstance(space, Box):
+        return _Reals(space, mutation_rate, crossover_rate)
     raise InputError(
-        f"algorithm.kind: {kind} searches ordered partitions, counts, subsets and whole numbers "
-        f"(problem kinds multistage, ensemble, pruning), found a space of kind "
-        f"{type(space).__name__}; take another algorithm"
+        f"algorithm.kind: {kind} searches ordered partitions, counts, subsets, whole numbers and "
+        f"boxes, found a space of kind {type(space).__name__}; take another algorithm"
     )
 
 
 class _Partitions(Variation):
     """EMSCO's operators, and the moves of local search on ordered partitions."""
 
-    def __init__(self, space: Partition, rate: float, beta: float) -> None:
-        self.space, self.rate = space, rate
+    def __init__(
+        self, space: Partition, mutation: float | None, crossover: float | None, beta: float
+    ) -> None:
+        super().__init__(mutation, crossover)
+        self.space = space
         self.n, self.k, self.removal = space.n, space.k, space.removal
         self.cdf = operators.beta_binomial_cdf(space.k, beta)
 
@@ -109,15 +159,18 @@ class _Partitions(Variation):
         return _recombined(A, B, rng)
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        _mutate_rows(X, self.k, self.rate, self.cdf, self.removal, rng)
+        _mutate_rows(X, self.k, self.mutation_rate, self.cdf, self.removal, rng)
         return X
 
 
 class _Picks(Variation):
     """Moves on counts and subsets; all zero only where the space has that."""
 
-    def __init__(self, space: Counts | Bits, rate: float) -> None:
-        self.d, self.dtype, self.rate = space.d, space.dtype, rate
+    def __init__(
+        self, space: Counts | Bits, mutation: float | None, crossover: float | None
+    ) -> None:
+        super().__init__(mutation, crossover)
+        self.d, self._genes = space.d, space.dtype
         self.max_count = int(space.upper[0])
         self.empty = bool(space.contains(np.zeros((1, space.d), space.dtype))[0])
 
@@ -131,7 +184,7 @@ class _Picks(Variation):
         moves.wander(X, self.max_count, self.empty, fewest, most, rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        return self.first(n, rng).astype(self.dtype)
+        return self.first(n, rng).astype(self._genes)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
         return moves.first_rows(n, self.d, rng)
@@ -140,16 +193,74 @@ class _Picks(Variation):
         return moves.recombine_rows(A, B, self.empty, rng)
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        moves.mutate_rows(X, self.max_count, self.empty, self.rate, rng)
+        moves.mutate_rows(X, self.max_count, self.empty, self.mutation_rate, rng)
+        return X
+
+
+class _Bits(_Picks):
+    """Fair coins, single-point crossover and flips of bits; neighbours as subsets have them."""
+
+    def __init__(self, space: Bits, mutation: float | None, crossover: float | None) -> None:
+        self.usual = (1.0 / space.d, 0.9)
+        super().__init__(space, mutation, crossover)
+
+    def first(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.integers(0, 2, size=(n, self.d))
+
+    def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        return bits.recombine_rows(A, B, rng.random(len(A)))
+
+    def mutate(self, X: Array, rng: np.random.Generator) -> Array:
+        bits.mutate_rows(X, self.mutation_rate, rng.random(X.shape))
+        return X
+
+
+class _Reals(Variation):
+    """Simulated binary crossover, polynomial mutation, and steps along one axis."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, space: Box, mutation: float | None, crossover: float | None) -> None:
+        self.usual = (1.0 / space.d, 1.0)
+        super().__init__(mutation, crossover)
+        self.space = space
+
+    def room(self, x: Array) -> int:
+        return reals.neighbourhood_size(x)
+
+    def neighbours(self, x: Array, out: Array) -> int:
+        return reals.neighbours(x, self.space.lower, self.space.upper, out)
+
+    def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
+        for x in X:
+            for _ in range(rng.integers(fewest, most + 1)):
+                out = np.empty((self.room(x), self.space.d))
+                count = self.neighbours(x, out)
+                if count:
+                    x[:] = out[rng.integers(count)]
+
+    def scatter(self, n: int, rng: np.random.Generator) -> Array:
+        return self.space.sample(rng, n)
+
+    def first(self, n: int, rng: np.random.Generator) -> Array:
+        return self.space.sample(rng, n)
+
+    def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        U = rng.random((len(A), 2 * self.space.d))
+        return reals.recombine_rows(A, B, self.space.lower, self.space.upper, U)
+
+    def mutate(self, X: Array, rng: np.random.Generator) -> Array:
+        U = rng.random((len(X), 2 * self.space.d))
+        reals.mutate_rows(X, self.space.lower, self.space.upper, self.mutation_rate, U)
         return X
 
 
 class _Integers(Variation):
     """Moves on vectors of picks followed by ordered numbers."""
 
-    def __init__(self, space: Integers, rate: float) -> None:
-        self.space, self.rate = space, rate
-        self.members, self.dtype = space.members, space.dtype
+    def __init__(self, space: Integers, mutation: float | None, crossover: float | None) -> None:
+        super().__init__(mutation, crossover)
+        self.space, self.members = space, space.members
         self.lower, self.upper = space.lower.astype(np.int64), space.upper.astype(np.int64)
 
     def room(self, x: Array) -> int:
@@ -162,7 +273,7 @@ class _Integers(Variation):
         integers.wander(X, self.lower, self.upper, self.members, fewest, most, rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
-        return self.first(n, rng).astype(self.dtype)
+        return self.first(n, rng).astype(self.space.dtype)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
         X = self.space.sample(rng, n).astype(np.int64)
@@ -178,7 +289,7 @@ class _Integers(Variation):
         return integers.recombine_rows(A, B, self.members, rng)
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        integers.mutate_rows(X, self.lower, self.upper, self.members, self.rate, rng)
+        integers.mutate_rows(X, self.lower, self.upper, self.members, self.mutation_rate, rng)
         return X
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -11,22 +12,39 @@ from pydantic import Field, model_validator
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.problem import Problem
+from framework.problems.det_functions import DET_FRONTS, det_front, det_values
 from framework.roles import Metric, Sense
 from framework.settings import Section
 from framework.space import Bits, Box, Space
 from framework.streams import RowStreams
 
-FunctionName = Literal["zdt1", "zdt2", "dtlz2", "lotz"]
+FunctionName = Literal[
+    "zdt1", "zdt2", "dtlz2", "lotz", "zed1", "zed2", "zed3", "zejd1", "zejd2", "zejd3"
+]
 
 
 class _Function(NamedTuple):
-    """A test function: values of ``f(X)`` are (n, m); each lies in [0, high(d)]."""
+    """A test function: values of ``f(X)`` are (n, m); each lies in [0, high(d)].
+
+    ``front(n)`` gives n points of its front, ``anchors`` what trivial candidates reach.
+    """
 
     f: Callable[[Array], FloatArray]
     least_d: int
     sense: Sense
     high: Callable[[int], tuple[float, ...]]
     space: Callable[[int], Space]
+    usual_d: int = 10
+    most_d: int | None = None
+    front: Callable[[int], FloatArray] | None = None
+    anchors: tuple[tuple[float, float, float], ...] | None = None
+
+    def check(self, name: str, d: int) -> str:
+        """Say what is wrong with a number of genes; empty where nothing is."""
+        if d < self.least_d or (self.most_d is not None and d > self.most_d):
+            wanted = "at least" if self.most_d is None else "exactly"
+            return f"expected d of {wanted} {self.least_d} for {name}, found {d}"
+        return ""
 
 
 class FunctionProblem(Problem):
@@ -39,13 +57,15 @@ class FunctionProblem(Problem):
     zdt2      Box      2           min     the same, concave front
     dtlz2     Box      3           min     Deb, Thiele, Laumanns and Zitzler 2002, spherical front
     lotz      Bits     2           max     Laumanns et al. 2002: leading ones, trailing zeros
+    zed1-3    Box      3           min     reconstructed: :mod:`framework.problems.det_functions`
+    zejd1-3   Box      3           min     reconstructed: :mod:`framework.problems.det_functions`
     ========  =======  ==========  ======  ====================================================
 
     Parameters
     ----------
     name : str
-    d : int
-        Length of a genome.
+    d : int, optional
+        Length of a genome; 10 if None, but 3 for zed1-3 and 2 for zejd1-3, which have no other.
     noise : float
         Standard deviation of a Gaussian error on every value, drawn from the row's stream; the
         values stay within the metrics' bounds.
@@ -53,7 +73,7 @@ class FunctionProblem(Problem):
     Raises
     ------
     InputError
-        Another name, or fewer genes than the function needs.
+        Another name, or a number of genes that the function does not have.
     """
 
     class Config(Section):
@@ -63,21 +83,26 @@ class FunctionProblem(Problem):
         d: int = Field(default=10, ge=1)
         noise: float = Field(default=0.0, ge=0)
 
+        @model_validator(mode="before")
+        @classmethod
+        def _usual_genes(cls, raw: Any) -> Any:
+            if isinstance(raw, Mapping) and raw.get("d") is None and raw.get("name") in FUNCTIONS:
+                return {**raw, "d": FUNCTIONS[raw["name"]].usual_d}
+            return raw
+
         @model_validator(mode="after")
-        def _enough_genes(self) -> FunctionProblem.Config:
-            if self.d < FUNCTIONS[self.name].least_d:
-                raise ValueError(
-                    f"expected d of at least {FUNCTIONS[self.name].least_d} for {self.name}, "
-                    f"found {self.d}"
-                )
+        def _its_genes(self) -> FunctionProblem.Config:
+            if wrong := FUNCTIONS[self.name].check(self.name, self.d):
+                raise ValueError(wrong)
             return self
 
-    def __init__(self, name: FunctionName, d: int = 10, noise: float = 0.0) -> None:
+    def __init__(self, name: FunctionName, d: int | None = None, noise: float = 0.0) -> None:
         if name not in FUNCTIONS:
             raise InputError(f"name: expected one of {', '.join(FUNCTIONS)}; found {name!r}")
         function = FUNCTIONS[name]
-        if d < function.least_d:
-            raise InputError(f"d: expected at least {function.least_d} for {name}, found {d}")
+        d = function.usual_d if d is None else d
+        if wrong := function.check(name, d):
+            raise InputError(f"d: {wrong}")
         self.name, self.noise = name, noise
         self.space = function.space(d)
         self.stochastic = noise > 0
@@ -91,6 +116,19 @@ class FunctionProblem(Problem):
     def from_config(cls, config: Config) -> Problem:
         """Make the problem that a configuration describes."""
         return cls(config.name, config.d, config.noise)
+
+    def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
+        """See :meth:`Problem.anchors`."""
+        points = FUNCTIONS[self.name].anchors
+        if points is None or set(metrics) != set(self.metric_names):
+            return None
+        order = [self.metric_names.index(name) for name in metrics]
+        return [[point[j] for j in order] for point in points]
+
+    def true_front(self, n: int) -> FloatArray | None:
+        """See :meth:`Problem.true_front`; known for zed1-3 and zejd1-3."""
+        front = FUNCTIONS[self.name].front
+        return None if front is None else front(n)
 
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
         """See :meth:`Problem.evaluate`."""
@@ -147,9 +185,31 @@ def _lotz_high(d: int) -> tuple[float, ...]:
     return float(d), float(d)
 
 
+def _det(name: str) -> _Function:
+    front = DET_FRONTS[name]
+    d = 2 if front.joint else 3
+    return _Function(
+        partial(det_values, name),
+        d,
+        "min",
+        lambda _: (1.0, 1.0, 1.0),
+        _unit_box,
+        usual_d=d,
+        most_d=d,
+        front=partial(det_front, name),
+        anchors=_TRIVIAL_TWO_CLASSES if front.joint else _TRIVIAL_THREE_CLASSES,
+    )
+
+
+# what always answering one class is worth: as error rates of three classes, or as the rates of two
+# and a complexity that is either end
+_TRIVIAL_THREE_CLASSES = ((1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
+_TRIVIAL_TWO_CLASSES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
+
 FUNCTIONS: dict[str, _Function] = {
     "zdt1": _Function(_zdt1, 2, "min", _zdt_high, _unit_box),
     "zdt2": _Function(_zdt2, 2, "min", _zdt_high, _unit_box),
     "dtlz2": _Function(_dtlz2, 3, "min", _dtlz2_high, _unit_box),
     "lotz": _Function(_lotz, 1, "max", _lotz_high, Bits),
+    **{name: _det(name) for name in DET_FRONTS},
 }

@@ -1,0 +1,215 @@
+"""A population as 3DFCH-EMOA keeps it: corners of one hull, and a queue of all others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.hull.kernels import hull3d
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.jit import njit
+
+OLDEST, BIRTH, RANDOM = range(3)
+_MEMBERS, _QUEUE, _FREE, _STEPS, _BY_QUEUE = range(5)
+
+
+class Population(NamedTuple):
+    """Slots of a hull: the fixed points first, then room for members and a child.
+
+    Attributes
+    ----------
+    hull : State
+    lost : int64 (capacity,)
+        Six times the volume that the hull would lose with a frontal member, else 0.
+    ids : int64 (capacity,)
+        Row of each member.
+    queue : int64 (capacity,)
+        Members that are no corners, in the order in which they became so.
+    members, place : int64 (capacity,)
+        Slots in use, and where each slot stands among them.
+    free : int64 (capacity,)
+    around : int64 (capacity,)
+        Workplace.
+    counts : int64 (5,)
+        Members, length of the queue, free slots, deletions, deletions from the queue.
+    """
+
+    hull: hull3d.State
+    lost: IntArray
+    ids: IntArray
+    queue: IntArray
+    members: IntArray
+    place: IntArray
+    free: IntArray
+    around: IntArray
+    counts: IntArray
+
+
+def empty_population(fixed: IntArray, size: int) -> Population:
+    """Return a population with room for ``size`` members and a child, over fixed points (k, 3)."""
+    capacity = len(fixed) + size + 1
+    hull = hull3d.empty_state(capacity)
+    hull.points[: len(fixed)] = fixed
+    hull3d.build(hull, len(fixed))
+
+    def zeros() -> IntArray:
+        return np.zeros(capacity, dtype=np.int64)
+
+    free = zeros()
+    free[: size + 1] = np.arange(capacity - 1, len(fixed) - 1, -1)
+    counts = np.array([0, 0, size + 1, 0, 0], dtype=np.int64)
+    return Population(hull, zeros(), zeros(), zeros(), zeros(), zeros(), free, zeros(), counts)
+
+
+@njit
+def frontal(pop: Population) -> IntArray:
+    """Return the slots of the members that are corners of the hull, oldest row first."""
+    found = np.empty(pop.counts[_MEMBERS], dtype=np.int64)
+    n = 0
+    for k in range(pop.counts[_MEMBERS]):
+        if pop.hull.facet_of[pop.members[k]] >= 0:
+            found[n] = pop.members[k]
+            n += 1
+    found = found[:n]
+    return found[np.argsort(pop.ids[found])]
+
+
+@njit
+def absorb(
+    pop: Population,
+    size: int,
+    mode: int,
+    genomes: Array,
+    X: Array,
+    points: IntArray,
+    usable: BoolArray,
+    ids: IntArray,
+    draws: FloatArray,
+) -> None:
+    """Take rows in one by one; from member ``size`` + 1 on each costs one (Algorithm 7).
+
+    ``genomes`` has a row a slot. Rows that are not ``usable`` never become corners. ``draws``
+    holds a number in [0, 1) a row for ``RANDOM``, which alone reads them.
+    """
+    first = len(pop.hull.facet_of) - size - 1
+    for r in range(len(ids)):
+        pop.counts[_FREE] -= 1
+        slot = pop.free[pop.counts[_FREE]]
+        genomes[slot] = X[r]
+        pop.ids[slot] = ids[r]
+        pop.hull.points[slot] = points[r]
+        _join(pop, slot, first, usable[r])
+        if pop.counts[_MEMBERS] > size:
+            _shrink(pop, first, mode, draws[r] if mode == RANDOM else 0.0)
+
+
+@njit
+def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
+    """Add a member: a corner (Algorithm 5), or at the end of the queue."""
+    pop.members[pop.counts[_MEMBERS]] = slot
+    pop.place[slot] = pop.counts[_MEMBERS]
+    pop.counts[_MEMBERS] += 1
+    gone = hull3d.insert(pop.hull, slot) if usable else -1
+    if gone < 0:
+        _enqueue(pop, slot)
+        return
+    displaced = pop.hull.gone[:gone].copy()
+    for v in displaced[np.argsort(pop.ids[displaced])]:
+        if v >= first:
+            _enqueue(pop, v)
+    _weigh_around(pop, slot, first)
+
+
+@njit
+def _enqueue(pop: Population, slot: int) -> None:
+    pop.lost[slot] = 0
+    pop.queue[pop.counts[_QUEUE]] = slot
+    pop.counts[_QUEUE] += 1
+
+
+@njit
+def _weigh_around(pop: Population, v: int, first: int) -> None:
+    """Compute the contributions of vertex v and of its neighbours (Algorithm 5, lines 10-14)."""
+    n = hull3d.link(pop.hull, v)
+    pop.around[:n] = pop.hull.ring[:n]
+    if v >= first:
+        pop.lost[v] = hull3d.contribution(pop.hull, v)
+    _weigh(pop, n, first)
+
+
+@njit
+def _weigh(pop: Population, n: int, first: int) -> None:
+    for k in range(n):
+        w = pop.around[k]
+        if w >= first and pop.hull.facet_of[w] >= 0:
+            pop.lost[w] = hull3d.contribution(pop.hull, w)
+
+
+@njit
+def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
+    """Delete a member: from the queue (Algorithm 2), else the least contributor (Algorithm 6)."""
+    pop.counts[_STEPS] += 1
+    if pop.counts[_QUEUE] > 0:
+        pop.counts[_BY_QUEUE] += 1
+        at = _queued(pop, mode, draw)
+        slot = pop.queue[at]
+        for k in range(at, pop.counts[_QUEUE] - 1):
+            pop.queue[k] = pop.queue[k + 1]
+        pop.counts[_QUEUE] -= 1
+    else:
+        slot = _least(pop)
+        n = hull3d.link(pop.hull, slot)
+        pop.around[:n] = pop.hull.ring[:n]
+        hull3d.delete(pop.hull, slot)
+        _weigh(pop, n, first)
+        for v in range(first):  # fixed points that the member hid
+            if pop.hull.facet_of[v] < 0 and hull3d.insert(pop.hull, v) >= 0:
+                _weigh_around(pop, v, first)
+    last = pop.members[pop.counts[_MEMBERS] - 1]
+    pop.members[pop.place[slot]] = last
+    pop.place[last] = pop.place[slot]
+    pop.counts[_MEMBERS] -= 1
+    pop.free[pop.counts[_FREE]] = slot
+    pop.counts[_FREE] += 1
+
+
+@njit
+def _queued(pop: Population, mode: int, draw: float) -> int:
+    """Return the position in the queue of the member to delete."""
+    if mode == RANDOM:
+        return int(draw * pop.counts[_QUEUE])
+    at = 0
+    if mode == BIRTH:
+        for k in range(1, pop.counts[_QUEUE]):
+            if pop.ids[pop.queue[k]] < pop.ids[pop.queue[at]]:
+                at = k
+    return at
+
+
+@njit
+def _least(pop: Population) -> int:
+    """Return the member that the hull needs least; of equals the oldest row."""
+    best = pop.members[0]
+    for k in range(1, pop.counts[_MEMBERS]):
+        v = pop.members[k]
+        if pop.lost[v] < pop.lost[best] or (
+            pop.lost[v] == pop.lost[best] and pop.ids[v] < pop.ids[best]
+        ):
+            best = v
+    return int(best)
+
+
+def tally(pop: Population) -> tuple[int, int]:
+    """Return how many members were deleted, and how many of these from the queue."""
+    return int(pop.counts[_STEPS]), int(pop.counts[_BY_QUEUE])
+
+
+def members(pop: Population) -> IntArray:
+    """Return the slots in use, shape (n,); a view."""
+    return pop.members[: pop.counts[_MEMBERS]]
+
+
+def queued(pop: Population) -> IntArray:
+    """Return the rows of the members in the queue, its head first, shape (n,)."""
+    return pop.ids[pop.queue[: pop.counts[_QUEUE]]]

@@ -1,0 +1,208 @@
+"""The reference points R that a hull hangs from, and the whole-numbered cube it is measured in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+
+from algorithms.hull.hull3d import MOST_VOLUME, Hull3D
+from algorithms.hull.kernels.hull3d import MOST_STEPS
+from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.errors import InputError
+from framework.jit import njit
+from framework.problem import Problem
+from framework.roles import Roles
+
+THREE_CLASSES = ((1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
+"""R of three classes, of which a trivial classifier always answers one (ZED)."""
+
+TWO_CLASSES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
+"""R of error rates and complexity: trivial classifiers, the simplest and the largest (ZEJD)."""
+
+Point = tuple[int, int, int]
+
+
+class Reference:
+    """Losses scaled to a cube of whole numbers, with R in it.
+
+    0 is the best value of an objective and the number of its steps the worst one.
+
+    Parameters
+    ----------
+    points : sequence of three floats each
+        R, as shares of each objective's way from best (0) to worst (1). Either they span a
+        volume that leaves the ideal point (0, 0, 0) out; or they are all corners of a section of
+        the cube by a plane. Points beyond that plane then count as points in it: the hull is
+        capped by the cube's corners beyond the plane, whose share of its volume is taken off.
+    steps : sequence of int
+        Steps of each objective where its values are whole multiples of one; 0 where they are not.
+
+    Attributes
+    ----------
+    steps : int64 (3,)
+    fixed : int64 (k, 3)
+        R, then the caps.
+
+    Raises
+    ------
+    InputError
+        R is flat, inside out, outside the cube, or a part of a section.
+    """
+
+    def __init__(self, points: Sequence[Sequence[float]], steps: Sequence[int] = (0, 0, 0)) -> None:
+        shares = np.asarray(points, dtype=np.float64)
+        if shares.ndim != 2 or shares.shape[1] != 3 or not ((shares >= 0) & (shares <= 1)).all():
+            raise InputError(
+                "reference: expected points of three numbers from 0 (best) to 1 (worst), found "
+                f"{[list(point) for point in points]}"
+            )
+        self.steps = _fitting(shares, steps)
+        corners = [_whole(point) for point in np.rint(shares * self.steps).astype(np.int64)]
+        caps, self._cap_volume = _caps(corners, _whole(self.steps))
+        self.fixed: IntArray = np.array([*corners, *caps], dtype=np.int64)
+
+    def whole(self, scaled: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Return losses scaled to [0, 1], shape (n, 3), as whole points, and which are usable.
+
+        Points that are worse than the worst value lie outside the cube: they are not.
+        """
+        return _whole_points(scaled, self.steps)
+
+    def share(self, volume6: int) -> float:
+        """Return VAS (Equation 6) of six times the volume of a hull that has ``fixed`` in it."""
+        x, y, z = self.steps.tolist()
+        return float((volume6 - self._cap_volume) / (6 * x * y * z))
+
+
+def reference_of(
+    problem: Problem, roles: Roles, given: Sequence[Sequence[float]] | None
+) -> Reference:
+    """Return the reference of a search: what is given, else the problem's, else THREE_CLASSES.
+
+    Raises
+    ------
+    InputError
+        Not three objectives, or one without bounds.
+    """
+    if len(roles.objectives) != 3:
+        raise InputError(
+            "objectives: convex-hull searches need three to be minimised or maximised, found "
+            f"{len(roles.objectives)}; take another algorithm"
+        )
+    bounds = roles.bounds()
+    if not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
+        raise InputError(
+            "objectives: convex-hull searches need a best and a worst value of each, found "
+            f"{dict(zip(roles.names, bounds.tolist(), strict=True))}; set worst"
+        )
+    points = given or problem.unwrapped.anchors(roles.names) or THREE_CLASSES
+    worst = [objective.worst is not None for objective in roles.objectives]
+    steps = [
+        0 if moved else roles.metrics[name].steps
+        for name, moved in zip(roles.names, worst, strict=True)
+    ]
+    return Reference(points, steps)
+
+
+@njit
+def _whole_points(scaled: FloatArray, steps: IntArray) -> tuple[IntArray, BoolArray]:
+    points = np.zeros(scaled.shape, dtype=np.int64)
+    usable = np.ones(len(scaled), dtype=np.bool_)
+    for r in range(len(scaled)):
+        for j in range(3):
+            step = np.rint(scaled[r, j] * steps[j])
+            usable[r] &= 0.0 <= step <= steps[j]
+        for j in range(3):
+            if usable[r]:
+                points[r, j] = np.int64(np.rint(scaled[r, j] * steps[j]))
+    return points, usable
+
+
+def _whole(point: IntArray) -> Point:
+    x, y, z = point.tolist()
+    return x, y, z
+
+
+def _fitting(shares: FloatArray, steps: Sequence[int]) -> IntArray:
+    """Return the steps given where R lies on them and volumes stay exact, else 2^20."""
+    wanted = np.array([s or MOST_STEPS for s in steps], dtype=np.int64)
+    onto = shares * wanted
+    x, y, z = wanted.tolist()
+    if x * y * z <= MOST_VOLUME and (onto == np.rint(onto)).all():
+        return wanted
+    return np.full(3, MOST_STEPS, dtype=np.int64)
+
+
+def _caps(corners: list[Point], steps: Point) -> tuple[list[Point], int]:
+    """Return the cube's corners beyond R's plane and six times the volume that they cut off.
+
+    Neither where R spans a volume.
+    """
+    plane = _plane(corners)
+    if plane is None:
+        _check_outside(corners)
+        return [], 0
+    normal, offset = plane
+    if offset == 0:
+        raise _refused(corners, "the ideal point lies in their plane")
+    side = -1 if offset > 0 else 1  # the ideal point's is the good one
+
+    def height(point: Point) -> int:
+        return side * (sum(n * x for n, x in zip(normal, point, strict=True)) - offset)
+
+    cube = [(x, y, z) for x, y, z in product(*((0, s) for s in steps))]
+    missing = _section(cube, height) - {tuple(map(Fraction, corner)) for corner in corners}
+    if missing:
+        shown = [[float(x / s) for x, s in zip(p, steps, strict=True)] for p in sorted(missing)]
+        raise _refused(corners, f"their plane cuts the cube in {shown} too; add these")
+    beyond = [corner for corner in cube if height(corner) < 0]
+    if not beyond:
+        raise _refused(corners, "no part of the cube lies beyond their plane")
+    return beyond, Hull3D(np.array([*corners, *beyond])).volume6
+
+
+def _plane(corners: list[Point]) -> tuple[Point, int] | None:
+    """Return normal and offset of the plane that all corners lie in; None where there is none."""
+    for a, b, c in combinations(corners, 3):
+        u, v = ([int(y - x) for x, y in zip(a, other, strict=True)] for other in (b, c))
+        normal = (
+            u[1] * v[2] - u[2] * v[1],
+            u[2] * v[0] - u[0] * v[2],
+            u[0] * v[1] - u[1] * v[0],
+        )
+        if any(normal):
+            offset = sum(n * x for n, x in zip(normal, a, strict=True))
+            if all(sum(n * x for n, x in zip(normal, p, strict=True)) == offset for p in corners):
+                return normal, offset
+            return None
+    raise _refused(corners, "they lie on one line")
+
+
+def _section(cube: list[Point], height: Callable[[Point], int]) -> set[tuple[Fraction, ...]]:
+    """Return the corners of the plane's section with the cube."""
+    found = set()
+    for p, q in combinations(cube, 2):
+        if sum(x != y for x, y in zip(p, q, strict=True)) != 1:
+            continue
+        above, below = height(p), height(q)
+        if above * below > 0 or above == below:
+            continue
+        share = Fraction(above, above - below)
+        found.add(tuple(x + share * (y - x) for x, y in zip(p, q, strict=True)))
+    return found
+
+
+def _check_outside(corners: list[Point]) -> None:
+    ideal = np.array([*corners, (0, 0, 0)])
+    if len(corners) not in Hull3D(ideal).vertices:
+        raise _refused(corners, "the ideal point lies in their hull: nothing is left to gain")
+
+
+def _refused(corners: list[Point], why: str) -> InputError:
+    return InputError(
+        "reference: expected points that span a volume off the ideal point, or all corners of a "
+        f"plane's section of the cube; found {len(corners)} of which {why}"
+    )

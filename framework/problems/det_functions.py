@@ -1,0 +1,111 @@
+"""Fronts whose convex hull is what counts: ZED1-3 and ZEJD1-3, reconstructed.
+
+The printed definitions could not be had. The fronts of ZED1 and ZEJD1 and both reference sets are
+those that the figures of Zhao et al. (3DFCH-EMOA, Tables 1 to 4) determine: a piece of a sphere
+around (1, 1, 1), of radius 1 or the square root of 2. The dents of the other four are fitted to
+the same tables, and so are the decision variables. Each value lies in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray
+
+Depth = Callable[[FloatArray], FloatArray]
+"""The radius of a front, as a share of the sphere's, by the cosine of the angle to the middle."""
+
+
+class DetFront(NamedTuple):
+    """A front of this kind.
+
+    Attributes
+    ----------
+    joint : bool
+        Two classes and a complexity (ZEJD), rather than three classes (ZED).
+    depth : callable
+    """
+
+    joint: bool
+    depth: Depth
+
+
+def _round(cosine: FloatArray) -> FloatArray:
+    return np.ones_like(cosine)
+
+
+def _step(angle: float, dent: float) -> Depth:
+    """A dent with an edge: all that is nearer to the middle than ``angle``."""
+    edge = float(np.cos(angle))
+
+    def depth(cosine: FloatArray) -> FloatArray:
+        return np.where(cosine > edge, 1.0 - dent, 1.0)
+
+    return depth
+
+
+def _bell(width: float, dent: float) -> Depth:
+    """A smooth dent."""
+
+    def depth(cosine: FloatArray) -> FloatArray:
+        angle = np.arccos(np.minimum(cosine, 1.0))
+        return np.asarray(1.0 - dent * np.exp(-0.5 * (angle / width) ** 2))
+
+    return depth
+
+
+DET_FRONTS: dict[str, DetFront] = {
+    "zed1": DetFront(False, _round),
+    "zed2": DetFront(False, _step(0.2, 0.10)),
+    "zed3": DetFront(False, _bell(0.15, 0.10)),
+    "zejd1": DetFront(True, _round),
+    "zejd2": DetFront(True, _step(0.1, 0.02)),
+    "zejd3": DetFront(True, _bell(0.04, 0.03)),
+}
+
+
+def det_values(name: str, X: Array) -> FloatArray:
+    """Return f1, f2, f3 of decision vectors, shape (n, 3) for ZED and (n, 2) for ZEJD.
+
+    The first two genes are a direction; the third one of ZED is the radius.
+    """
+    front = DET_FRONTS[name]
+    # contiguous: numpy's functions may differ in the last bit with the layout of their input
+    angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
+    (cos1, cos2), (sin1, sin2) = np.cos(angles), np.sin(angles)
+    S = np.stack([cos1 * cos2, cos1 * sin2, sin1])
+    if not front.joint:
+        return _surface(front, S, np.ascontiguousarray(X[:, 2]))
+    s = S[0] + S[1] + S[2]
+    t = s - np.sqrt(np.maximum(s * s - 1.0, 0.0))
+    return _surface(front, (1.0 - t * S) / np.sqrt(2.0), np.ones(len(X)))
+
+
+def det_front(name: str, n: int) -> FloatArray:
+    """Return ``n`` points of the front, dents and all, evenly spread by area; shape (n, 3).
+
+    A low-discrepancy sequence (Roberts's R2) on the octant of directions, equal areas by the
+    height and the longitude; where the front is a part of the octant, its first n points in it.
+    """
+    front = DET_FRONTS[name]
+    plastic = 1.32471795724474602596
+    most = n if not front.joint else 16 * n + 64
+    i = np.arange(1, most + 1)
+    z = (0.5 + i / plastic) % 1.0
+    turn = (0.5 + i / plastic**2) % 1.0 * (np.pi / 2)
+    flat = np.sqrt(1.0 - z * z)
+    U = np.stack([flat * np.cos(turn), flat * np.sin(turn), z])
+    if front.joint:
+        U = U[:, U.max(axis=0) <= np.sqrt(0.5)][:, :n]
+    return _surface(front, U, np.ones(U.shape[1]))
+
+
+def _surface(front: DetFront, U: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the points in directions U, shape (3, n), from (1, 1, 1), at a share of the radius."""
+    radius = np.sqrt(2.0) if front.joint else 1.0
+    cosine = (U[0] + U[1] + U[2]) / np.sqrt(3.0)
+    points = 1.0 - radius * share * front.depth(cosine) * U
+    return np.asarray(np.clip(np.ascontiguousarray(points.T), 0.0, 1.0))

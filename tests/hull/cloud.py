@@ -1,0 +1,95 @@
+"""A problem whose objectives are its genes, and twins of the hull searches that hide nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from algorithms.hull.hull3d import Hull3D
+from framework.batch import Evaluated
+from framework.problem import Problem
+from framework.roles import Metric, Objective, Roles
+from framework.space import Box
+
+
+class Cloud(Problem):
+    """Losses a, b, c in [0, 1] are the genes, rounded to ``steps`` steps."""
+
+    def __init__(self, steps: int = 4, anchors=None) -> None:
+        self.space = Box(np.zeros(3), np.ones(3))
+        self.metrics = tuple(Metric(name, "min", steps=steps) for name in "abc")
+        self.steps, self._anchors = steps, anchors
+        self.fingerprint = f"cloud/{steps}"
+
+    def anchors(self, metrics):
+        return self._anchors
+
+    def evaluate(self, X, streams):
+        return dict(zip("abc", np.rint(X.T * self.steps) / self.steps, strict=True))
+
+
+def roles(problem):
+    return Roles(
+        problem.metrics, [Objective(metric.name, metric.sense) for metric in problem.metrics]
+    )
+
+
+def answered(problem, algorithm, first):
+    """Ask, evaluate, tell; return the batch and the next id."""
+    X = algorithm.ask()
+    values = {name: np.asarray(c) for name, c in problem.evaluate(X, None).items()}
+    batch = Evaluated(np.arange(first, first + len(X)), X, values)
+    algorithm.tell(batch)
+    return batch, first + len(X)
+
+
+class Twin:
+    """3DFCH-EMOA with lists and hulls made anew: Algorithms 1, 2, 5, 6 and 7 as they are printed.
+
+    ``mode`` is ``oldest`` or ``birth``. Points are tuples of whole numbers.
+    """
+
+    def __init__(self, fixed, size, mode="oldest"):
+        self.fixed, self.size, self.mode = fixed, size, mode
+        self.frontal, self.queue = [], []  # (id, point)
+
+    def hull(self, members):
+        return Hull3D(np.array([*self.fixed, *(point for _, point in members)]))
+
+    def corners(self, members):
+        """Return the members at extreme points; of equal ones the first."""
+        hull = self.hull(members)
+        points = np.array([*self.fixed, *(point for _, point in members)])
+        extreme = {tuple(points[v].tolist()) for v in hull.vertices}
+        kept, seen = [], {tuple(point) for point in self.fixed}
+        for member in members:
+            if member[1] in extreme and member[1] not in seen:
+                kept.append(member)
+                seen.add(member[1])
+        return kept
+
+    def volume6(self):
+        return self.hull(self.frontal).volume6
+
+    def add(self, id, point):
+        known = [*self.frontal, (id, point)]
+        corners = self.corners(known)
+        displaced = [member for member in self.frontal if member not in corners]
+        if (id, point) not in corners:
+            self.queue.append((id, point))
+        self.frontal = corners
+        self.queue += displaced
+        if len(self.frontal) + len(self.queue) > self.size:
+            self.drop()
+
+    def drop(self):
+        if self.queue:
+            gone = self.queue[0] if self.mode == "oldest" else min(self.queue)
+            self.queue.remove(gone)
+            return
+        whole = self.volume6()
+
+        def lost(member):
+            rest = [other for other in self.frontal if other != member]
+            return whole - self.hull(rest).volume6, member[0]
+
+        self.frontal.remove(min(self.frontal, key=lost))

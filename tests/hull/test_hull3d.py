@@ -1,0 +1,215 @@
+"""The exact hull: against Qhull in general position, against brute force where points are not."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial import ConvexHull
+
+from algorithms.hull.hull3d import Hull3D
+from framework.errors import InputError
+
+
+def det(a, b, c, p):
+    """Six times the signed volume of a tetrahedron, in Python's own whole numbers."""
+    u, v, w = ([int(y) - int(x) for x, y in zip(a, other, strict=True)] for other in (b, c, p))
+    return (
+        w[0] * (u[1] * v[2] - u[2] * v[1])
+        + w[1] * (u[2] * v[0] - u[0] * v[2])
+        + w[2] * (u[0] * v[1] - u[1] * v[0])
+    )
+
+
+def brute_force(points):
+    """Return the extreme points and six times the volume, from every plane through three points.
+
+    A supporting plane's points are one face: its corners are found in the plane, and the cone of
+    the face over the first point is added to the volume. None where the points lie in a plane.
+    """
+    points = sorted({tuple(map(int, p)) for p in points})
+    if len(points) < 4 or not any(det(*four) for four in combinations(points, 4)):
+        return None
+    faces = {}
+    for a, b, c in combinations(points, 3):
+        heights = [det(a, b, c, p) for p in points]
+        if any(h > 0 for h in heights) and any(h < 0 for h in heights):
+            continue
+        flat = frozenset(p for p, h in zip(points, heights, strict=True) if h == 0)
+        if len(flat) == len(points):  # a, b and c are collinear
+            continue
+        faces[flat] = (a, b, c)
+    extreme, volume = set(), 0
+    for flat, (a, b, c) in faces.items():
+        corners = face_corners(sorted(flat), a, b, c)
+        extreme |= set(corners)
+        base = corners[0]
+        for one, two in pairwise(corners[1:]):
+            volume += abs(det(base, one, two, points[0]))
+    return extreme, volume
+
+
+def face_corners(flat, a, b, c):
+    """Return the corners of coplanar points in cyclic order (monotone chain along two axes)."""
+    normal = [
+        (b[i] - a[i]) * (c[j] - a[j]) - (b[j] - a[j]) * (c[i] - a[i])
+        for i, j in ((1, 2), (2, 0), (0, 1))
+    ]
+    dropped = max(range(3), key=lambda i: abs(normal[i]))
+    i, j = (axis for axis in range(3) if axis != dropped)
+
+    def turn(p, q, r):
+        return (q[i] - p[i]) * (r[j] - p[j]) - (q[j] - p[j]) * (r[i] - p[i])
+
+    chains = []
+    ordered = sorted(flat, key=lambda p: (p[i], p[j]))
+    for run in (ordered, ordered[::-1]):
+        chain = []
+        for p in run:
+            while len(chain) > 1 and turn(chain[-2], chain[-1], p) <= 0:
+                chain.pop()
+            chain.append(p)
+        chains += chain[:-1]
+    return chains
+
+
+def corners_of(hull, points):
+    return {tuple(points[v].tolist()) for v in hull.vertices}
+
+
+def check(hull, points):
+    """Compare a hull of (some of) ``points`` with brute force; its facets must close."""
+    expected = brute_force(points)
+    assert expected is not None
+    extreme, volume = expected
+    whole = hull._state.points[: hull._n]
+    assert corners_of(hull, whole) == extreme
+    assert hull.volume6 == volume
+    facets = hull.facets
+    edges = {(int(f[i]), int(f[(i + 1) % 3])) for f in facets for i in range(3)}
+    assert len(edges) == 3 * len(facets)
+    assert {(b, a) for a, b in edges} == edges
+    assert len(facets) == 2 * len(extreme) - 4
+
+
+grids = st.integers(1, 4).flatmap(
+    lambda side: st.lists(
+        st.tuples(*[st.integers(0, side)] * 3), min_size=4, max_size=14, unique=False
+    )
+)
+
+
+@settings(max_examples=150)
+@given(grids)
+def test_small_grids_agree_with_brute_force(points):
+    array = np.array(points)
+    if brute_force(points) is None:
+        with pytest.raises(InputError, match="span a volume"):
+            Hull3D(array)
+        return
+    check(Hull3D(array), points)
+
+
+@settings(max_examples=60)
+@given(grids, st.randoms(use_true_random=False))
+def test_points_come_and_go(points, random):
+    """Corners of a cube stay; every other vertex is deleted and inserted in some order."""
+    cube = [(x, y, z) for x in (0, 4) for y in (0, 4) for z in (0, 4)][:6]
+    alive = dict(enumerate(cube))
+    hull = Hull3D(np.array(cube), room=60)
+    for _ in range(30):
+        ours = [v for v in hull.vertices.tolist() if v >= len(cube)]
+        if ours and random.random() < 0.5:
+            gone = random.choice(ours)
+            lost, inside = hull.contribution(gone), set(alive) - set(hull.vertices.tolist())
+            before = hull.volume
+            hull.delete(gone)
+            del alive[gone]
+            if not inside:
+                assert hull.volume == pytest.approx(before - lost, abs=1e-12)
+        else:
+            point = random.choice(points)
+            alive[hull.insert(np.array(point))] = point
+        check(hull, list(alive.values()))
+
+
+@pytest.mark.parametrize("n", [10, 100, 1000])
+def test_spheres_agree_with_qhull_at_full_scale(n):
+    rng = np.random.default_rng(n)
+    directions = rng.normal(size=(n, 3))
+    sphere = directions / np.linalg.norm(directions, axis=1)[:, None]
+    points = np.rint((sphere + 1) * 2.0**19).astype(np.int64)
+    hull, qhull = Hull3D(points), ConvexHull(points)
+    assert set(hull.vertices) == set(qhull.vertices)
+    assert hull.volume == pytest.approx(qhull.volume, rel=1e-12)
+    for v in hull.vertices[:10]:
+        rest = np.delete(points, v, axis=0)
+        assert hull.contribution(v) == pytest.approx(
+            qhull.volume - ConvexHull(rest).volume, rel=1e-3, abs=1e3
+        )
+
+
+def test_deleting_down_to_little_at_full_scale():
+    """Half of a sphere's points leave, cube corners at the end of the range stay."""
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(200, 3))
+    sphere = directions / np.linalg.norm(directions, axis=1)[:, None]
+    top = 1 << 20
+    cube = np.array([(x, y, z) for x in (0, top) for y in (0, top) for z in (0, top)])[:4]
+    cube[3] = (top, 0, 0)
+    points = np.concatenate([cube, np.rint((sphere + 1) * 2.0**19).astype(np.int64)])
+    hull = Hull3D(points)
+    for v in range(4, 150):
+        if v in hull.vertices:
+            hull.delete(v)
+        else:
+            hull._state.points[v] = points[0]
+    qhull = ConvexHull(np.concatenate([points[:4], points[150:]]))
+    assert hull.volume == pytest.approx(qhull.volume, rel=1e-12)
+
+
+def equation_9(points, v, neighbours, r):
+    """The paper's contribution, with Qhull: neighbours, the vertex and r, with and without it."""
+
+    def volume(some):
+        return ConvexHull(some).volume
+
+    around = np.concatenate([points[neighbours], r[None]])
+    return volume(np.concatenate([around, points[v][None]])) - volume(around)
+
+
+def test_contributions_equal_equation_9_on_the_octant():
+    """Whatever r is among the centre of R and (1, 1, 1), as long as all points are vertices."""
+    rng = np.random.default_rng(4)
+    directions = np.abs(rng.normal(size=(80, 3)))
+    sphere = 1 - directions / np.linalg.norm(directions, axis=1)[:, None]
+    top = 1 << 20
+    corners = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]])
+    points = np.rint(np.concatenate([corners, sphere]) * top).astype(np.int64)
+    hull = Hull3D(points)
+    facets = hull.facets
+    for v in hull.vertices:
+        if v < 4:
+            continue
+        around = np.setdiff1d(facets[(facets == v).any(axis=1)], [v])
+        for r in (np.full(3, top), np.full(3, 2 * top / 3)):
+            expected = equation_9(points.astype(float), v, around, r)
+            assert hull.contribution(v) == pytest.approx(expected, rel=1e-6, abs=1e4)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (np.zeros((4, 2), np.int64), r"shape \(n, 3\)"),
+        (np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]), "coordinates"),
+        (np.full((4, 3), 1 << 21), "coordinates"),
+        (np.zeros((0, 3), np.int64), "span a volume"),
+        (np.array([[0, 0, 1], [1, 0, 1], [0, 1, 1], [5, 5, 1]]), "span a volume"),
+    ],
+)
+def test_what_is_no_hull_is_refused(points, message):
+    with pytest.raises(InputError, match=message):
+        Hull3D(points)

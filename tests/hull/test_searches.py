@@ -1,0 +1,212 @@
+"""3DFCH-EMOA and 3DCH-EMOA: decision by decision against their twins, and what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull
+
+from algorithms.hull.ch_emoa import CHEMOA
+from algorithms.hull.fch_emoa import FCHEMOA
+from algorithms.hull.kernels import frontal
+from algorithms.hull.reference import TWO_CLASSES, Reference
+from framework.errors import InputError
+from framework.problems.functions import FunctionProblem
+from framework.roles import Constraint, Metric, Objective, Roles
+from tests.hull.cloud import Cloud, Twin, answered, roles
+from tests.toys import StagesToy
+
+
+@pytest.mark.parametrize("mode", ["oldest", "birth"])
+@pytest.mark.parametrize("anchors", [None, TWO_CLASSES])
+@pytest.mark.parametrize("steps", [3, 8, 1 << 20])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_decision_is_the_twins(mode, anchors, steps, seed):
+    """Coarse grids are full of equal and coplanar points; displaced rows come in any order."""
+    problem = Cloud(steps, anchors)
+    algorithm = FCHEMOA(problem, roles(problem), seed=seed, population=8, non_frontal=mode)
+    twin = Twin(algorithm.reference.fixed.tolist(), 8, mode)
+    first = 0
+    for _ in range(150):
+        batch, first = answered(problem, algorithm, first)
+        points, usable = algorithm.reference.whole(
+            np.column_stack([batch.values[name] for name in "abc"])
+        )
+        assert usable.all()
+        for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
+            twin.add(id, tuple(point))
+        found = algorithm.findings()
+        assert found["returned"] == sorted(id for id, _ in twin.frontal)
+        assert found["vas"] == algorithm.reference.share(twin.volume6())
+        assert frontal.queued(algorithm._state).tolist() == [id for id, _ in twin.queue]
+
+
+@pytest.mark.parametrize("mode", ["oldest", "birth", "random"])
+@pytest.mark.parametrize("name", ["zed1", "zed3", "zejd2"])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_the_volume_never_falls(mode, name, batch):
+    problem = FunctionProblem(name)
+    algorithm = FCHEMOA(
+        problem, roles(problem), seed=3, population=12, batch=batch, non_frontal=mode
+    )
+    first, before = 0, 0.0
+    while first < 600:
+        _, first = answered(problem, algorithm, first)
+        assert algorithm.vas >= before
+        before = algorithm.vas
+    assert before > 0.2
+
+
+@pytest.mark.parametrize("steps", [3, 8, 1 << 20])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_levels_of_3dch_emoa(steps, seed):
+    """The row that goes is the last level's least contributor, levels found one by one."""
+    problem = Cloud(steps)
+    algorithm = CHEMOA(problem, roles(problem), seed=seed, population=9)
+    members, first = {}, 0
+    twin = Twin(algorithm.reference.fixed.tolist(), 9)
+    for _ in range(120):
+        batch, first = answered(problem, algorithm, first)
+        points, _ = algorithm.reference.whole(
+            np.column_stack([batch.values[name] for name in "abc"])
+        )
+        for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
+            members[id] = tuple(point)
+            if len(members) > 9:
+                del members[worst(twin, sorted(members.items()))]
+        assert sorted(algorithm._ids[: algorithm._n].tolist()) == sorted(members)
+        corners = twin.corners(sorted(members.items()))
+        assert {members[id] for id in algorithm.findings()["returned"]} == {
+            point for _, point in corners
+        }
+
+
+def worst(twin, members):
+    """Return the id that 3DCH-EMOA deletes."""
+    points = [point for _, point in members]
+    copies = [id for k, (id, point) in enumerate(members) if point in points[:k]]
+    if copies:
+        return min(copies)
+    left = members
+    while True:
+        level = twin.corners(left)
+        rest = [member for member in left if member not in level]
+        if not level:
+            return min(left)[0]
+        if not rest:
+            break
+        left = rest
+    whole = twin.hull(level).volume6
+
+    def lost(member):
+        others = [other for other in level if other != member]
+        return whole - twin.hull(others).volume6, member[0]
+
+    return min(level, key=lost)[0]
+
+
+def searched(cls, name, evaluations, **parameters):
+    problem = FunctionProblem(name)
+    algorithm = cls(problem, roles(problem), seed=0, **parameters)
+    first = 0
+    while first < evaluations:
+        _, first = answered(problem, algorithm, first)
+    return algorithm
+
+
+def test_the_tables_of_the_paper():
+    """VAS of ZED1 prints as in Table 1 after a tenth of the evaluations, to 1%; the limits hold."""
+    algorithm = searched(FCHEMOA, "zed1", 3000, population=100)
+    assert algorithm.vas == pytest.approx(0.353, rel=0.01)
+    assert algorithm.vas < np.pi / 6 - 1 / 6
+    algorithm = searched(FCHEMOA, "zejd1", 3000, population=100)
+    assert algorithm.vas == pytest.approx(0.465, rel=0.01)
+    assert algorithm.vas < 0.4650688583
+
+
+def test_the_reference_search_comes_as_far():
+    fast = searched(FCHEMOA, "zed1", 1500, population=40)
+    slow = searched(CHEMOA, "zed1", 1500, population=40)
+    assert slow.findings()["vas"] == pytest.approx(fast.vas, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("zed2", 0.20), ("zejd2", 0.1)])
+def test_dents_stay_empty(name, limit):
+    """No corner of the hull lies in the dent (claim: only the hull searches keep out)."""
+    algorithm = searched(FCHEMOA, name, 4000, population=60)
+    problem = FunctionProblem(name)
+    slots = algorithm.members()
+    losses = np.column_stack(list(problem.evaluate(algorithm.genomes[slots], None).values()))
+    away = 1.0 - losses
+    cosine = away.sum(axis=1) / np.sqrt(3.0) / np.linalg.norm(away, axis=1)
+    assert (np.arccos(np.minimum(cosine, 1.0)) < 0.9 * limit).mean() < 0.02
+
+
+def test_vas_is_qhulls_volume_of_corners_and_reference():
+    algorithm = searched(FCHEMOA, "zed1", 500, population=30)
+    problem = FunctionProblem("zed1")
+    X = algorithm.genomes[algorithm.members()]
+    losses = np.column_stack(list(problem.evaluate(X, None).values()))
+    good = losses[losses.sum(axis=1) < 2.0]
+    points = np.concatenate([good, [[1, 1, 0], [1, 0, 1], [0, 1, 1]]])
+    assert algorithm.vas == pytest.approx(ConvexHull(points).volume, abs=1e-5)
+
+
+def test_infeasible_rows_are_never_returned():
+    problem = FunctionProblem("zed1")
+    objectives = [Objective(name, "min") for name in ("f1", "f2", "f3")]
+    both = Roles(problem.metrics, objectives, [Constraint("f1", at_least=0.5)])
+    algorithm = FCHEMOA(problem, both, seed=0, population=20)
+    first, told = 0, {}
+    for _ in range(300):
+        batch, first = answered(problem, algorithm, first)
+        told |= dict(zip(batch.ids.tolist(), batch.values["f1"].tolist(), strict=True))
+    ids = algorithm.findings()["returned"]
+    assert ids
+    assert min(told[id] for id in ids) >= 0.5
+
+
+@pytest.mark.parametrize("cls", [FCHEMOA, CHEMOA])
+def test_what_cannot_be_searched_is_said(cls):
+    zdt = FunctionProblem("zdt1", 3)
+    with pytest.raises(InputError, match="need three"):
+        cls(zdt, roles(zdt), seed=0)
+    zed = FunctionProblem("zejd1")
+    with pytest.raises(InputError, match=r"at least as many as R has points \(4\), found 3"):
+        cls(zed, roles(zed), seed=0, population=3)
+    toy = StagesToy()
+    toy.metrics = (*toy.metrics[:2], Metric("cost", "min", "ratio", high=np.inf))
+    with pytest.raises(InputError, match="set worst"):
+        cls(toy, roles(toy), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([(1, 1, 0), (1, 0, 1), (1, 0.5, 0.5)], "lie on one line"),
+        ([(1, 1, 0), (1, 0, 1), (1, 0.5, 0.6)], "cuts the cube in"),
+        ([(0, 1, 0), (1, 0, 0), (0, 0, 0), (1, 1, 0)], "the ideal point lies in their plane"),
+        ([(1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1)], "no part of the cube lies beyond"),
+        ([(0, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)], "the ideal point lies in their hull"),
+        ([(2, 1, 0), (1, 0, 1), (0, 1, 1)], "from 0 .best. to 1 .worst."),
+        ([(1, 1), (1, 0), (0, 1)], "three numbers"),
+    ],
+)
+def test_what_is_no_reference_is_said(points, message):
+    with pytest.raises(InputError, match=message):
+        Reference(points)
+
+
+def test_a_reference_with_volume_needs_no_plane():
+    """All corners of the cube but the ideal one: each point's own gain is its cone."""
+    cube = [(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)][1:]
+    algorithm = searched(FCHEMOA, "zed1", 200, population=20, reference=cube)
+    assert algorithm.vas >= 5 / 6 - 1e-9
+
+
+def test_counts_are_used_as_steps_where_they_fit():
+    assert Reference(TWO_CLASSES, (30, 70, 162)).steps.tolist() == [30, 70, 162]
+    assert Reference(TWO_CLASSES, (0, 70, 1 << 40)).steps.tolist() == [1 << 20] * 3
+    halves = [(1, 0.5, 0), (1, 0, 0.5), (0.5, 1, 0), (0, 1, 0.5), (0.5, 0, 1), (0, 0.5, 1)]
+    assert Reference(halves, (4, 6, 8)).steps.tolist() == [4, 6, 8]
+    assert Reference(halves, (4, 7, 8)).steps.tolist() == [1 << 20] * 3
