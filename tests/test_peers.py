@@ -36,7 +36,7 @@ def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
 
 @pytest.mark.parametrize("cls", PEERS)
 def test_it_beats_random_search(cls):
-    problem = StagesToy(10, 4)
+    problem = StagesToy(24, 8)
     found, _ = searched(cls, problem, roles_of(problem), population=50)
     baseline, _ = searched(RandomSearch, problem, roles_of(problem))
     assert found.hypervolume() > baseline.hypervolume()

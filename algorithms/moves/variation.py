@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from algorithms.moves import bits, reals
+from algorithms.moves import bits, integers, reals
 from algorithms.moves import counts as moves
-from algorithms.moves import integers
 from algorithms.moves import partition_neighbours as neighbours
 from algorithms.moves import partition_operators as operators
 from framework.arrays import Array, FloatArray
