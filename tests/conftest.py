@@ -28,6 +28,8 @@ from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.searches.ip import IntegerProgram
+from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
@@ -121,6 +123,9 @@ _SEVERAL = [
 # What convex-hull searches are tried on: three bounded objectives.
 _HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), StagesToy]
 
+# What searches that read the votes of a pool are tried on.
+_PRUNINGS = [pruning, partial(pruning, 6, threshold="majority", positive="no")]
+
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
 ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
@@ -153,6 +158,8 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     "emsco": (partial(EMSCO, population=20), _PARTITIONS),
     "ges": (partial(GES, iterations=4), _COUNTS),
     "hapens": (partial(HAPEns, batch=10), _COUNTS),
+    "ip": (partial(IntegerProgram, looks=100), _PRUNINGS),
+    "ip_cvxpy": (PrintedProgram, _PRUNINGS[1:]),
     "local_search": (partial(ParetoLocalSearch, batch=20), _SEVERAL),
     "multi_ges": (partial(MultiGES, iterations=4), _COUNTS),
     "nsga2": (partial(NSGAII, population=20), _SEVERAL),
@@ -172,6 +179,8 @@ DETERMINISTIC = {
     "exact",
     "ges",
     "grid",
+    "ip",
+    "ip_cvxpy",
     "multi_ges",
     "single_best",
     "singles",

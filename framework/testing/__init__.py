@@ -28,6 +28,7 @@ from framework.roles import Roles
 from framework.run.evaluator import Evaluator
 from framework.testing.algorithms import ALGORITHM_LAWS
 from framework.testing.case import AlgorithmCase
+from framework.testing.certificates import certificates_hold
 from framework.testing.evaluators import EVALUATOR_LAWS
 from framework.testing.models import MODEL_LAWS, check_model
 from framework.testing.problems import PROBLEM_LAWS
@@ -38,6 +39,7 @@ __all__ = [
     "MODEL_LAWS",
     "PROBLEM_LAWS",
     "AlgorithmCase",
+    "certificates_hold",
     "check_algorithm",
     "check_evaluator",
     "check_model",

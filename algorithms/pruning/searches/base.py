@@ -1,0 +1,112 @@
+"""What every search over prunings needs: the votes, weights, demands, and how rows are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.strong.instance import Budget
+from algorithms.pruning.votes import VoteTable, Weights, weights_of
+from framework.algorithm import Algorithm
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Roles
+
+WEIGHTED = ("accuracy", "balanced_accuracy")
+"""Metrics that are a weighted sum of the confusion matrix, by the name of their weights."""
+
+
+class PruningSearch(Algorithm):
+    """Base of searches that read the votes of a pool; it keeps them, and not the problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of kind ``pruning``.
+    roles : Roles
+    seed : int
+
+    Raises
+    ------
+    InputError
+        Another kind of problem.
+    """
+
+    kind: str
+
+    def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
+        super().__init__(problem, roles, seed=seed)
+        source = problem.unwrapped
+        if not isinstance(source, PruningProblem):
+            raise InputError(
+                f"algorithm.kind: {self.kind} reads the votes of a problem of kind pruning, found "
+                f"{type(source).__name__}; take another algorithm"
+            )
+        self.votes: VoteTable = source.votes
+        self.credit: FloatArray = source.credit
+        self.majority = source.threshold == "majority"
+        self.ids = source.library.ids
+        self._costs = {name: np.asarray(source.library.costs[name].values) for name in source.costs}
+
+    def rows(self, members: Array, thresholds: Sequence[int]) -> Array:
+        """Return the genomes of members, shape (n, K), and thresholds, shape (n,)."""
+        if self.majority:
+            return np.asarray(members).astype(self.space.dtype)
+        return np.column_stack([members, thresholds]).astype(self.space.dtype)
+
+    def weights(self, given: str | Sequence[float] | None) -> Weights:
+        """Return weights; those of the first objective that has some, if none are given."""
+        if given is None:
+            given = next((n for n in self.roles.names if n in WEIGHTED), "balanced_accuracy")
+        return weights_of(given, *self.votes.totals)
+
+    def demands(self) -> tuple[int | None, list[Budget], dict[str, float]]:
+        """Return what the constraints ask of members, costs and pair credits.
+
+        Greatest number of members, budgets, and least ``pfc_min`` and ``pfc_mean`` (by name).
+        Constraints on other metrics are for the evaluated rows alone.
+        """
+        most: int | None = None
+        budgets: list[Budget] = []
+        least: dict[str, float] = {}
+        for constraint in self.roles.constraints:
+            name, at_most = constraint.metric, constraint.at_most
+            if name == "members" and at_most is not None:
+                most = int(at_most) if most is None else min(most, int(at_most))
+            elif name in self._costs and at_most is not None:
+                budgets.append(Budget(self._costs[name], float(at_most)))
+            elif name in ("pfc_min", "pfc_mean") and constraint.at_least is not None:
+                least[name] = max(least.get(name, 0.0), constraint.at_least)
+        return most, budgets, least
+
+
+def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:
+    """Return the metric that a weighted sum is a multiple of, and the multiple; ("", 1) if none."""
+    known: Mapping[tuple[float, ...], tuple[str, float]] = {
+        (1, 0, 1, 0): ("accuracy", n0 + n1),
+        (n0, 0, n1, 0): ("balanced_accuracy", 2 * n0 * n1),
+        (1, 0, 0, 0): ("true_positive_rate", n1),
+        (0, 0, 1, 0): ("true_negative_rate", n0),
+    }
+    return known.get(tuple(weights), ("", 1.0))
+
+
+def certificate(
+    metric: str, value: float, bound: float, conditions: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return a row of ``certificates.csv``.
+
+    No candidate has ``metric`` above ``bound`` that keeps to the conditions: columns
+    ``at_most_NAME`` and ``at_least_NAME``, NaN where there is none.
+    """
+    return {"metric": metric, "value": value, "bound": bound, **conditions}
+
+
+def as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    """Return rows as columns; NaN where a row lacks a number."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}

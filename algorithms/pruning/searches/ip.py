@@ -1,0 +1,269 @@
+"""``ip``: the proven best pruning, by branch and bound on merged vote patterns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.pruning.diversity import Demand, demand_of
+from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
+from algorithms.pruning.strong.branch_and_bound import BranchAndBound
+from algorithms.pruning.strong.instance import Instance
+from framework.algorithm import Report
+from framework.arrays import Array
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.workforce import Workforce
+
+Share = Annotated[float, Field(ge=0, le=1)]
+WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
+DiversityKey = Literal["f2", "f3"] | tuple[Share, Share]
+_EVERY = 0.2  # seconds between reports
+
+
+class IntegerProgram(PruningSearch):
+    """The best members and threshold for weights of the confusion matrix, with a bound.
+
+    A local search finds an ensemble, a minimum cut the first bound; branch and bound on linear
+    programs brings the two together. What is asked for is the best ensemble known at the end; no
+    ensemble has a weighted sum above the bound (``certificates.csv``).
+
+    Parameters
+    ----------
+    problem : Problem
+        Of kind ``pruning``.
+    roles : Roles
+        Constraints on ``members``, ``pfc_min``, ``pfc_mean`` and costs are part of the program;
+        others are for the evaluated row alone.
+    seed : int
+        Of the local searches.
+    weights : str or four numbers, optional
+        ``accuracy``, ``balanced_accuracy`` (N0 per true positive, N1 per true negative: the
+        theta-weighted function, Theorem 1), ``recall``, or the weights of a true positive, false
+        negative, true negative and false positive (Equation 1). That of the first objective
+        that is accuracy or balanced accuracy if None, else of balanced accuracy.
+    diversity : str or two numbers, optional
+        ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
+        each member and of the ensemble; at least two members then.
+    max_members : int, optional
+    gap : float
+        Share of the value at which the proof is good enough.
+    looks : int
+        Ensembles that the first local search looks at.
+    iterations : int
+        Simplex iterations, at most. The same number gives the same answer on any machine.
+    seconds : float, optional
+        Of this process's processor, at most; the one limit whose answer depends on the machine.
+
+    Raises
+    ------
+    InputError
+        Weights that mean nothing, or demands that no ensemble meets.
+
+    Notes
+    -----
+    Ensemble pruning by integer programming, Equations 1 to 20, in the net form: see
+    ``docs/pruning.md``.
+    """
+
+    kind = "ip"
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        weights: WeightsKey | None = None,
+        diversity: DiversityKey | None = None,
+        max_members: Annotated[int, Field(ge=1)] | None = None,
+        gap: Annotated[float, Field(ge=0)] = 0.0,
+        looks: Annotated[int, Field(ge=1)] = 100_000,
+        iterations: Annotated[int, Field(ge=0)] = 500_000,
+        seconds: Annotated[float, Field(gt=0)] | None = None,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self._weights = self.weights(weights)
+        self._conditions, self._instance = self._of_demands(diversity, max_members)
+        self._seed, self._looks = seed, looks
+        self.gap, self.iterations, self.seconds = gap, iterations, seconds
+        self._solver: BranchAndBound | None = None
+        self._trace: list[dict[str, float]] = []
+        self._spent, self._id = 0.0, -1
+        if self._weights[2:] == (0, 0):
+            self.plan = (
+                "ip: true negatives and false positives weigh nothing, so calling everything "
+                "positive is best"
+            )
+
+    def prepare(self, workers: Workforce, report: Report) -> None:
+        """Solve, step by step."""
+        self._solve(report)
+
+    def propose(self) -> Array | None:
+        """Return the best ensemble known, once."""
+        solver = self._solve(lambda what, done, total: None)
+        if solver.incumbent is None:
+            raise InputError(self._none_found(solver))
+        self.done, self.reason = True, self._outcome(solver)
+        return self.rows(solver.incumbent.x[np.newaxis], [solver.incumbent.threshold])
+
+    def learn(self, batch: Evaluated) -> None:
+        """Note the row's id."""
+        self._id = int(batch.ids[0])
+
+    def findings(self) -> Mapping[str, Any]:
+        """Return value, bound and gap of the weighted sum, and what was spent."""
+        solver = self._solver
+        if solver is None or solver.incumbent is None:
+            return {}
+        members = np.flatnonzero(solver.incumbent.x)
+        demand = self._instance.demand
+        return {
+            "status": "optimal" if solver.done else "stopped",
+            "value": solver.incumbent.value,
+            "bound": solver.bound,
+            "gap": solver.gap,
+            "weights": dict(self._weights._asdict()),
+            "diversity": None if demand is None else dict(demand._asdict()),
+            "members": [self.ids[i] for i in members],
+            "threshold": solver.incumbent.threshold,
+            "nodes": solver.nodes,
+            "programs": solver.programs,
+            "iterations": solver.iterations,
+            "seconds": self._spent,
+            "returned": [] if self._id < 0 else [self._id],
+        }
+
+    def listings(self) -> Mapping[str, Mapping[str, Array]]:
+        """Return ``certificates`` (the bound as one of a metric) and ``gap`` (its course)."""
+        solver = self._solver
+        if solver is None or solver.incumbent is None:
+            return {}
+        metric, multiple = metric_of(self._weights, *self.votes.totals)
+        row = certificate(
+            metric or "weighted_sum",
+            solver.incumbent.value / multiple,
+            solver.bound / multiple,
+            self._conditions,
+        )
+        return {
+            "certificates": as_columns([{"id": self._id, **row, "gap": solver.gap}]),
+            "gap": as_columns(self._trace),
+        }
+
+    def _of_demands(
+        self, diversity: DiversityKey | None, max_members: int | None
+    ) -> tuple[dict[str, float], Instance]:
+        """Return the conditions of the certificate, and what is solved."""
+        demand = demand_of(diversity, self.credit)
+        most, budgets, least = self.demands()
+        if least:
+            asked = demand or Demand()
+            demand = Demand(
+                max(asked.tau, least.get("pfc_min", 0.0)),
+                max(asked.gamma, least.get("pfc_mean", 0.0), least.get("pfc_min", 0.0)),
+            )
+        if max_members is not None:
+            most = max_members if most is None else min(most, max_members)
+        instance = Instance.of(
+            self.votes,
+            self._weights,
+            majority=self.majority,
+            max_members=most,
+            budgets=budgets,
+            credit=self.credit,
+            demand=demand,
+        )
+        conditions: dict[str, float] = {}
+        if demand is not None:
+            conditions |= {
+                "at_least_pfc_min": demand.tau,
+                "at_least_pfc_mean": demand.gamma,
+                "at_least_members": 2.0,
+            }
+            pairs = float(self.credit.max())
+            if demand.gamma > pairs + 1e-9:
+                raise InputError(
+                    f"algorithm.diversity: expected a demand that some ensemble meets, found "
+                    f"gamma={demand.gamma:g}, above the most diverse pair's {pairs:.4g}; lower it"
+                )
+        if most is not None:
+            conditions["at_most_members"] = float(most)
+        names = list(self._costs)
+        for budget in budgets:
+            name = next(n for n in names if self._costs[n] is budget.costs)
+            conditions[f"at_most_{name}"] = budget.limit
+        return conditions, instance
+
+    def _solve(self, report: Report) -> BranchAndBound:
+        """Take steps until the proof is complete or the budget is spent."""
+        before, told = time.process_time() - self._spent, 0.0
+        if self._solver is None:
+            report("first ensemble and bound", 0, 1)
+            self._solver = BranchAndBound(self._instance, seed=self._seed, looks=self._looks)
+            self._note()
+        solver = self._solver
+        while not self._over(solver):
+            known = solver.bound, solver.incumbent
+            solver.step()
+            self._spent = time.process_time() - before
+            if known[0] != solver.bound or known[1] is not solver.incumbent:
+                self._note()
+            if time.perf_counter() - told > _EVERY:
+                told = time.perf_counter()
+                report(self._line(solver), min(solver.iterations, self.iterations), self.iterations)
+        self._spent = time.process_time() - before
+        return solver
+
+    def _over(self, solver: BranchAndBound) -> bool:
+        if solver.done or solver.gap <= self.gap:
+            return True
+        if solver.iterations >= self.iterations:
+            return True
+        return self.seconds is not None and self._spent >= self.seconds
+
+    def _line(self, solver: BranchAndBound) -> str:
+        if solver.incumbent is None:
+            return f"bound {solver.bound:g}"
+        value = solver.incumbent.value
+        return f"incumbent {value:g}, bound {solver.bound:g}, gap {solver.gap:.2%}"
+
+    def _note(self) -> None:
+        assert self._solver is not None
+        solver = self._solver
+        self._trace.append(
+            {
+                "iterations": solver.iterations,
+                "nodes": solver.nodes,
+                "incumbent": np.nan if solver.incumbent is None else solver.incumbent.value,
+                "bound": solver.bound,
+                "gap": solver.gap,
+                "seconds": self._spent,
+            }
+        )
+
+    def _outcome(self, solver: BranchAndBound) -> str:
+        if solver.done:
+            return "proven best"
+        if solver.gap <= self.gap:
+            return f"proven within {solver.gap:.2%}"
+        limit = "iterations" if solver.iterations >= self.iterations else "seconds"
+        return f"algorithm.{limit}: stopped at a gap of {solver.gap:.2%}"
+
+    def _none_found(self, solver: BranchAndBound) -> str:
+        if solver.done:
+            return (
+                "algorithm: expected demands that some ensemble meets, proved that none does "
+                "(members, costs and diversity together); relax one of them"
+            )
+        return (
+            "algorithm.iterations: expected an ensemble that meets all demands, found none within "
+            f"{solver.iterations} iterations; raise it or relax a demand"
+        )

@@ -1,0 +1,253 @@
+"""Branch and bound against every ensemble with every threshold."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.pruning.diversity import Demand, demand_of, failure_credit
+from algorithms.pruning.strong import search_kernels
+from algorithms.pruning.strong.branch_and_bound import BranchAndBound
+from algorithms.pruning.strong.closure import closure_bound, share_of_gap
+from algorithms.pruning.strong.instance import Budget, Instance
+from algorithms.pruning.strong.local_search import improve
+from algorithms.pruning.strong.relaxation import Box, Relaxation
+from algorithms.pruning.votes import VoteTable, Weights, weights_of
+from framework.errors import InputError
+
+
+def pool(k: int, n: int, seed: int, skill: float = 0.7):
+    """Return votes (K, N) and classes (N,) of classifiers that are right so often."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    y[:2] = [True, False]
+    hard = rng.random(n) < 0.3
+    right = rng.random((k, n)) < np.where(hard, 0.45, skill)
+    return np.where(right, y, ~y), y
+
+
+def every_ensemble(k: int):
+    return np.array(list(itertools.product([0, 1], repeat=k)))[1:]
+
+
+def brute_force(votes, y, weights, allowed=lambda x: True, majority=False, cap=np.inf):
+    """Return the greatest weighted sum over all members and thresholds, by counting records."""
+    best = -np.inf
+    for x in every_ensemble(len(votes)):
+        if not allowed(x):
+            continue
+        counted = votes[x == 1].sum(axis=0)
+        for threshold in [x.sum() // 2] if majority else range(len(votes) + 1):
+            called = counted > threshold
+            cells = [
+                (called & y).sum(),
+                (~called & y).sum(),
+                (~called & ~y).sum(),
+                (called & ~y).sum(),
+            ]
+            if cells[3] <= cap:
+                best = max(best, float(np.dot(weights, cells)))
+    return best
+
+
+def solved(instance, **more):
+    """Solve to the end; the bound never lies below the final value."""
+    solver = BranchAndBound(instance, **{"looks": 5, **more})
+    bounds = [solver.bound]
+    while not solver.done:
+        solver.step()
+        bounds.append(solver.bound)
+        assert solver.programs < 5000
+    assert (np.diff(bounds) <= 1e-9).all()
+    return solver, bounds
+
+
+WEIGHTS = [
+    Weights(1, 0, 1, 0),
+    Weights(1, 0, 0, 0),
+    Weights(3, -2, 1, -4),
+    Weights(0.3, 1.7, 0.25, -0.4),
+    Weights(-1, 2, 0.5, 1.5),
+    Weights(0, 0, 0, 1),
+]
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 7), st.integers(4, 40), st.integers(0, 10_000), st.sampled_from(WEIGHTS))
+def test_the_best_of_all_ensembles_is_found_for_any_weights(k, n, seed, weights):
+    votes, y = pool(k, n, seed)
+    best = brute_force(votes, y, weights)
+    solver, bounds = solved(Instance.of(VoteTable.of(votes, y), weights))
+    assert solver.incumbent.value == pytest.approx(best, abs=1e-9)
+    assert min(bounds) >= best - 1e-9
+    found = VoteTable.of(votes, y).value(solver.incumbent.x, solver.incumbent.threshold, weights)
+    assert found == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=12)
+@given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
+def test_demands_are_kept_to(k, n, seed, majority):
+    votes, y = pool(k, n, seed)
+    credit = failure_credit(votes != y)
+    rng = np.random.default_rng(seed)
+    weights = weights_of("balanced_accuracy", int((~y).sum()), int(y.sum()))
+    tau = float(rng.uniform(0, 0.7))
+    for demand in (
+        None,
+        demand_of("f2", credit),
+        demand_of("f3", credit),
+        Demand(tau, min(1.0, tau + float(rng.uniform(0, 0.3)))),
+    ):
+        costs, limit = rng.integers(1, 9, k).astype(float), float(rng.integers(6, 20))
+        most = int(rng.integers(2, k + 1))
+
+        def allowed(x, demand=demand, costs=costs, limit=limit, most=most):
+            if x.sum() > most or costs @ x > limit:
+                return False
+            return demand is None or demand.met(credit, x)
+
+        best = brute_force(votes, y, weights, allowed, majority)
+        instance = Instance.of(
+            VoteTable.of(votes, y),
+            weights,
+            majority=majority,
+            max_members=most,
+            budgets=[Budget(costs, limit)],
+            credit=credit,
+            demand=demand,
+        )
+        solver, bounds = solved(instance)
+        if best == -np.inf:
+            assert solver.incumbent is None
+        else:
+            assert solver.incumbent.value == pytest.approx(best)
+            assert allowed(solver.incumbent.x)
+            assert min(bounds) >= best - 1e-9
+
+
+@settings(max_examples=15)
+@given(st.integers(2, 6), st.integers(6, 30), st.integers(0, 10_000), st.booleans())
+def test_a_cap_on_false_positives_is_kept(k, n, seed, majority):
+    votes, y = pool(k, n, seed)
+    for cap in (0, 1, int((~y).sum()) // 3):
+        best = brute_force(votes, y, Weights(1, 0, 0, 0), majority=majority, cap=cap)
+        instance = Instance.with_cap(VoteTable.of(votes, y), cap, majority=majority)
+        solver, bounds = solved(instance)
+        if best == -np.inf:
+            assert solver.incumbent is None
+        else:
+            assert solver.incumbent.value == best
+            assert min(bounds) >= best
+
+
+@given(st.integers(2, 7), st.integers(4, 40), st.integers(0, 10_000), st.sampled_from(WEIGHTS))
+def test_closure_bounds_every_ensemble(k, n, seed, weights):
+    votes, y = pool(k, n, seed)
+    instance = Instance.of(VoteTable.of(votes, y), weights)
+    assert closure_bound(instance).bound >= brute_force(votes, y, weights) - 1e-9
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 6), st.integers(4, 30), st.integers(0, 10_000), st.booleans())
+def test_every_ensemble_of_a_box_keeps_to_all_of_its_rows(k, n, seed, majority):
+    votes, y = pool(k, n, seed)
+    rng = np.random.default_rng(seed)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0), majority=majority)
+    relaxation = Relaxation(instance)
+    sa, la = int(rng.integers(1, k + 1)), int(rng.integers(0, k))
+    box = Box(
+        rng.choice([-1, -1, 0, 1], k).astype(np.int8),
+        (sa, int(rng.integers(sa, k + 1))),
+        (la, int(rng.integers(la, k))),
+    ).tightened(majority)
+    if box is None:
+        return
+    d = len(instance.down)
+    conflicts = np.arange(len(instance.up) * d) if d else np.zeros(0, dtype=np.int64)
+    cuts = np.concatenate([conflicts, -1 - np.arange(relaxation.p)])
+    limits = relaxation.limits(box)
+    found = relaxation.solve(box, limits, cuts, None, None)
+    values = [-np.inf]
+    for x in every_ensemble(k):
+        if not ((box.x == x) | (box.x < 0)).all() or not box.sizes[0] <= x.sum() <= box.sizes[1]:
+            continue
+        for threshold in range(box.thresholds[0], box.thresholds[1] + 1):
+            if threshold >= x.sum() or (majority and threshold != x.sum() // 2):
+                continue
+            above = x @ relaxation.ints.T > threshold
+            assert not (above & limits.never).any()
+            assert (above | ~limits.always).all()
+            values.append(instance.constant + instance.gains[above].sum())
+    assert found.bound >= max(values) - 1e-6
+
+
+@given(st.integers(1, 8), st.integers(1, 30), st.integers(0, 999), st.booleans())
+def test_the_best_threshold_is_that_of_all(k, n, seed, majority):
+    rng = np.random.default_rng(seed)
+    votes, gains, takes = rng.integers(0, k + 1, n), rng.normal(size=n), rng.integers(0, 3, n)
+    cap = float(rng.integers(0, n + 1))
+    worths = {
+        threshold: gains[votes > threshold].sum()
+        for threshold in ([k // 2] if majority else range(k + 1))
+        if takes[votes > threshold].sum() <= cap
+    }
+    value, threshold = search_kernels.best_threshold(
+        votes, gains, takes.astype(float), cap, k, majority
+    )
+    assert value == pytest.approx(max(worths.values(), default=-np.inf))
+    if worths:
+        assert worths[threshold] == pytest.approx(value)
+
+
+def test_local_search_keeps_count_of_votes():
+    votes, y = pool(12, 80, 3)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    found = improve(instance, np.eye(12)[0], 3000, np.random.default_rng(0))
+    value = VoteTable.of(votes, y).value(found.x, found.threshold, Weights(1, 0, 1, 0))
+    assert found.value == value
+    assert value > brute_force(votes[:3], y, Weights(1, 0, 1, 0))
+
+
+@pytest.mark.parametrize("demand", [None, "f3"])
+def test_a_solve_that_is_stored_goes_on_as_if_it_had_not_been(demand):
+    votes, y = pool(14, 120, 5)
+    table, credit = VoteTable.of(votes, y), failure_credit(votes != y)
+    instance = Instance.of(
+        table, Weights(1, 0, 1, 0), credit=credit, demand=demand_of(demand, credit)
+    )
+    solver, stored = (BranchAndBound(instance, looks=50) for _ in range(2))
+    for _ in range(60):
+        solver.step()
+        stored = pickle.loads(pickle.dumps(stored))
+        stored.step()
+        assert (stored.bound, stored.iterations, stored.nodes) == (
+            solver.bound,
+            solver.iterations,
+            solver.nodes,
+        )
+        assert np.array_equal(stored.incumbent.x, solver.incumbent.x)
+
+
+def test_gaps_are_shares_of_the_value():
+    assert share_of_gap(11.0, 10.0) == pytest.approx(0.1)
+    assert share_of_gap(-9.0, -10.0) == pytest.approx(0.1)
+    assert share_of_gap(3.0, 3.0) == share_of_gap(0.0, 0.0) == 0.0
+    assert share_of_gap(1.0, 0.0) == float("inf")
+
+
+@pytest.mark.parametrize(("most", "demand"), [(0, None), (1, Demand(0.1, 0.2))])
+def test_too_few_members_are_refused(most, demand):
+    votes, y = pool(4, 20, 0)
+    with pytest.raises(InputError, match="max_members: expected at least"):
+        Instance.of(
+            VoteTable.of(votes, y),
+            Weights(),
+            max_members=most,
+            demand=demand,
+            credit=np.zeros((4, 4)),
+        )

@@ -1,0 +1,131 @@
+"""The exact searches as algorithms: what they ask, say and certify."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from algorithms.pruning.searches.ip import IntegerProgram
+from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
+from framework.errors import InputError
+from framework.roles import Constraint, Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+from framework.testing import AlgorithmCase, certificates_hold
+from tests.conftest import pruning, roles_of
+from tests.toys import EnsembleToy
+
+
+def roles(problem, *constraints, metric="accuracy"):
+    return Roles(problem.metrics, [Objective(metric, "max")], constraints)
+
+
+def solve(cls, problem, roles, **more):
+    """Run a search; return it and its front."""
+    search = cls(problem, roles, seed=0, **more)
+    front = run(problem, search, SerialEvaluator(problem, 0), budget=Budget(evaluations=10))
+    return search, front
+
+
+@pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
+@pytest.mark.parametrize("threshold", ["gene", "majority"])
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
+def test_the_best_of_all_genomes_is_asked_for(cls, threshold, metric):
+    problem = pruning(6, threshold=threshold)
+    search, front = solve(cls, problem, roles(problem, metric=metric))
+    shape = tuple((problem.space.upper + 1).tolist())
+    every = np.indices(shape).reshape(len(shape), -1).T
+    every = every[problem.space.contains(every)]
+    assert front.rows.values[metric].tolist() == [problem.evaluate(every)[metric].max()]
+    found = search.findings()
+    assert found["status"] == "optimal"
+    assert found["gap"] == pytest.approx(0.0, abs=1e-6)
+    assert found["returned"] == front.ids.tolist()
+
+
+CASES = [
+    ({}, []),
+    ({"diversity": "f2"}, []),
+    ({"diversity": "f3", "weights": "balanced_accuracy"}, []),
+    ({"diversity": (0.2, 0.5), "max_members": 3}, []),
+    ({"weights": "recall"}, []),
+    ({}, [Constraint("members", at_most=2.0), Constraint("memory", at_most=60.0)]),
+]
+
+
+@pytest.mark.parametrize("cls", [partial(IntegerProgram, looks=20), PrintedProgram])
+@pytest.mark.parametrize(("more", "constraints"), CASES)
+def test_no_candidate_beats_a_certificate(cls, more, constraints):
+    problem = pruning(6)
+    case = AlgorithmCase(partial(cls, **more), problem, roles(problem, *constraints))
+    assert len(certificates_hold(case)["bound"]) == 1
+
+
+def test_bounds_of_a_solve_cut_short_hold_too():
+    problem = pruning(9)
+    for iterations in (0, 20, 60, 200):
+        make = partial(IntegerProgram, looks=1, iterations=iterations)
+        certificates_hold(AlgorithmCase(make, problem, roles(problem)))
+
+
+def test_a_bound_that_is_too_low_is_caught():
+    class Wrong(IntegerProgram):
+        def listings(self):
+            tables = dict(super().listings())
+            table = tables["certificates"]
+            return {"certificates": {**table, "bound": table["bound"] - 0.01}}
+
+    problem = pruning(6)
+    with pytest.raises(AssertionError, match="expected no candidate with accuracy above"):
+        certificates_hold(AlgorithmCase(Wrong, problem, roles(problem)))
+
+
+def test_constraints_on_diversity_are_part_of_the_program():
+    problem = pruning(6)
+    asked = Constraint("pfc_mean", at_least=0.8), Constraint("pfc_min", at_least=0.75)
+    search, front = solve(IntegerProgram, problem, roles(problem, *asked))
+    assert search.findings()["diversity"] == {"tau": 0.75, "gamma": 0.8}
+    assert len(front) == 1
+    assert front.rows.values["pfc_min"][0] >= 0.75
+
+
+def test_it_stops_where_the_gap_is_small_enough():
+    problem = pruning(9)
+    search, _ = solve(IntegerProgram, problem, roles(problem), gap=0.5, looks=1)
+    assert search.reason.startswith("proven")
+    assert search.findings()["iterations"] < 500
+
+
+def test_a_spent_budget_is_said():
+    problem = pruning(12)
+    search, front = solve(IntegerProgram, problem, roles(problem), iterations=0, looks=1)
+    assert search.reason.startswith("algorithm.iterations: stopped at a gap of")
+    assert len(front) == 1
+    trace = search.listings()["gap"]
+    assert trace["bound"][-1] >= trace["incumbent"][-1]
+
+
+@pytest.mark.parametrize(
+    ("more", "constraints", "message"),
+    [
+        ({"diversity": (0.9, 1.0)}, [], "above the most diverse pair's"),
+        ({"diversity": (0.9, 0.2)}, [], "tau <= gamma"),
+        ({"diversity": "f3", "max_members": 1}, [], "at least 2"),
+        ({"weights": (0, 0, 0, 0)}, [], "worth the same"),
+        ({}, [Constraint("memory", at_most=0.0)], "none does"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(more, constraints, message):
+    problem = pruning(6)
+    with pytest.raises(InputError, match=message):
+        solve(IntegerProgram, problem, roles(problem, *constraints), **more)
+
+
+@pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
+def test_other_problems_are_refused(cls):
+    problem = EnsembleToy()
+    with pytest.raises(InputError, match="a problem of kind pruning, found EnsembleToy"):
+        cls(problem, roles_of(problem), seed=0)
