@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,13 +21,14 @@ from framework.libraries.config import BuildConfig
 from tracking.sweep.config import load_plan
 
 ROOT = Path(__file__).parents[1]
+FACE = ROOT / "framework" / "facade"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LIBRARIES = sorted((ROOT / "configs").rglob("library*.yaml"))
 CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path not in LIBRARIES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(paretolab [a-z][^`]*)`|^(paretolab [a-z][^#\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
-MODEL_SNIPPET = 'load_model("model")'  # needs the model that the page made before
+MODEL_SNIPPET = '.load_model("model")'  # needs the model that the page made before
 
 
 def pieces(page: Path, language: str) -> list[str]:
@@ -56,6 +59,22 @@ def test_python_runs(code: str, tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"expected the snippet to run, found:\n{done.stderr}"
+
+
+EXAMPLES = sorted(
+    ".".join(path.relative_to(base).with_suffix("").parts).removesuffix(".__init__")
+    for base, folders in ((ROOT, ("framework", "algorithms", "tracking")), (FACE, ("paretolab",)))
+    for folder in folders
+    for path in (base / folder).rglob("*.py")
+    if (base == FACE) == path.is_relative_to(FACE) and ">>> " in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_examples_in_docstrings(module: str) -> None:
+    failed, tried = doctest.testmod(import_module(module), optionflags=doctest.ELLIPSIS)
+    assert tried > 0
+    assert failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -6,14 +6,20 @@ package costs next to nothing.
 Examples
 --------
 >>> import paretolab
->>> problem = paretolab.FunctionProblem("zdt1", 5)
+>>> problem = paretolab.FunctionProblem("lotz", 8)
 >>> roles = paretolab.Roles(
-...     problem.metrics, [paretolab.Objective("f1", "min"), paretolab.Objective("f2", "min")]
+...     problem.metrics, [paretolab.Objective("f1", "max"), paretolab.Objective("f2", "max")]
 ... )
 >>> algorithm = paretolab.NSGAII(problem, roles, seed=0, population=20)
->>> front = paretolab.search(problem, algorithm, paretolab.SerialEvaluator(problem),
-...                          budget=paretolab.Budget(generations=5))
->>> best = paretolab.choose(front, best="f2")
+>>> front = paretolab.search(
+...     problem,
+...     algorithm,
+...     paretolab.SerialEvaluator(problem),
+...     budget=paretolab.Budget(generations=20),
+... )
+>>> best = paretolab.choose(front, where=["f1>=4"], best="f2")
+>>> float(front.rows.values["f2"][best])
+4.0
 """
 
 from __future__ import annotations
