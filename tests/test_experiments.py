@@ -46,8 +46,12 @@ def test_rivals_go_on_where_they_were_and_end_in_a_page(tmp_path):
         if trials == 1:
             first = rows
     pd.testing.assert_frame_equal(rows[rows.trial == 0], first)
-    assert rows.groupby("method").trial.apply(list).map(lambda t: t == [0, 1]).all()
-    table = pd.read_csv(tmp_path / "out" / "table.csv").set_index("method")
+    by = rows.groupby(["tuned_by", "method"], dropna=False)
+    assert by.trial.apply(list).map(lambda t: t == [0, 1]).all()
+    assert rows.tuned_by.dropna().unique().tolist() == ["own", "asking_aggregate"]
+    asking = rows[rows.tuned_by == "asking_aggregate"].set_index("method")
+    assert (asking.cost > 0).all()
+    table = pd.read_csv(tmp_path / "out" / "table_own.csv").set_index("method")
     emsco = rows[rows.method == "emsco"]
     assert table.coverage["emsco"] == pytest.approx(emsco.coverage.mean())
     assert emsco.parameters.str.startswith('{"stages": [').all()

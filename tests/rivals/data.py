@@ -27,8 +27,10 @@ def priced():
     """Return rivals whose records need different features."""
     return [
         CaCTLasso(8.0, costs=COSTS),
-        GreedyMiser(0.02, depth=2, rounds=4, costs=COSTS),
-        CSTC(0.3, depth=2, costs=COSTS),
+        GreedyMiser(0.3, depth=2, rounds=3, learning_rate=0.5, costs=COSTS),
+        GreedyMiser(0.02, 2, 4, 0.5, "stopping", costs=COSTS),
+        CSTC(0.3, depth=2, starts=1, costs=COSTS),
+        CSTC(0.1, depth=1, inner_weight=0.0, starts=3, costs=COSTS),
         CEGB(0.3, leaves=4, rounds=8, costs=COSTS),
     ]
 

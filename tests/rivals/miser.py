@@ -28,11 +28,20 @@ class MiserTree:
     refund : 'once' or 'twice'
         What a split that waits at another leaf is worth once its feature was bought: what it saves
         (it costs nothing any more), or that plus a price it never paid, and only if it wins then.
+    stopping : bool
+        Split where half of what is saved exceeds the price, and free a feature at once; or split
+        wherever there is a cut, by all that is saved, and free features when the tree is grown.
+
+    Attributes
+    ----------
+    cuts : list of (column, where)
     """
 
-    def __init__(self, Z, gradient, prices, bought, *, depth, order, refund="once"):
-        self.Z, self.gradient, self.prices, self.bought = Z, gradient, prices, bought
-        self.refund = refund
+    def __init__(self, Z, gradient, prices, bought, *, depth, order, refund="once", stopping=True):
+        self.Z, self.gradient, self.prices = Z, gradient, prices
+        self.bought = bought if stopping else bought.copy()
+        self.refund, self.stopping, self.cuts = refund, stopping, []
+        least = TIE if stopping else -np.inf
         self.leaves, self.level = [np.arange(len(Z))], [0]
         self.saved, self.worth, self.chosen = [], [], []
         self.new_leaf(0)
@@ -40,7 +49,7 @@ class MiserTree:
             open_ = [
                 i
                 for i in range(len(self.leaves))
-                if self.level[i] < depth and self.worth[i][self.chosen[i]] > TIE
+                if self.level[i] < depth and self.worth[i][self.chosen[i]] > least
             ]
             if not open_:
                 break
@@ -48,6 +57,7 @@ class MiserTree:
                 self.split(max(open_, key=lambda i: self.worth[i][self.chosen[i]]))
             else:
                 self.split(min(open_, key=lambda i: (self.level[i], i)))
+        bought[[column for column, _ in self.cuts]] = True
 
     def new_leaf(self, i):
         """Note what the best split on each feature would save in leaf ``i``, and be worth."""
@@ -67,7 +77,7 @@ class MiserTree:
         for low, high in pairwise(values):
             left = self.Z[records, column] <= low
             saved = g[left].sum() ** 2 / left.sum() + g[~left].sum() ** 2 / (~left).sum()
-            saved = 0.5 * (saved - g.sum() ** 2 / len(g))
+            saved = (0.5 if self.stopping else 1.0) * (saved - g.sum() ** 2 / len(g))
             if saved > best[0] + TIE:
                 best = (saved, (low + high) / 2)
         return best
@@ -75,7 +85,8 @@ class MiserTree:
     def split(self, i):
         column, records = self.chosen[i], self.leaves[i]
         left = self.Z[records, column] <= self.saved[i][column][1]
-        if not self.bought[column]:
+        self.cuts.append((column, self.saved[i][column][1]))
+        if self.stopping and not self.bought[column]:
             self.bought[column] = True
             for other in set(range(len(self.leaves))) - {i}:
                 self.give_back(other, column)
@@ -108,6 +119,16 @@ def boost_squares(Z, y, prices, *, rounds, step, **how):
     for _ in range(rounds):
         scores += step * MiserTree(Z, y - scores, prices, bought, **how).predictions()
     return scores, bought
+
+
+def boost_full_squares(Z, y, prices, *, rounds, step, depth):
+    """Return scores after boosting full trees on the squared loss, and all their cuts."""
+    scores, bought, cuts = np.zeros(len(y)), np.zeros(Z.shape[1], dtype=bool), []
+    for _ in range(rounds):
+        tree = MiserTree(Z, y - scores, prices, bought, depth=depth, order="level", stopping=False)
+        scores += step * tree.predictions()
+        cuts.append(sorted(tree.cuts))
+    return scores, cuts
 
 
 def boost_logistic(Z, y, prices, *, rounds, step, **how):

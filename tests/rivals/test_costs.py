@@ -90,14 +90,23 @@ def test_a_category_is_one_feature_whatever_its_columns(rival):
     np.testing.assert_allclose(rival.acquisition_cost(frame), needed @ [1.0, 2.0, 4.0])
 
 
-@pytest.mark.parametrize(("kind", "price"), [(GreedyMiser, 0.05), (CSTC, 0.3), (CEGB, 0.3)])
-def test_a_higher_price_buys_less(kind, price):
+@pytest.mark.parametrize(
+    ("rival", "price", "least"),
+    [
+        (GreedyMiser(reading="stopping"), 0.05, 0.0),
+        (GreedyMiser(), 0.05, 20.0),  # the two cheapest: it has no way not to split
+        (CSTC(starts=3), 0.3, 0.0),
+        (CEGB(), 0.3, 0.0),
+    ],
+)
+def test_a_higher_price_buys_less(rival, price, least):
     X, y, *_ = records()
+    rival.set_params(costs=COSTS)
     costs = [
-        kind(tradeoff, costs=COSTS).fit(X, y).acquisition_cost(X).mean()
+        rival.set_params(tradeoff=tradeoff).fit(X, y).acquisition_cost(X).mean()
         for tradeoff in (0.0, price, 100.0)
     ]
-    assert costs[0] > costs[1] > costs[2] == 0
+    assert costs[0] > costs[1] > costs[2] == least
 
 
 @pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)

@@ -8,7 +8,7 @@ import pytest
 from algorithms.multistage.baselines.greedy_miser import GreedyMiser
 from algorithms.multistage.baselines.tree_kernel import MOST_BINS, cut_points
 from tests.rivals.data import COSTS, records
-from tests.rivals.miser import boost_logistic, boost_squares
+from tests.rivals.miser import boost_full_squares, boost_logistic, boost_squares
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -17,12 +17,40 @@ lightgbm = pytest.importorskip("lightgbm")
 @pytest.mark.parametrize("tradeoff", [0.0, 0.003, 0.01, 0.03])
 def test_the_kernel_grows_the_trees_of_its_slow_twin(depth, tradeoff):
     X, y, *_ = records(n=160)
-    model = GreedyMiser(tradeoff, depth, rounds=5, learning_rate=0.7, costs=COSTS).fit(X, y)
+    model = GreedyMiser(tradeoff, depth, 5, 0.7, "stopping", costs=COSTS).fit(X, y)
     Z = model.encoder_.transform(X)
     prices = tradeoff * len(X) * COSTS / COSTS.sum()
     scores, bought = boost_logistic(Z, y, prices, rounds=5, step=0.7, depth=depth, order="level")
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-scores)), atol=1e-12)
     assert not model.acquired(X)[:, ~bought].any()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("tradeoff", [0.0, 0.01, 0.1, 3.0])
+def test_full_trees_are_those_of_their_slow_twin(depth, tradeoff):
+    """Every node with a cut is split, features get free tree by tree, cuts are the node's own."""
+    X, y, *_ = records(n=160)
+    model = GreedyMiser(tradeoff, depth, 5, 0.7, costs=COSTS).fit(X, y)
+    Z = model.encoder_.transform(X)
+    prices = tradeoff * len(X) * COSTS / COSTS.sum()
+    scores, cuts = boost_full_squares(Z, 2.0 * y - 1, prices, rounds=5, step=0.7, depth=depth)
+    expected = np.clip((1 + scores) / 2, 0, 1)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-12)
+    for grown, wanted in zip(range(5), cuts, strict=True):
+        column, threshold = model.forest_.column[grown, 0], model.forest_.threshold[grown, 0]
+        found = sorted(zip(column[column >= 0], threshold[column >= 0], strict=True))
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_what_a_tree_buys_is_free_from_the_next_one_on():
+    """A dear column that is a little better than a free one."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    X = np.column_stack([y + rng.normal(size=400), y + 0.9 * rng.normal(size=400)])
+    model = GreedyMiser(0.5, 3, 1, 0.1, costs=[0.0, 1.0]).fit(X, y)
+    assert set(model.forest_.column[model.forest_.column >= 0]) == {0}
+    at_once = GreedyMiser(0.004, 3, 1, 0.1, "stopping", costs=[0.0, 1.0]).fit(X, y)
+    assert set(at_once.forest_.column[at_once.forest_.column >= 0]) == {0, 1}
 
 
 def by_lightgbm(X, y, prices, depth):
@@ -74,7 +102,7 @@ def test_lightgbm_refunds_a_price_that_was_not_paid():
 
 
 def test_cut_points_of_a_column_with_many_values_are_near_its_quantiles():
-    Z = np.column_stack([np.arange(5000.0), np.repeat(np.arange(50.0), 100)])
+    Z = np.column_stack([np.arange(20_000.0), np.repeat(np.arange(50.0), 400)])
     cuts = cut_points(Z)
     many, few = (row[np.isfinite(row)] for row in cuts)
     assert len(many) == MOST_BINS - 1

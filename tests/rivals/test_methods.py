@@ -7,12 +7,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from algorithms.multistage.baselines import cstc_fit
 from algorithms.multistage.baselines.cact_lasso import CaCTLasso
 from algorithms.multistage.baselines.cost_ordered import CostOrdered
 from algorithms.multistage.baselines.cstc import CSTC
-from algorithms.multistage.baselines.cstc_loss import Data, Tree, group_squares, loss
+from algorithms.multistage.baselines.cstc_fit import SMOOTHINGS, fit_tree
+from algorithms.multistage.baselines.cstc_loss import Data, Tree, loss
 from algorithms.multistage.baselines.measure import measure
 from algorithms.multistage.baselines.single_stage import SingleStage
 from algorithms.multistage.model import MultiStageClassifier
@@ -60,8 +63,9 @@ def test_a_large_penalty_leaves_no_feature():
     assert found.cost == 0
 
 
+@pytest.mark.parametrize("inner_weight", [1.0, 0.03, 0.0])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_gradient_of_the_tree_of_classifiers(rows):
+def test_the_gradient_of_the_tree_of_classifiers(rows, inner_weight):
     rng = np.random.default_rng(rows)
     tree = Tree(rng.normal(size=(7, rows, 6)), rng.normal(size=(3, rows + 1)))
     target = np.eye(max(rows, 2))[rng.integers(0, max(rows, 2), 20)][:, -rows:]
@@ -72,9 +76,9 @@ def test_the_gradient_of_the_tree_of_classifiers(rows):
         np.array([0.1, 0.2, 0.3, 0.4]),
         0.1,
     )
-    norms = rng.uniform(0.1, 2.0, size=(4, 4))
-    numeric = approx_fprime(tree.flat(), lambda flat: loss(tree.like(flat), data, norms)[0], 1e-6)
-    np.testing.assert_allclose(loss(tree, data, norms)[1].flat(), numeric, atol=1e-5)
+    data = data._replace(inner_weight=inner_weight)
+    numeric = approx_fprime(tree.flat(), lambda flat: loss(tree.like(flat), data, 0.2)[0], 1e-6)
+    np.testing.assert_allclose(loss(tree, data, 0.2)[1].flat(), numeric, atol=1e-5)
 
 
 def test_the_cost_in_the_loss_is_the_expected_mixed_norm():
@@ -83,11 +87,11 @@ def test_the_cost_in_the_loss_is_the_expected_mixed_norm():
     tree = Tree(rng.normal(size=(7, 1, 4)), np.column_stack([np.ones(3), rng.normal(size=3)]))
     Z = np.column_stack([rng.normal(size=(9, 3)), np.ones(9)])
     costs, target = np.array([1.0, 2.0, 3.0]), np.zeros((9, 1))
-    squares = group_squares(tree, np.arange(3), 3)
+    smoothing = 0.05
     paths = {3: [0, 1, 3], 4: [0, 1, 4], 5: [0, 2, 5], 6: [0, 2, 6]}
-    norms = np.sqrt([squares[path].sum(axis=0) for path in paths.values()])
     data = Data(Z, target, np.arange(3), costs, 0.0)
-    relaxed = loss(tree, data, norms)[0] - loss(tree, data._replace(costs=0 * costs), norms)[0]
+    free = data._replace(costs=0 * costs)
+    relaxed = loss(tree, data, smoothing)[0] - loss(tree, free, smoothing)[0]
     expected = 0.0
     for z in Z:
         for leaf, path in paths.items():
@@ -97,11 +101,83 @@ def test_the_cost_in_the_loss_is_the_expected_mixed_norm():
                 first = 1 / (1 + np.exp(-score))
                 chance *= first if child == 2 * node + 1 else 1 - first
             expected += chance * sum(
-                costs[f] * np.sqrt(sum(tree.weights[node, 0, f] ** 2 for node in path))
+                costs[f]
+                * np.sqrt(sum(tree.weights[node, 0, f] ** 2 for node in path) + smoothing**2)
                 for f in range(3)
             )
             assert path[-1] == leaf
     assert relaxed == pytest.approx(expected / len(Z))
+
+
+def test_the_weight_of_inner_nodes_is_that_of_their_loss():
+    rng = np.random.default_rng(0)
+    tree = Tree(rng.normal(size=(3, 1, 3)), np.array([[1.0, 0.2]]))
+    Z, target = np.column_stack([rng.normal(size=(9, 2)), np.ones(9)]), np.ones((9, 1))
+    data = Data(Z, target, np.arange(2), np.zeros(2), 0.0, inner_weight=1.0)
+    root = np.logaddexp(0.0, -(Z @ tree.weights[0, 0])).mean()
+    for weight in (0.0, 0.3):
+        less = loss(tree, data, 0.1)[0] - loss(tree, data._replace(inner_weight=weight), 0.1)[0]
+        assert less == pytest.approx((1 - weight) * root)
+
+
+def quadrants(seed, n=600):
+    """Two cheap signs say which one of four dear features says the class: the ideal costs 12."""
+    rng = np.random.default_rng(seed)
+    signs, dear = rng.choice([-1.0, 1.0], size=(n, 2)), rng.normal(size=(n, 4))
+    dear += 0.3 * np.sign(dear)
+    which = 2 * (signs[:, 0] > 0) + (signs[:, 1] > 0)
+    return np.column_stack([signs, dear]), (dear[np.arange(n), which] > 0).astype(int)
+
+
+@pytest.mark.parametrize("seed", [41, 52])
+def test_a_tree_of_classifiers_can_be_a_tree(seed):
+    """Trained and chosen on records of their own, it is right about all new ones at cost 12."""
+    costs = np.array([1.0, 1.0, 10.0, 10.0, 10.0, 10.0])
+    held, new = quadrants(seed + 1000), quadrants(seed + 2000)
+
+    def tuned(inner_weight):
+        grid = [CSTC(tradeoff, 2, inner_weight, costs=costs) for tradeoff in (0.1, 0.215, 0.464)]
+        fitted = [model.fit(*quadrants(seed)) for model in grid]
+        assert all(model.converged_ for model in fitted)
+        return max(fitted, key=lambda model: measure(model, *held).plain_aggregate)
+
+    tree = measure(tuned(0.0), *new)
+    assert tree.plain_accuracy == 1.0
+    assert tree.cost == 12.0
+    papers = measure(tuned(1.0), *new)  # score and gate share one set of weights
+    assert papers.cost > 20
+    assert papers.plain_accuracy < 0.9
+
+
+def test_a_tree_ends_where_nothing_leads_down():
+    X, y, *_ = records()
+    Z = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+    prices = 0.3 * COSTS / COSTS.sum()
+    data = Data(Z, y[:, np.newaxis].astype(float), np.arange(6), prices, 1 / len(X), 0.1)
+    end = fit_tree(np.full((1, 7), 0.1), 2, data, 4, np.random.default_rng(0))
+    _, gradient = loss(end.tree, data, SMOOTHINGS[-1])
+    assert end.converged
+    assert np.abs(gradient.weights).max() < 1e-3
+    assert np.abs(gradient.gates[:, -1]).max() < 1e-3
+    for seed in range(20):  # nowhere near is it less
+        moved = end.tree.flat() + 1e-2 * np.random.default_rng(seed).normal(
+            size=len(end.tree.flat())
+        )
+        assert loss(end.tree.like(moved), data, SMOOTHINGS[-1])[0] > end.value
+
+
+def test_a_tree_that_was_stopped_says_so(monkeypatch):
+    X, y, *_ = records()
+    monkeypatch.setattr(cstc_fit, "_MAX_ITERATIONS", 3)
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        model = CSTC(0.3, 2, costs=COSTS).fit(X, y)
+    assert not model.converged_
+
+
+def test_more_starts_end_no_higher():
+    X, y, *_ = records(n=120)
+    losses = [CSTC(0.1, 2, 0.0, n, costs=COSTS).fit(X, y).loss_ for n in (1, 4, 12)]
+    assert losses[0] >= losses[1] - 1e-9 >= losses[2] - 2e-9
 
 
 def test_a_tree_without_gates_is_one_classifier():

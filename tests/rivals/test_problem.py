@@ -9,7 +9,7 @@ from algorithms.multistage.baselines.cact_lasso import CaCTLasso
 from algorithms.multistage.baselines.cost_ordered import CostOrdered
 from algorithms.multistage.baselines.grids import METHODS, cells_of
 from algorithms.multistage.baselines.measure import measure
-from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, tune
+from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, _worth, tune
 from algorithms.multistage.emsco import EMSCO
 from framework.errors import InputError
 from framework.experiment.export import export
@@ -91,6 +91,19 @@ def test_a_criterion_for_all_or_its_own_for_each():
     assert plain[own["cegb"]] == plain.max()
     assert full[own["cegb"]] == full[plain == plain.max()].max()
     assert same["cegb"] == values["aggregate"][:of_cegb].argmax()
+
+
+def test_cells_that_ask_nothing_or_answer_nothing_are_left_out():
+    """One class is frequent enough that naming it always is the best by the aggregate."""
+    asking = {"coverage": 0.5, "accuracy": 0.7, "cost": 1.0, "aggregate": 2.1}
+    constant = {"coverage": 1.0, "accuracy": 0.7, "cost": 0.0, "aggregate": 2.7}
+    silent = {"coverage": 0.0, "accuracy": 0.0, "cost": 5.0, "aggregate": 0.9}
+    failed = dict.fromkeys(asking, np.nan)
+    worth = [_worth(row, "asking_aggregate") for row in (asking, constant, silent)]
+    assert np.argmax(worth) == 0
+    assert worth[1] == worth[2] < 0
+    assert np.argmax([_worth(row, "aggregate") for row in (asking, constant, silent)]) == 1
+    assert np.isnan(_worth(failed, "asking_aggregate"))
 
 
 def test_a_failing_cell_is_not_chosen():

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from algorithms.multistage.baselines.base import BudgetedClassifier
+from algorithms.multistage.baselines.cstc_fit import fit_tree
 from algorithms.multistage.baselines.cstc_loss import (
     Data,
-    Tree,
     ancestors,
     gate_scores,
     group_squares,
-    loss,
     scores_of,
     traversal,
 )
@@ -25,9 +23,6 @@ from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.models.checks import Threshold
 
-_ALTERNATIONS = 12
-_STEPS = 25  # of the inner minimisation, in each alternation
-_LEAST_NORM = 1e-4  # keeps the auxiliary variables away from 0
 _UNUSED = 1e-2  # a feature with smaller weights, per standard deviation, is not acquired
 _LEAST_WEIGHT = 1e-3  # of a record that hardly comes to a leaf, in the leaf's last fit
 
@@ -47,6 +42,12 @@ class CSTC(BudgetedClassifier):
         features, beside the mean log loss.
     depth : int
         Number of gates a record passes, from 0.
+    inner_weight : float
+        The paper's omega at inner nodes, from 0: the weight of their own log loss, that of leaves
+        being 1. With 1, the paper's, score and gate have to agree on one set of weights and all
+        records end up paying alike; with little or none an inner node is free to be a gate alone.
+    starts : int
+        Trees that the descent starts from, at least 1; the best by the loss is kept.
     costs : sequence of float, optional
         What each feature costs to acquire; None: 1 each.
     threshold : float or mapping of class label to float
@@ -58,6 +59,10 @@ class CSTC(BudgetedClassifier):
     ----------
     tree_ : Tree
         The gates' classifiers, with exact zeros for features that are not acquired.
+    loss_ : float
+        What was minimised, before weights were set to zero.
+    converged_ : bool
+        Whether that is a stationary point of it.
     leaves_ : list of LogisticRegression, one a leaf
     path_features_ : bool (leaves, n_features_in_), what a record that ends there needs
 
@@ -69,11 +74,13 @@ class CSTC(BudgetedClassifier):
       squared loss, since a record is rejected by its probability.
     - A gate is a sigmoid of the node's own score less a threshold, as in the paper. With more than
       two classes it reads a learned combination of the class scores.
-    - The mixed norm is majorised by auxiliary variables; they and the tree (by L-BFGS) are
-      optimised in turn, all nodes at once instead of one after the other. 12 alternations.
+    - All nodes are optimised at once by L-BFGS, instead of one after the other (which ends in the
+      same optimum), with the mixed norm smoothed less and less, until no component of the gradient
+      exceeds 1e-5 or the loss no longer decreases.
     - The paper's l1 penalty of each classifier is an l2 penalty of 1 / n (C = 1); the mixed norm
       selects features.
-    - Every classifier starts as the same logistic regression, every gate at the median score.
+    - Starts: a logistic regression at every node, its scores divided evenly among the leaves; the
+      same with every gate at the median; then random classifiers, from a stream of their own.
     - Fine-tuning: the leaves' classifiers are fitted again, without any cost, on the features that
       their paths acquire, each record weighted by the probability of coming there.
     - The cost of evaluating a classifier is zero, as in EMSCO's Section 4.3.
@@ -88,20 +95,25 @@ class CSTC(BudgetedClassifier):
         self,
         tradeoff: float = 0.1,
         depth: int = 2,
+        inner_weight: float = 1.0,
+        starts: int = 10,
         costs: Sequence[float] | FloatArray | None = None,
         threshold: Threshold = 0.75,
         reject_label: Any = None,
     ) -> None:
         self.tradeoff = tradeoff
         self.depth = depth
+        self.inner_weight = inner_weight
+        self.starts = starts
         self.costs = costs
         self.threshold = threshold
         self.reject_label = reject_label
 
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:
-        if self.tradeoff < 0 or self.depth < 0:
+        if min(self.tradeoff, self.depth, self.inner_weight) < 0 or self.starts < 1:
             raise InputError(
-                f"CSTC: expected tradeoff and depth from 0, found {self.tradeoff} and {self.depth}"
+                "CSTC: expected tradeoff, depth and inner_weight from 0 and starts from 1, found "
+                f"{self.get_params()}"
             )
         target = np.eye(len(self.classes_))[codes]
         total = self.costs_.sum()
@@ -111,9 +123,15 @@ class CSTC(BudgetedClassifier):
             feature_of=self._feature_of(),
             costs=self.tradeoff * self.costs_ / (total if total else 1.0),
             ridge=1.0 / len(Z),
+            inner_weight=self.inner_weight,
         )
         with threadpool_limits(1):  # the matrices are small; more threads get in each other's way
-            tree = _optimised(_start(Z, codes, data, self.depth), data)
+            first = _logistic().fit(Z, codes)
+            weights = np.column_stack([first.coef_, first.intercept_])
+            stream = np.random.default_rng(0)  # the same data give the same tree
+            found = fit_tree(weights, self.depth, data, self.starts, stream)
+        tree = found.tree
+        self.loss_, self.converged_ = found.value, found.converged
         used = np.sqrt(group_squares(tree, data.feature_of, len(self.costs_))) > _UNUSED
         tree.weights[:, :, :-1] *= used[:, data.feature_of][:, None, :]
         self.tree_ = tree
@@ -156,43 +174,3 @@ def _with_ones(Z: FloatArray) -> FloatArray:
 
 def _logistic() -> Any:
     return LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-6, max_iter=200)
-
-
-def _start(Z: FloatArray, codes: IntArray, data: Data, depth: int) -> Tree:
-    """Return a tree whose nodes all have the same classifier; gates cut its scores in half."""
-    nodes, inner = 2 ** (depth + 1) - 1, 2**depth - 1
-    first = _logistic().fit(Z, codes)
-    weights = np.column_stack([first.coef_, first.intercept_])
-    rows = len(weights)
-    gates = np.zeros((inner, rows + 1))
-    if inner:
-        gates[np.arange(inner), np.arange(inner) % rows] = 1.0
-        gates[:, -1] = np.median(data.Z @ weights.T, axis=0)[np.arange(inner) % rows]
-    return Tree(np.tile(weights, (nodes, 1, 1)), gates)
-
-
-def _optimised(tree: Tree, data: Data) -> Tree:
-    """Minimise the loss, in turn over the auxiliary variables and over the tree."""
-    on_path = ancestors(len(tree.weights))
-    combine = tree.weights.shape[1] > 1  # with one score there is nothing to combine
-
-    def flat_loss(flat: FloatArray, norms: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = loss(tree.like(flat), data, norms)
-        if not combine:
-            gradient.gates[:, :-1] = 0.0
-        return value, gradient.flat()
-
-    flat = tree.flat()
-    for _ in range(_ALTERNATIONS):
-        squares = group_squares(tree.like(flat), data.feature_of, len(data.costs))
-        norms = np.sqrt(on_path @ squares + _LEAST_NORM**2)
-        found = minimize(
-            flat_loss,
-            flat,
-            args=(norms,),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": _STEPS},
-        )
-        flat = found.x
-    return tree.like(flat)

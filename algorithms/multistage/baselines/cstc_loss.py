@@ -44,6 +44,7 @@ class Data(NamedTuple):
     feature_of : int64 (D,), the feature an encoded column belongs to.
     costs : float64 (d,), lambda times each feature's cost.
     ridge : float, weight of the squared coefficients.
+    inner_weight : float, weight of inner nodes' own log loss; leaves have 1.
     """
 
     Z: FloatArray
@@ -51,6 +52,7 @@ class Data(NamedTuple):
     feature_of: IntArray
     costs: FloatArray
     ridge: float
+    inner_weight: float = 1.0
 
 
 def ancestors(nodes: int) -> FloatArray:
@@ -69,7 +71,8 @@ def ancestors(nodes: int) -> FloatArray:
 def scores_of(tree: Tree, Z: FloatArray) -> FloatArray:
     """Return the scores (n, M, R) of every node's classifier for records (n, D + 1)."""
     nodes, rows, width = tree.weights.shape
-    return (Z @ tree.weights.reshape(nodes * rows, width).T).reshape(len(Z), nodes, rows)
+    by_node = (tree.weights.reshape(nodes * rows, width) @ Z.T).reshape(nodes, rows, len(Z))
+    return by_node.transpose(2, 0, 1)  # records of a node side by side: what is made of it, too
 
 
 def gate_scores(tree: Tree, scores: FloatArray) -> FloatArray:
@@ -82,11 +85,17 @@ def gate_scores(tree: Tree, scores: FloatArray) -> FloatArray:
 def traversal(gates: FloatArray) -> FloatArray:
     """Return the probability (n, M) that a record comes to each node, from gates (n, I)."""
     n, inner = gates.shape
-    reached = np.ones((n, 2 * inner + 1))
-    for m in range(inner):
-        reached[:, 2 * m + 1] = reached[:, m] * gates[:, m]
-        reached[:, 2 * m + 2] = reached[:, m] * (1.0 - gates[:, m])
+    reached = np.ones((2 * inner + 1, n)).T
+    for level in _levels(inner):
+        children = reached[:, 2 * level.start + 1 : 2 * level.stop + 1]
+        first = reached[:, level] * gates[:, level]
+        children[:, ::2], children[:, 1::2] = first, reached[:, level] - first
     return reached
+
+
+def _levels(inner: int) -> list[slice]:
+    """Return the inner nodes of each level, the root's first."""
+    return [slice(2**i - 1, 2 ** (i + 1) - 1) for i in range((inner + 1).bit_length() - 1)]
 
 
 def group_squares(tree: Tree, feature_of: IntArray, n_features: int) -> FloatArray:
@@ -97,20 +106,20 @@ def group_squares(tree: Tree, feature_of: IntArray, n_features: int) -> FloatArr
     return sums
 
 
-def loss(tree: Tree, data: Data, norms: FloatArray) -> tuple[float, Tree]:
+def loss(tree: Tree, data: Data, smoothing: float) -> tuple[float, Tree]:
     """Return the loss and its gradient.
 
     The loss is the mean over records of every node's log loss, weighted by the probability of
-    coming there, plus for each leaf its mean probability times the relaxed cost of its path, plus
-    the ridge. The mixed norm ``sqrt(z)`` of a feature on a path is majorised by
-    ``(z / norms + norms) / 2``, equal where ``norms == sqrt(z)``.
+    coming there (and by ``inner_weight`` at inner nodes), plus for each leaf its mean probability
+    times the relaxed cost of its path, plus the ridge. The relaxed cost is the mixed norm
+    ``sum over features of cost * sqrt(squared weights on the path + smoothing^2)``.
 
     Parameters
     ----------
     tree : Tree
     data : Data
-    norms : float64 (leaves, d), above 0
-        The auxiliary variables.
+    smoothing : float, above 0
+        The loss is differentiable for it; the cost is the mixed norm where it is small.
 
     Notes
     -----
@@ -121,23 +130,29 @@ def loss(tree: Tree, data: Data, norms: FloatArray) -> tuple[float, Tree]:
     gates = expit(gate_scores(tree, scores))
     reached = traversal(gates)
     losses, slopes = _log_losses(scores, data.target)
+    losses[:, :inner] *= data.inner_weight
+    slopes[:, :inner] *= data.inner_weight
     on_path = ancestors(2 * inner + 1)
     squares = group_squares(tree, data.feature_of, len(data.costs))
-    path_costs = ((on_path @ squares) / norms + norms) @ data.costs / 2.0
+    norms = np.sqrt(on_path @ squares + smoothing**2)
+    path_costs = norms @ data.costs
     share = reached[:, inner:].mean(axis=0)
     ridge = data.ridge * (tree.weights[:, :, :-1] ** 2).sum() / 2.0
     value = (reached * losses).sum() / n + share @ path_costs + ridge
 
     below = losses / n  # what one more unit of probability at a node costs, its subtree included
     below[:, inner:] += path_costs / n
-    by_gate = np.empty((n, inner))
-    for m in reversed(range(inner)):
-        first, second = below[:, 2 * m + 1], below[:, 2 * m + 2]
-        by_gate[:, m] = reached[:, m] * gates[:, m] * (1.0 - gates[:, m]) * (first - second)
-        below[:, m] += gates[:, m] * first + (1.0 - gates[:, m]) * second
+    by_gate = np.empty((inner, n)).T
+    for level in reversed(_levels(inner)):
+        children = slice(2 * level.start + 1, 2 * level.stop + 1)
+        first, second = below[:, children][:, ::2], below[:, children][:, 1::2]
+        through, gain = gates[:, level], first - second
+        by_gate[:, level] = reached[:, level] * through * (1.0 - through) * gain
+        below[:, level] += second + through * gain
     by_score = reached[:, :, None] * slopes / n
     by_score[:, :inner] += by_gate[:, :, None] * tree.gates[:, :-1]
-    weights = np.einsum("nmr,nd->mrd", by_score, data.Z, optimize=True)
+    width = data.Z.shape[1]
+    weights = (by_score.reshape(n, -1).T @ data.Z).reshape(*by_score.shape[1:], width)
     shrink = on_path.T @ (share[:, None] * data.costs / norms) + data.ridge  # (M, d)
     weights[:, :, :-1] += shrink[:, data.feature_of][:, None, :] * tree.weights[:, :, :-1]
     projection = np.einsum("nm,nmr->mr", by_gate, scores[:, :inner])
@@ -150,7 +165,10 @@ def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, Flo
     wanted = target[:, None, :]
     if scores.shape[2] == 1:
         s = scores[:, :, 0]
-        return np.logaddexp(0.0, s) - wanted[:, :, 0] * s, expit(scores) - wanted
+        small = np.exp(-np.abs(s))  # vectorised, where logaddexp and expit are not
+        loss = np.maximum(s, 0.0) + np.log(1.0 + small) - wanted[:, :, 0] * s
+        second = np.where(s > 0.0, 1.0, small) / (1.0 + small)
+        return loss, second[:, :, np.newaxis] - wanted
     # class by class: numpy reduces an axis of a few entries slowly
     greatest = reduce(np.maximum, np.moveaxis(scores, 2, 0))
     exponentials = np.exp(scores - greatest[:, :, None])

@@ -16,7 +16,9 @@ from algorithms.multistage.baselines.greedy_miser import GreedyMiser
 from algorithms.multistage.baselines.single_stage import SingleStage
 
 MethodName = Literal["single_stage", "cost_ordered", "cact_lasso", "greedy_miser", "cstc", "cegb"]
-Criterion = Literal["aggregate", "plain_aggregate"]
+Criterion = Literal["aggregate", "plain_aggregate", "asking_aggregate"]
+"""What tuning maximises: a metric, or the aggregate among cells that acquire a feature and answer a
+record at all (the others count less than any of these)."""
 
 
 class Method(NamedTuple):
@@ -55,15 +57,21 @@ METHODS: dict[MethodName, Method] = {
     "greedy_miser": Method(
         GreedyMiser,
         {
-            "tradeoff": _geometric(1e-3, 0.3, 11),
-            "depth": [1, 2, 3, 4],
-            "rounds": [5, 20, 80],
-            "learning_rate": [0.5],
+            "tradeoff": _geometric(1e-3, 1.0, 11),
+            "depth": [1, 2, 3],
+            "rounds": [25, 100],
         },
         "plain_aggregate",
     ),
     "cstc": Method(
-        CSTC, {"tradeoff": _geometric(0.01, 10.0, 10), "depth": [1, 2, 3]}, "plain_aggregate"
+        CSTC,
+        {
+            "tradeoff": _geometric(0.01, 10.0, 10),
+            "depth": [1, 2, 3],
+            "inner_weight": [1.0, 0.1, 0.03, 0.0],  # 1 is the paper's
+            "starts": [4],
+        },
+        "plain_aggregate",
     ),
     "cegb": Method(
         CEGB,

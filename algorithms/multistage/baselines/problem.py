@@ -37,7 +37,7 @@ from framework.settings import Section
 from framework.space import Counts
 from framework.streams import RowStreams
 
-FORMAT = 1  # raise it when a rival's fits or the grids change
+FORMAT = 2  # raise it when a rival's fits or the grids change
 
 
 class Records(NamedTuple):
@@ -228,18 +228,18 @@ def tune(
     problem : RivalProblem
     evaluator : Evaluator
         Of that problem; it is given all cells at once.
-    by : {'aggregate', 'plain_aggregate'}, optional
+    by : {'aggregate', 'plain_aggregate', 'asking_aggregate'}, optional
         What to maximise; None: for each rival what its grid says.
     """
     cells = np.arange(len(problem.cells))
     evaluator.submit(cells, cells[:, np.newaxis].astype(problem.space.dtype))
-    metrics = [by or METHODS[cell.method].tuned_by for cell in problem.cells]
+    criteria = [by or METHODS[cell.method].tuned_by for cell in problem.cells]
     worth: dict[int, tuple[float, float]] = {}
     while len(worth) < len(cells):
         for piece in evaluator.collect():
             for i, number in enumerate(piece.ids.tolist()):
-                pair = piece.values[metrics[number]][i], piece.values["aggregate"][i]
-                worth[number] = float(pair[0]), float(pair[1])
+                row = {name: float(column[i]) for name, column in piece.values.items()}
+                worth[number] = _worth(row, criteria[number]), row["aggregate"]
     best: dict[MethodName, int] = {}
     for number, cell in enumerate(problem.cells):
         held = best.get(cell.method)
@@ -247,6 +247,14 @@ def tune(
         if not failed and (held is None or worth[number] > worth[held]):
             best[cell.method] = number
     return best
+
+
+def _worth(row: Mapping[str, float], criterion: Criterion) -> float:
+    """Return what a cell with these metrics is worth; NaN if it failed."""
+    if criterion != "asking_aggregate":
+        return row[criterion]
+    asks = not (row["cost"] == 0 or row["coverage"] == 0)
+    return row["aggregate"] if asks else -1.0
 
 
 def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:

@@ -2,6 +2,10 @@
 
 A tree of depth p is a full binary heap: node ``m`` has children ``2 m + 1`` (at most the threshold)
 and ``2 m + 2``; a node that was not split has ``column`` -1 and keeps its value.
+
+There are two ways to grow: with a stopping test (a split must be worth its price, what it buys is
+free at once, cuts are those of all records) and without (the best split is made wherever there is
+one, what a tree buys is free from the next tree on, cuts lie midway between records of the node).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
 
-MOST_BINS = 255
+MOST_BINS = 1024
 LEAST_GAIN = 1e-10
 """By how much a split must be better than none, or than one before it, so that a tie does not hang
 on rounding: it goes to the first column and the lowest cut."""
@@ -34,9 +38,9 @@ class Forest(NamedTuple):
 
 
 def cut_points(Z: FloatArray) -> FloatArray:
-    """Return where each column of records (n, D) may be split, (D, at most 254), padded with inf.
+    """Return where each column of records (n, D) may be split, (D, at most 1023), padded with inf.
 
-    The midpoints between neighbouring values; of more than 254 those nearest to the quantiles.
+    The midpoints between neighbouring values; of more than 1023 those nearest to the quantiles.
     """
     columns = []
     for column in Z.T:
@@ -54,9 +58,9 @@ def cut_points(Z: FloatArray) -> FloatArray:
 
 
 def bin_records(Z: FloatArray, cuts: FloatArray) -> Array:
-    """Return the bin (n, D), uint8, of each value: how many cut points lie below it."""
+    """Return the bin (n, D), uint16, of each value: how many cut points lie below it."""
     bins = [np.searchsorted(row, column) for row, column in zip(cuts, Z.T, strict=True)]
-    return np.ascontiguousarray(np.column_stack(bins), dtype=np.uint8)
+    return np.ascontiguousarray(np.column_stack(bins), dtype=np.uint16)
 
 
 @njit
@@ -66,15 +70,19 @@ def _best_split(
     records: Array,
     n_bins: int,
     price: Array,
+    stopping: bool,
     sums: Array,
     counts: Array,
-) -> tuple[int, int, float]:
-    """Return column, bin and worth of a node's best split; column -1 if none is worth its price."""
+) -> tuple[int, int]:
+    """Return column and bin of a node's best split; column -1 if there is none.
+
+    With ``stopping`` it must be worth its price.
+    """
     total = 0.0
     for i in records:
         total += residual[i]
     unsplit = total * total / len(records)
-    best_column, best_bin, best_worth = -1, -1, 0.0
+    best_column, best_bin, best_worth = -1, -1, 0.0 if stopping else -np.inf
     for column in range(bins.shape[1]):
         sums[:] = 0.0
         counts[:] = 0
@@ -89,27 +97,44 @@ def _best_split(
             if counts[b] == 0 or above == 0:
                 continue
             right = total - left
-            worth = 0.5 * (left * left / below + right * right / above - unsplit) - price[column]
+            worth = left * left / below + right * right / above - unsplit - price[column]
             if worth > best_worth + LEAST_GAIN:
                 best_column, best_bin, best_worth = column, b, worth
-    return best_column, best_bin, best_worth
+    return best_column, best_bin
+
+
+@njit
+def _middle(values: Array, records: Array, bins: Array, at: int) -> float:
+    """Return the middle between a node's records up to bin ``at`` and those above."""
+    low, high = -np.inf, np.inf
+    for i in records:
+        if bins[i] <= at:
+            low = max(low, values[i])
+        else:
+            high = min(high, values[i])
+    return low + (high - low) / 2.0
 
 
 @njit
 def _grow(
+    Z: Array,
     bins: Array,
+    cuts: Array,
     residual: Array,
-    n_bins: int,
     feature_of: Array,
     prices: Array,
+    stopping: bool,
     column: Array,
-    bin_: Array,
+    threshold: Array,
     value: Array,
     node: Array,
 ) -> None:
-    """Grow a tree, level by level and from left to right; what it buys becomes free at once."""
+    """Grow a tree, level by level and from left to right; what it bought is free afterwards."""
+    n_bins = cuts.shape[1] + 1
     sums, counts = np.zeros(n_bins), np.zeros(n_bins, dtype=np.int64)
     price = np.empty(bins.shape[1])
+    for j in range(len(price)):
+        price[j] = prices[feature_of[j]]
     node[:] = 0
     for m in range(len(column)):
         records = np.flatnonzero(node == m)
@@ -118,21 +143,32 @@ def _grow(
         value[m] = residual[records].mean()
         if 2 * m + 2 >= len(column):
             continue
-        for j in range(len(price)):
-            price[j] = prices[feature_of[j]]
-        split, at, _ = _best_split(bins, residual, records, n_bins, price, sums, counts)
+        split, at = _best_split(bins, residual, records, n_bins, price, stopping, sums, counts)
         if split < 0:
             continue
-        column[m], bin_[m] = split, at
+        column[m] = split
         prices[feature_of[split]] = 0.0
+        if stopping:
+            threshold[m] = cuts[split, at]
+            for j in range(len(price)):
+                price[j] = prices[feature_of[j]]
+        else:
+            threshold[m] = _middle(Z[:, split], records, bins[:, split], at)
         for i in records:
             node[i] = 2 * m + 1 if bins[i, split] <= at else 2 * m + 2
 
 
 @njit
-def _residuals(scores: Array, target: Array, residual: Array) -> None:
-    """Write target minus probability; one column is a sigmoid, more are a softmax."""
+def _residuals(scores: Array, target: Array, squares: bool, residual: Array) -> None:
+    """Write the negative gradient of the loss: of half the squared error, or of the log loss.
+
+    Of the log loss it is target minus probability; one column is a sigmoid, more are a softmax.
+    """
     for i in range(len(scores)):
+        if squares:
+            for r in range(scores.shape[1]):
+                residual[r, i] = target[i, r] - scores[i, r]
+            continue
         if scores.shape[1] == 1:
             residual[0, i] = target[i, 0] - 1.0 / (1.0 + math.exp(-scores[i, 0]))
             continue
@@ -145,53 +181,61 @@ def _residuals(scores: Array, target: Array, residual: Array) -> None:
 
 @njit
 def boost(
+    Z: Array,
     bins: Array,
+    cuts: Array,
     target: Array,
     start: Array,
-    n_bins: int,
     feature_of: Array,
     prices: Array,
     step: float,
+    stopping: bool,
+    squares: bool,
     column: Array,
-    bin_: Array,
+    threshold: Array,
     value: Array,
 ) -> None:
-    """Fit trees to the negative gradient of the log loss, round by round.
+    """Fit trees to the negative gradient of a loss, round by round.
 
     Parameters
     ----------
-    bins : uint8 (n, D)
+    Z : float64 (n, D)
+    bins : uint16 (n, D)
+    cuts : float64 (D, C)
     target : float64 (n, R)
     start : float64 (R,)
         Scores before the first round.
-    n_bins : int
     feature_of : int64 (D,)
     prices : float64 (d,)
-        What a feature's first split costs; set to 0 once it was bought.
+        What the splits on a feature cost until it was bought; set to 0 then.
     step : float
         Share of each tree that is added.
-    column, bin_, value : (rounds, R, M)
-        Filled in; ``column`` must be -1 and ``value`` 0 before.
+    stopping, squares : bool
+        How trees grow (see above); the squared error instead of the log loss.
+    column, threshold, value : (rounds, R, M)
+        Filled in; ``column`` must be -1 and the others 0 before.
 
     Notes
     -----
-    O(rounds R depth n D + rounds R 2^depth D bins).
+    O(rounds R depth n D + rounds R 2^depth D C).
     """
     n, classes = target.shape
     scores = np.zeros((n, classes)) + start
     residual = np.empty((classes, n))
     node = np.zeros(n, dtype=np.int64)
     for t in range(len(column)):
-        _residuals(scores, target, residual)
+        _residuals(scores, target, squares, residual)
         for r in range(classes):
             _grow(
+                Z,
                 bins,
+                cuts,
                 residual[r],
-                n_bins,
                 feature_of,
                 prices,
+                stopping,
                 column[t, r],
-                bin_[t, r],
+                threshold[t, r],
                 value[t, r],
                 node,
             )
@@ -232,25 +276,27 @@ def fit_forest(
     rounds: int,
     depth: int,
     step: float,
+    stopping: bool,
+    squares: bool,
 ) -> Forest:
     """Boost trees on encoded records (n, D); see :func:`boost`."""
     cuts = cut_points(Z)
     shape = (rounds, target.shape[1], 2 ** (depth + 1) - 1)
-    column = np.full(shape, -1, dtype=np.int64)
-    bin_, value = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    forest = Forest(np.full(shape, -1, dtype=np.int64), np.zeros(shape), np.zeros(shape))
     boost(
+        np.ascontiguousarray(Z),
         bin_records(Z, cuts),
+        cuts,
         np.ascontiguousarray(target),
         start,
-        cuts.shape[1] + 1,
         feature_of,
         prices.copy(),
         step,
-        column,
-        bin_,
-        value,
+        stopping,
+        squares,
+        *forest,
     )
-    return Forest(column, cuts[np.maximum(column, 0), bin_], value)
+    return forest
 
 
 def run_forest(
