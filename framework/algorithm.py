@@ -4,19 +4,39 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from framework.arrays import Array, frozen
+from framework import registry
+from framework.arrays import Array, IntArray, frozen
 from framework.batch import Evaluated
-from framework.errors import ContractError
+from framework.errors import ContractError, Unfit
+from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.space import Space
 from framework.streams import algorithm_stream
-from framework.workforce import Workforce
 
-Report = Callable[[str, int, int], None]
-"""Told, now and then, what is being done, how much of it is done, and how much there is."""
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an algorithm knows of its result beyond the rows.
+
+    Attributes
+    ----------
+    findings : mapping of str to JSON value
+        For ``summary.json``.
+    returned : numpy.ndarray of int64, shape (r,), or None
+        Ids of the rows that the method returns by its own definition, feasible ones; None where
+        that is the front of everything evaluated.
+    tables : mapping of str to columns
+        Further tables: name of a CSV file to columns of one length.
+    """
+
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    returned: IntArray | None = None
+    tables: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
 
 
 class Algorithm(ABC):
@@ -35,18 +55,31 @@ class Algorithm(ABC):
 
     Attributes
     ----------
+    spaces : tuple of Space classes
+        What it can search; a class attribute.
     lookahead : int
         Batches it may propose before earlier answers arrive.
     done : bool
         True once it has nothing more to propose; ``reason`` says why.
     plan : str
         What the user is told before it starts: a line, or nothing.
+
+    Raises
+    ------
+    Unfit
+        It cannot search the problem's space.
     """
 
+    spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
     lookahead: int = 1
     plan: str = ""
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
+        if not isinstance(problem.space, self.spaces):
+            words = " and ".join(space.words for space in self.spaces)
+            raise Unfit(
+                f"algorithm.kind: {name_of(type(self))} searches {words}, found {problem.space!r}"
+            )
         self.space = problem.space
         self.roles = roles
         self.metric_names = problem.metric_names
@@ -64,20 +97,16 @@ class Algorithm(ABC):
     def learn(self, batch: Evaluated) -> None:
         """Take in a batch that :meth:`propose` returned, whole and in order."""
 
-    def prepare(self, workers: Workforce, report: Report) -> None:  # noqa: B027 (a hook)
+    def prepare(self, work: LongWork) -> None:  # noqa: B027 (a hook)
         """Do what the first ask rests on, with the workers' help; nothing unless overridden.
 
-        The driver calls it once, before the first ask. An algorithm that is asked without must
-        come to the same by itself.
+        The driver calls it once a session, before the first ask. An algorithm that is asked
+        without must come to the same by itself.
         """
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return what it knows of its result beyond the rows, for ``summary.json``."""
-        return {}
-
-    def listings(self) -> Mapping[str, Mapping[str, Array]]:
-        """Return tables beyond the front: name of a CSV file to columns of one length."""
-        return {}
+    def outcome(self) -> Outcome:
+        """Return what it knows of its result beyond the rows told so far."""
+        return Outcome()
 
     def ask(self) -> Array | None:
         """Return the next batch of genomes, shape (n, d), read-only; None = nothing until told."""
@@ -106,3 +135,15 @@ class Algorithm(ABC):
         batch.check_answers(first, X, self.metric_names, "tell")
         self._asked.popleft()
         self.learn(batch)
+
+
+def name_of(algorithm: type[Algorithm]) -> str:
+    """Return the name under which an algorithm is registered, or else that of its class."""
+    place = f"{algorithm.__module__}:{algorithm.__qualname__}"
+    return registry.name_at("algorithms", place) or algorithm.__name__
+
+
+def fitting(space: Space) -> list[str]:
+    """Return the names of the registered algorithms that search spaces of this kind."""
+    names = registry.names("algorithms")
+    return [n for n in names if isinstance(space, registry.load("algorithms", n).spaces)]

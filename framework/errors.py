@@ -27,3 +27,7 @@ class JournalError(ParetolabError):
 
 class ClusterError(ParetolabError):
     """Ray cannot be started or reached, or its workers keep dying."""
+
+
+class Unfit(InputError):
+    """An algorithm that cannot search what it was given; another one may."""

@@ -169,6 +169,14 @@ class Front:
         batches = (b for i, (b, _) in enumerate(journal.batches()) if upto is None or i < upto)
         return cls.of(batches, roles, gene_names)
 
+    @classmethod
+    def of_rows(
+        cls, journal: Journal, ids: IntArray, roles: Roles, gene_names: tuple[str, ...]
+    ) -> Front:
+        """Return rows of a journal by their ids, dominated or not, ids ascending."""
+        pieces = [batch.take(np.isin(batch.ids, ids)) for batch, _ in journal.batches()]
+        return cls(Evaluated.concat(pieces), roles, gene_names)
+
     def frame(self) -> pd.DataFrame:
         """Return a row a solution: ``id``, metrics, ``test_`` metrics, ``gene_`` columns."""
         columns: dict[str, Array] = {"id": self.ids, **self.rows.values}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from framework.arrays import Array, WordArray
-from framework.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -37,38 +35,55 @@ class Parts:
         return len(self.keys)
 
 
-class SharedParts(Problem):
-    """A problem whose candidates are scored from shared parts.
+class SharedParts:
+    """The part of a problem's interface that concerns shared parts.
 
-    The evaluator asks which parts a batch is missing, has them built (in parallel, each once),
-    adds them, and then scores. ``evaluate`` itself builds what is missing where nobody did.
-    Parts are numbered in the order in which they were added. A problem pickles without its parts
-    and without the store: workers are sent what they lack.
+    The answers here are those of a problem without parts; a problem whose candidates are scored
+    from shared parts overrides all but ``open_store`` and ``failed_parts``. The evaluator asks
+    which parts a batch is missing, has them built (in parallel, each once), adds them, and then
+    scores. ``evaluate`` itself builds what is missing where nobody did. Parts are numbered in the
+    order in which they were added. A problem pickles without its parts and without the store:
+    workers are sent what they lack.
+
+    Attributes
+    ----------
+    part_name : str
+        What parts are called in progress reports, in the plural.
     """
+
+    part_name: str = "parts"
 
     def open_store(self) -> None:
         """Keep parts on this machine's disk too, and take them from there."""
 
     @property
-    @abstractmethod
     def n_parts(self) -> int:
         """Number of parts held."""
+        return 0
 
-    @abstractmethod
     def missing_parts(self, X: Array) -> WordArray:
-        """Return the keys that the batch needs and the problem does not hold, each once."""
+        """Return the keys that the batch needs and the problem does not hold, each once.
 
-    @abstractmethod
+        Parameters
+        ----------
+        X : numpy.ndarray, shape (n, d)
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (m, key words)
+        """
+        return np.zeros((0, 1), dtype=np.uint64)
+
     def build_parts(self, keys: WordArray) -> Parts:
         """Build parts; pure and independent of the parts held."""
+        return Parts(keys[:0], np.zeros((0, 0, 0), dtype=np.uint64))
 
-    @abstractmethod
     def add_parts(self, parts: Parts) -> None:
         """Hold parts (those already held are skipped)."""
 
-    @abstractmethod
     def parts_since(self, start: int) -> Parts:
         """Return the parts numbered ``start`` and up, without models: what a scorer lacks."""
+        return self.build_parts(np.zeros((0, 1), dtype=np.uint64))
 
     def failed_parts(self, keys: WordArray, error: str) -> Parts:
         """Return parts that say why they could not be built."""

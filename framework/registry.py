@@ -32,6 +32,11 @@ def names(group: Group) -> list[str]:
     return list(_entries(group))
 
 
+def name_at(group: Group, place: str) -> str | None:
+    """Return the name under which ``module:class`` is registered; None if it is not."""
+    return next((name for name, entry in _entries(group).items() if entry.value == place), None)
+
+
 def load(group: Group, name: str) -> Any:
     """Import what is registered under a name.
 

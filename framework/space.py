@@ -9,6 +9,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Space(ABC):
         Least and greatest value of each gene, both inclusive.
     """
 
+    words: ClassVar[str] = "any space"  # what its members are, in messages
     d: int
     dtype: np.dtype[np.generic]
     lower: Array
@@ -74,6 +76,8 @@ class Partition(Space):
     removal : bool
         Whether -1 is a gene.
     """
+
+    words = "ordered partitions"
 
     def __init__(self, n: int, k: int, removal: bool = False) -> None:
         if n < 1:
@@ -181,6 +185,8 @@ class Counts(Space):
         Whether picking nothing is a member; an ensemble of no models is none.
     """
 
+    words = "counts of items"
+
     def __init__(self, n: int, max_count: int, empty: bool = True) -> None:
         if n < 1 or max_count < 1:
             raise InputError(
@@ -220,6 +226,8 @@ class Counts(Space):
 
 class Bits(Space):
     """Subsets of ``n`` items, a 0/1 gene each."""
+
+    words = "subsets"
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -309,6 +317,8 @@ class Box(Space):
     lower, upper : array_like, shape (d,)
         The corners, ``lower <= upper``.
     """
+
+    words = "real numbers within bounds"
 
     def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
         self.lower = np.asarray(lower, dtype=np.float64)

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from framework.arrays import WordArray
 from framework.parts import SharedParts
-from framework.problem import Problem
 
 _PARTS = 4096  # parts built in this process at a time
 
 
-@runtime_checkable
-class Builder(Protocol):
-    """An evaluator that says how far the shared parts are which its batches wait for."""
-
-    def parts(self) -> tuple[int, int]:
-        """Return how many are built, of how many; (0, 0) where none are waited for."""
-        ...
-
-
-@runtime_checkable
 class Workforce(Protocol):
-    """What an evaluator may offer besides: work that an algorithm needs done before it can ask.
+    """Work that an algorithm needs done before it can ask.
 
     What comes out does not depend on who does it.
     """
@@ -52,21 +41,20 @@ class InProcess:
 
     Parameters
     ----------
-    problem : Problem, optional
+    problem : SharedParts, optional
         Whose parts to build.
     """
 
-    def __init__(self, problem: Problem | None = None) -> None:
-        self._builder = problem if isinstance(problem, SharedParts) else None
+    def __init__(self, problem: SharedParts | None = None) -> None:
+        self._builder = SharedParts() if problem is None else problem
 
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`Workforce.build`."""
-        if self._builder is None:
-            return
         for start in range(0, len(keys), _PARTS):
             some = keys[start : start + _PARTS]
-            self._builder.add_parts(self._builder.build_parts(some))
-            yield len(some)
+            built = self._builder.build_parts(some)
+            self._builder.add_parts(built)
+            yield len(built)
 
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]

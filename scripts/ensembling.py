@@ -138,9 +138,9 @@ def searched(problem: Problem, method: Method, seed: int, budget: str) -> pd.Dat
     losses = np.column_stack([1.0 - values["roc_auc"], *(values[cost] for cost in COSTS)])
     front = nondominated(losses)
     returned = front.copy()  # what a search returns that has no archive of its own
-    if "returned" in (findings := algorithm.findings()):
+    if (ids := algorithm.outcome().returned) is not None:
         returned[:] = False
-        returned[np.asarray(findings["returned"], dtype=np.int64)] = True
+        returned[ids] = True
     kept = np.flatnonzero(returned | front)
     return rows_of(problem, X[kept], {n: v[kept] for n, v in values.items()}, returned[kept])
 

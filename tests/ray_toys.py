@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.arrays import Array, WordArray
-from framework.parts import Parts, SharedParts
+from framework.parts import Parts
 from framework.problem import Problem
 from framework.roles import Metric
 from framework.space import Box
@@ -68,7 +68,7 @@ def _refuse(lethal: bool) -> Orphan:
     raise ImportError("no such data on this machine")
 
 
-class PartsToy(SharedParts):
+class PartsToy(Problem):
     """A genome's value is the sum of its genes' squares; each distinct gene is a part.
 
     Every part built is a line in ``log``. Genes under -100 misbehave when they are built.

@@ -160,7 +160,6 @@ def test_a_score_may_be_one_or_several():
 
 def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     """A library's folder with fitted models becomes an estimator that repeats the table."""
-    pytest.importorskip("framework.libraries.members")
     from skops import io
 
     frame, y = load_iris(return_X_y=True, as_frame=True)

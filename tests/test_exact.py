@@ -222,9 +222,9 @@ def test_chromosomes_are_counted_row_by_row():
     genomes = np.array(oracles.ordered_partitions(6, 3))
     everyone = three(problem).losses(problem.evaluate(genomes))
     counts = [int((everyone == row).all(axis=1).sum()) for row in front.losses]
-    assert algorithm.findings()["chromosomes"] == counts
+    assert algorithm.outcome().findings["chromosomes"] == counts
     _, algorithm = front_of(problem, three(problem), method="dynamic_programming")
-    assert algorithm.findings()["chromosomes"] is None
+    assert algorithm.outcome().findings["chromosomes"] is None
 
 
 def test_emsco_never_beats_a_member():

@@ -182,18 +182,18 @@ def test_what_cannot_finish_says_so_or_gives_bounds(hard, little_known):
         front_of(hard, three(hard), **limits)
     lower, algorithm = front_of(hard, three(hard), bounds=True, **limits)
     exact, proven = front_of(hard, three(hard), method="dynamic_programming")
-    findings = algorithm.findings()
+    findings = algorithm.outcome().findings
     assert "not proven exact" in algorithm.reason
     assert findings["exact"] is False
     assert findings["stopped_by"] == "hours"
-    assert proven.findings()["exact"] is True
-    assert "upper_bound" not in proven.listings()
+    assert proven.outcome().findings["exact"] is True
+    assert "upper_bound" not in proven.outcome().tables
     volumes = findings["hypervolume"]
     assert len(exact) > 20
     assert volumes["lower"] == lower.hypervolume()
     assert volumes["lower"] < exact.hypervolume() < volumes["upper"]
     assert volumes["gap"] == 1 - volumes["lower"] / volumes["upper"]
-    upper = three(hard).losses(algorithm.listings()["upper_bound"])
+    upper = three(hard).losses(algorithm.outcome().tables["upper_bound"])
     for row in exact.losses:
         assert (upper <= row).all(axis=1).any()
 
@@ -210,7 +210,7 @@ def test_bounds_hold_with_fewer_objectives_and_constraints(hard, little_known, n
     limits = {"method": "dynamic_programming", "hours": 1e-8}
     _, algorithm = front_of(hard, roles, bounds=True, **limits)
     exact, _ = front_of(hard, roles)
-    upper = roles.losses(algorithm.listings()["upper_bound"])
+    upper = roles.losses(algorithm.outcome().tables["upper_bound"])
     assert len(exact)
     for row in exact.losses:
         assert (upper <= row).all(axis=1).any()
@@ -223,23 +223,23 @@ def test_a_programme_slower_than_enumeration_gives_way_to_it(hard, monkeypatch):
     assert algorithm.method == "dynamic_programming"
     assert "then one by one" in algorithm.plan
     run(hard, algorithm, SerialEvaluator(hard), budget=Budget(generations=1))
-    assert algorithm.findings()["method"] == "enumeration"
-    assert algorithm.findings()["exact"] is True
-    assert sum(algorithm.findings()["chromosomes"]) > 0
+    assert algorithm.outcome().findings["method"] == "enumeration"
+    assert algorithm.outcome().findings["exact"] is True
+    assert sum(algorithm.outcome().findings["chromosomes"]) > 0
 
 
 def test_chromosomes_are_listed_up_to_a_cap():
     problem = multistage(max_stages=3)
     front, algorithm = front_of(problem, three(problem), chromosomes=10_000)
-    counts = algorithm.findings()["chromosomes"]
-    listed = algorithm.listings()["chromosomes"]
+    counts = algorithm.outcome().findings["chromosomes"]
+    listed = algorithm.outcome().tables["chromosomes"]
     assert np.bincount(listed["id"], minlength=len(front)).tolist() == counts
     genes = np.column_stack([listed[f"gene_{name}"] for name in problem.gene_names])
     losses = three(problem).losses(problem.evaluate(genes))
     assert np.array_equal(losses, front.losses[np.searchsorted(front.ids, listed["id"])])
     _, algorithm = front_of(problem, three(problem), chromosomes=2)
-    assert len(algorithm.listings()["chromosomes"]["id"]) == 2
-    assert "chromosomes" not in front_of(problem, three(problem))[1].listings()
+    assert len(algorithm.outcome().tables["chromosomes"]["id"]) == 2
+    assert "chromosomes" not in front_of(problem, three(problem))[1].outcome().tables
     with pytest.raises(InputError, match="chromosomes leaves no other method"):
         Exact(problem, three(problem), seed=0, chromosomes=5, method="dynamic_programming")
 

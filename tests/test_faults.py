@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import resource
 import signal
@@ -15,7 +14,6 @@ import pytest
 
 from tests.command import assert_each_row_once, call, rows, small, start, write
 
-NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 GENERATIONS = 25
 # every row needs sub-classifiers that were not trained before, by a slow trainer: the search takes
 # long enough to be met in its midst
@@ -231,7 +229,6 @@ def is_worker(process):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
 def test_ray_workers_killed_and_then_the_driver(place, reference):
     name = "on ray"
     process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
@@ -250,7 +247,6 @@ def test_ray_workers_killed_and_then_the_driver(place, reference):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
 def test_a_ray_worker_killed(place, reference):
     name = "worker killed"
     process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)

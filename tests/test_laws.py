@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -51,8 +50,6 @@ def test_evaluator(make, noise, law):
 
 @pytest.fixture(scope="module")
 def ray_evaluator() -> Iterator[Callable[..., Any]]:
-    if find_spec("framework.parallel.ray_evaluator") is None:
-        pytest.skip("no Ray evaluator here")
     from framework.parallel.cluster import cluster
     from framework.parallel.ray_evaluator import RayEvaluator
 

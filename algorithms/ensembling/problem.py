@@ -23,7 +23,7 @@ from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.settings import Section
@@ -66,7 +66,7 @@ class EnsembleConfig(Section):
         return (value,) if isinstance(value, str) else value
 
 
-class EnsembleProblem(Problem):
+class EnsembleProblem(Problem, Deployable):
     """Score, costs and diversity of weighted ensembles from a library of models.
 
     Measures, in natural sign:

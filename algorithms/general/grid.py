@@ -10,9 +10,10 @@ from pydantic import Field
 from framework.algorithm import Algorithm
 from framework.arrays import Array
 from framework.batch import Evaluated
-from framework.errors import InputError
+from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.space import Bits, Counts, Partition
 
 MOST_GENOMES = 10_000_000
 """Greatest number of combinations of genes that are gone through."""
@@ -33,10 +34,11 @@ class GridSearch(Algorithm):
 
     Raises
     ------
-    InputError
-        Genes are not whole numbers, or there are too many combinations.
+    Unfit
+        There are too many combinations.
     """
 
+    spaces = (Partition, Counts, Bits)
     lookahead = 4
 
     def __init__(
@@ -49,10 +51,6 @@ class GridSearch(Algorithm):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         space = self.space
-        if space.dtype.kind != "i":
-            raise InputError(
-                f"algorithm.kind: grid goes through whole numbers, found {space!r}; take random"
-            )
         self.batch = batch
         self._shape = tuple(
             int(high) - int(low) + 1 for low, high in zip(space.lower, space.upper, strict=True)
@@ -61,9 +59,9 @@ class GridSearch(Algorithm):
         for values in self._shape:
             self._total *= values
         if self._total > MOST_GENOMES:
-            raise InputError(
+            raise Unfit(
                 f"algorithm.kind: grid goes through at most {MOST_GENOMES:,} combinations, found "
-                f"{self._total:,}; take random"
+                f"{self._total:,}"
             )
         self._next = 0
 

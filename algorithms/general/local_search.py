@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.moves.seen import Seen
-from algorithms.moves.variation import variation
+from algorithms.moves.variation import SPACES, variation
 from framework.algorithm import Algorithm
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -65,6 +65,7 @@ class ParetoLocalSearch(Algorithm):
     batch to learn.
     """
 
+    spaces = SPACES
     renamed: ClassVar[Mapping[str, str]] = {"kick": "perturbation"}
 
     def __init__(
@@ -79,7 +80,7 @@ class ParetoLocalSearch(Algorithm):
         neighbours: Annotated[int, Field(ge=1)] | None = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        self._moves = variation("local_search", self.space)
+        self._moves = variation(self.space)
         self.batch, self.archive, self.perturbation = batch, archive, perturbation
         self.neighbours = neighbours
         self._asked_before, self._vectors = Seen(), Seen()

@@ -20,12 +20,12 @@ from pymoo.core.termination import NoTermination
 from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.util.ref_dirs import get_reference_directions
 
-from algorithms.moves.variation import Variation, variation
+from algorithms.moves.variation import SPACES, Variation, variation
 from algorithms.multistage.emsco import Rate
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import InputError
+from framework.errors import InputError, Unfit
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -71,7 +71,7 @@ class Peer(Algorithm):
     pymoo: Blank and Deb 2020, doi:10.1109/ACCESS.2020.2990567.
     """
 
-    kind: str
+    spaces = SPACES
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Peer(Algorithm):
     def _made(
         self, population: int, mutation: float | None, crossover: float | None, beta: float
     ) -> Any:
-        moves = variation(self.kind, self.space, mutation, crossover, beta)
+        moves = variation(self.space, mutation, crossover, beta)
         return self._pymoo(
             population,
             sampling=_Init(moves),
@@ -151,8 +151,6 @@ class NSGAII(Peer):
     Deb, Pratap, Agarwal and Meyarivan 2002, doi:10.1109/4235.996017. Parameters: :class:`Peer`.
     """
 
-    kind = "nsga2"
-
     def _pymoo(self, population: int, **parts: Any) -> Any:
         return NSGA2(pop_size=population, **parts)
 
@@ -166,11 +164,9 @@ class NSGAIII(Peer):
     Deb and Jain 2014, doi:10.1109/TEVC.2013.2281535.
     """
 
-    kind = "nsga3"
-
     def _pymoo(self, population: int, **parts: Any) -> Any:
         m = len(self.roles.objectives)
-        _several(self.roles, self.kind)
+        _several(self.roles, name_of(type(self)))
         cuts = 1
         while math.comb(cuts + m, m - 1) <= population:
             cuts += 1
@@ -194,10 +190,8 @@ class SMSEMOA(Peer):
     Beume, Naujoks and Emmerich 2007, doi:10.1016/j.ejor.2006.08.008.
     """
 
-    kind = "sms_emoa"
-
     def _pymoo(self, population: int, **parts: Any) -> Any:
-        _several(self.roles, self.kind)
+        _several(self.roles, name_of(type(self)))
         # pymoo's tournament does not pickle
         selection = TournamentSelection(func_comp=_dominating)
         return sms.SMSEMOA(pop_size=population, selection=selection, **parts)
@@ -205,9 +199,7 @@ class SMSEMOA(Peer):
 
 def _several(roles: Roles, kind: str) -> None:
     if len(roles.objectives) < 2:
-        raise InputError(
-            f"objectives: {kind} needs at least two, found one; take another algorithm"
-        )
+        raise Unfit(f"objectives: {kind} needs at least two, found one")
 
 
 def _less_infeasible(

@@ -11,7 +11,6 @@ from algorithms.moves import counts as moves
 from algorithms.moves import partition_neighbours as neighbours
 from algorithms.moves import partition_operators as operators
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
 from framework.jit import njit
 from framework.space import Bits, Box, Counts, Integers, Partition, Space
 
@@ -86,7 +85,6 @@ SPACES: tuple[type[Space], ...] = (Partition, Counts, Bits, Integers, Box)
 
 
 def variation(
-    kind: str,
     space: Space,
     mutation_rate: float | None = None,
     crossover_rate: float | None = None,
@@ -96,9 +94,8 @@ def variation(
 
     Parameters
     ----------
-    kind : str
-        Who asks, for the message.
     space : Space
+        Of one of :data:`SPACES`.
     mutation_rate : float, optional
         Of a gene (ordered partitions, subsets, boxes); of another move after each (counts, whole
         numbers). 0.075 if None, but on subsets and boxes one gene in a genome.
@@ -106,11 +103,6 @@ def variation(
         0.8 if None, but 0.9 on subsets and 1 on boxes.
     beta : float
         EMSCO's bias to early stages (ordered partitions).
-
-    Raises
-    ------
-    InputError
-        A space that nothing is known of.
     """
     if isinstance(space, Partition):
         return _Partitions(space, mutation_rate, crossover_rate, beta)
@@ -122,10 +114,7 @@ def variation(
         return _Integers(space, mutation_rate, crossover_rate)
     if isinstance(space, Box):
         return _Reals(space, mutation_rate, crossover_rate)
-    raise InputError(
-        f"algorithm.kind: {kind} searches ordered partitions, counts, subsets, whole numbers and "
-        f"boxes, found a space of kind {type(space).__name__}; take another algorithm"
-    )
+    raise TypeError(f"expected a space of SPACES, found {space!r}")
 
 
 class _Partitions(Variation):

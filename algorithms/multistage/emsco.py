@@ -80,6 +80,9 @@ class EMSCO(Algorithm):
     - Ties in fitness go to the row asked for first.
     """
 
+    spaces = (Partition,)
+    space: Partition
+
     def __init__(
         self,
         problem: Problem,
@@ -97,11 +100,6 @@ class EMSCO(Algorithm):
         memetic: Rate = 0.0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        if not isinstance(self.space, Partition):
-            raise InputError(
-                "algorithm.kind: emsco searches ordered partitions (problem kind multistage), "
-                f"found a space of kind {type(self.space).__name__}; take another algorithm"
-            )
         self._limits = roles.limits()
         self._amount = np.array([kind == "ratio" for kind in roles.kinds()])
         for name, (low, high), amount in zip(roles.names, self._limits, self._amount, strict=True):

@@ -28,7 +28,8 @@ from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.parts import Parts, SharedParts
+from framework.parts import Parts
+from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import RowStreams
@@ -37,7 +38,7 @@ _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
 
 
-class MultiStageProblem(SharedParts):
+class MultiStageProblem(Problem, Deployable):
     """Coverage, conclusive accuracy and cost of ordered feature partitions.
 
     Usually made by :meth:`from_config`. Measures, over the validation records:
@@ -80,6 +81,7 @@ class MultiStageProblem(SharedParts):
         See :meth:`example`.
     """
 
+    part_name = "sub-classifiers"
     known_metrics = (
         Metric("coverage", "max", text="share of records that get an answer"),
         Metric("accuracy", "max", text="share of the answers that are right"),
@@ -231,7 +233,7 @@ class MultiStageProblem(SharedParts):
         return self._table.slice(start, self.data.validation_words)
 
     def lacking_sets(self) -> WordArray:
-        """Return the feature sets whose sub-classifier :meth:`tables` would have to train.
+        """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
 
         Those on disk are held afterwards.
 
@@ -247,7 +249,11 @@ class MultiStageProblem(SharedParts):
             self._table.add(self._store.get(lacking[start : start + _CHUNK]))
         return np.setdiff1d(lacking[:, 0], self._table.keys[: self._table.n, 0])[:, None]
 
-    def tables(self) -> StageTables:
+    def tables(self) -> MultiStageProblem:
+        """Return what exact methods read: the problem itself, for its :meth:`stage_tables`."""
+        return self
+
+    def stage_tables(self) -> StageTables:
         """Train the sub-classifiers that are lacking, every feature set's; return all their bits.
 
         With one stage only that of all features is there; the other rows stay empty.

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from framework.experiment.experiment import Watcher
+from framework.long_work import Work
 from framework.run.driver import Progress as RunProgress
-from framework.run.driver import Work
 
 _LINE_EVERY = 5.0  # seconds between plain lines
 

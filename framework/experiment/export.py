@@ -10,7 +10,7 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 
 
 def load_problem(run_dir: RunDir) -> Problem:
@@ -57,7 +57,7 @@ def export(
     InputError
         The directory holds something else, or cannot be written.
     """
-    if type(problem).decode is Problem.decode:
+    if not isinstance(problem, Deployable):
         return False
     import pandas as pd
 

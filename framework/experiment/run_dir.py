@@ -25,11 +25,13 @@ class RunDir:
     """Paths of one run, and readers for what lies there.
 
     ``config.yaml`` resolved configuration · ``journal.sqlite`` the truth · ``front.csv`` ·
+    ``returned.csv`` what the method returns by its own definition, where that is another set ·
+    ``notes.sqlite`` what was proven by long work ·
     ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
     what readers need of the problem (metrics, roles, gene names, data) · ``tracking.json`` what
     MLflow has so far · ``repeats/NNN/`` one such directory a repeat with another seed, or
     ``trials/NNN/`` one a trial of a sweep, and ``sweep.yaml`` what the sweep varies.
-    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Algorithm.listings``).
+    An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -37,6 +39,8 @@ class RunDir:
         self.config_file = self.path / "config.yaml"
         self.journal_file = self.path / "journal.sqlite"
         self.front_file = self.path / "front.csv"
+        self.returned_file = self.path / "returned.csv"
+        self.notes_file = self.path / "notes.sqlite"
         self.summary_file = self.path / "summary.json"
         self.about_file = self.path / "about.json"
         self.sweep_file = self.path / "sweep.yaml"

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
-from framework.parts import SharedParts
 from framework.problem import Problem
 
 Work = Callable[[RunConfig, Problem, RunDir], object]  # a function of a module: it may travel
@@ -144,8 +143,7 @@ def _remote(
     work: Work, config: dict[str, Any], problem: Problem, path: str, seen: str, token: str
 ) -> dict[str, bytes]:
     """Do a run in a Ray task; return its files where the driver's disk is not in sight."""
-    if isinstance(problem, SharedParts):
-        problem.open_store()
+    problem.open_store()
     run_config = RunConfig.model_validate(config)
     if Path(seen).is_file() and Path(seen).read_text(encoding="utf-8") == token:
         work(run_config, problem, RunDir(path))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -9,12 +11,13 @@ from importlib.metadata import version
 from typing import Any
 
 from framework import registry
-from framework.algorithm import Algorithm
-from framework.errors import ParetolabError
+from framework.algorithm import Algorithm, fitting
+from framework.errors import InputError, ParetolabError, Unfit
 from framework.experiment.config import RunConfig, parameters
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
+from framework.notes import Notes
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.driver import Observer, Progress, run
@@ -44,7 +47,15 @@ def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorit
     """Return the algorithm of a checked configuration, at its start."""
     raw = dict(config.algorithm)
     cls = registry.load("algorithms", raw.pop("kind"))
-    algorithm: Algorithm = cls(problem, roles, seed=config.seed, **raw)
+    try:
+        algorithm: Algorithm = cls(problem, roles, seed=config.seed, **raw)
+    except Unfit as error:
+        others = ", ".join(
+            name for name in fitting(problem.space) if name != config.algorithm["kind"]
+        )
+        raise InputError(
+            f"{error}; take another algorithm (those for this space: {others or 'none'})"
+        ) from error
     return algorithm
 
 
@@ -99,9 +110,17 @@ def run_single(
     algorithm = make_algorithm(config, problem, roles)
     identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
     space = problem.space
-    with Journal(
-        run_dir.journal_file, identity, metrics=problem.metric_names, d=space.d, dtype=space.dtype
-    ) as journal:
+    owner = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    with (
+        Journal(
+            run_dir.journal_file,
+            identity,
+            metrics=problem.metric_names,
+            d=space.d,
+            dtype=space.dtype,
+        ) as journal,
+        closing(Notes(run_dir.notes_file, owner)) as notes,
+    ):
         run_dir.summary_file.unlink(missing_ok=True)  # it is running again
         run_dir.write_config(config)
         run_dir.write_about(problem, roles, **(about or {}))
@@ -120,10 +139,14 @@ def run_single(
         def conclude(front: Front, status: str) -> dict[str, Any]:
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())
             summary |= {"distinct_evaluations": journal.distinct_genomes()}
-            summary |= {"findings": dict(algorithm.findings())}
+            outcome = algorithm.outcome()
+            summary |= {"findings": dict(outcome.findings)}
             front.save(run_dir.front_file)
-            for name, columns in algorithm.listings().items():
+            for name, columns in outcome.tables.items():
                 run_dir.write_listing(name, columns)
+            if outcome.returned is not None:
+                rows = Front.of_rows(journal, outcome.returned, roles, problem.gene_names)
+                tested(rows, problem, config.seed).save(run_dir.returned_file)
             run_dir.write_summary(summary)
             return summary
 
@@ -135,6 +158,7 @@ def run_single(
                     evaluator,
                     budget=config.budget,
                     journal=journal,
+                    notes=notes,
                     observers=[last, *observers, interruption],
                 )
         except (KeyboardInterrupt, ParetolabError):

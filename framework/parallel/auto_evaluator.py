@@ -13,7 +13,7 @@ from framework.errors import ClusterError
 from framework.parallel.ray_evaluator import DispatchCost
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_rows
-from framework.workforce import Builder, InProcess, Workforce
+from framework.workforce import InProcess
 
 RAY_PAYS_SECONDS = 20.0
 """Serial work from which Ray is started: its start and the actors' take 3 to 17 s."""
@@ -22,7 +22,7 @@ _SLICE_SECONDS = 0.5
 _GROWTH = 8
 
 
-class AutoEvaluator:
+class AutoEvaluator(Evaluator):
     """Scores in this process until the work left is seen to be worth the start of Ray.
 
     Batches are scored in slices of half a second, so that expensive rows are recognised within
@@ -51,7 +51,7 @@ class AutoEvaluator:
         remaining: Callable[[], float | None],
         report: Callable[[str], None],
     ) -> None:
-        self.problem, self.seed = problem, seed
+        super().__init__(problem, seed)
         self._here = InProcess(problem)
         self._start_ray, self._remaining, self._report = start_ray, remaining, report
         self._queue: deque[tuple[IntArray, Array]] = deque()
@@ -75,20 +75,21 @@ class AutoEvaluator:
         return [self._score()] if self._queue else []
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.run.evaluator.Workforce.build`; Ray takes over where it pays."""
+        """See :meth:`framework.workforce.Workforce.build`; Ray takes over where it pays."""
         built, start = 0, perf_counter()
         for many in self._here.build(keys) if self._ray is None else ():
             yield many
             built += many
-            if self._taken_over((perf_counter() - start) / built * (len(keys) - built)):
+            spent = perf_counter() - start
+            if built and self._taken_over(spent / built * (len(keys) - built)):
                 break
-        if isinstance(self._ray, Workforce):
+        if self._ray is not None:
             yield from self._ray.build(keys[built:])
 
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.run.evaluator.Workforce.map`; Ray takes over where it pays."""
+        """See :meth:`framework.workforce.Workforce.map`; Ray takes over where it pays."""
         done, start = 0, perf_counter()
         for answer in self._here.map(function, shared, pieces) if self._ray is None else ():
             seconds = perf_counter() - start
@@ -97,7 +98,7 @@ class AutoEvaluator:
             # the first pieces may compile
             if done > 2 and self._taken_over(seconds * (len(pieces) - done)):
                 break
-        if isinstance(self._ray, Workforce):
+        if self._ray is not None:
             yield from self._ray.map(function, shared, pieces[done:])
 
     def close(self) -> None:
@@ -113,7 +114,7 @@ class AutoEvaluator:
 
     def parts(self) -> tuple[int, int]:
         """Return how many parts that batches wait for are built, of how many, on Ray."""
-        return self._ray.parts() if isinstance(self._ray, Builder) else (0, 0)
+        return (0, 0) if self._ray is None else self._ray.parts()
 
     def predicted(self) -> float:
         """Return the seconds of serial work left, as far as can be told."""

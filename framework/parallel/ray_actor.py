@@ -31,19 +31,16 @@ class Actor:
         self.problem, self.seed = problem, seed
 
     def ready(self) -> tuple[int, int]:
-        held = self.problem.n_parts if isinstance(self.problem, SharedParts) else 0
-        return os.getpid(), held
+        return os.getpid(), self.problem.n_parts
 
     def score(self, ids: IntArray, X: Array, parts: Parts | None) -> tuple[float, Evaluated]:
         start = perf_counter()
         if parts is not None:
-            assert isinstance(self.problem, SharedParts)
             self.problem.add_parts(parts)
         piece = evaluate_rows(self.problem, self.seed, ids, X)
         return perf_counter() - start, piece
 
     def build(self, keys: WordArray) -> tuple[float, list[Parts]]:
-        assert isinstance(self.problem, SharedParts)
         start = perf_counter()
         parts = list(build_each(self.problem, keys))
         return perf_counter() - start, parts

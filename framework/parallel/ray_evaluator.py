@@ -20,9 +20,9 @@ from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.ray_actor import Actor, Job
-from framework.parts import Parts, SharedParts
+from framework.parts import Parts
 from framework.problem import Problem
-from framework.run.evaluator import failed_rows
+from framework.run.evaluator import Evaluator, failed_rows
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
@@ -96,7 +96,7 @@ class _Slot:
         return not (long or self.long) and len(self.asked) < _IN_FLIGHT
 
 
-class RayEvaluator:
+class RayEvaluator(Evaluator):
     """Scores batches on actors of the Ray that this process is connected to.
 
     The problem travels once; batches carry genomes only. Shared parts are built on the actors,
@@ -116,7 +116,8 @@ class RayEvaluator:
     def __init__(self, problem: Problem, seed: int = 0, *, workers: int) -> None:
         import ray
 
-        self.problem, self.seed, self.workers = problem, seed, workers
+        super().__init__(problem, seed)
+        self.workers = workers
         self._ray = ray
         self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Actor)
         self._sent = ray.put(problem)
@@ -169,14 +170,14 @@ class RayEvaluator:
         return pieces
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.run.evaluator.Workforce.build`.
+        """See :meth:`framework.workforce.Workforce.build`.
 
         Raises
         ------
         ClusterError
             The workers die before they are ready, again and again.
         """
-        if not isinstance(self.problem, SharedParts) or not len(keys):
+        if not len(keys):
             return
         self._building.update(key.tobytes() for key in keys)
         self._queues["build"].append(_Work("build", (keys,)))
@@ -191,7 +192,7 @@ class RayEvaluator:
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.run.evaluator.Workforce.map`; one at a time.
+        """See :meth:`framework.workforce.Workforce.map`; one at a time.
 
         Raises
         ------
@@ -236,8 +237,6 @@ class RayEvaluator:
 
     def _order_parts(self, X: Array) -> set[bytes]:
         """Have the parts built that nobody builds yet; return all that the batch must await."""
-        if not isinstance(self.problem, SharedParts):
-            return set()
         keys = self.problem.missing_parts(X)
         names = [key.tobytes() for key in keys]
         new = [i for i, name in enumerate(names) if name not in self._building]
@@ -249,7 +248,6 @@ class RayEvaluator:
 
     def _add_parts(self, keys: WordArray, built: list[Parts]) -> None:
         """Hold parts and release the batches that awaited nothing else."""
-        assert isinstance(self.problem, SharedParts)
         for parts in built:
             self.problem.add_parts(parts)
         names = {key.tobytes() for key in keys}
@@ -262,7 +260,7 @@ class RayEvaluator:
 
     def _lacking(self, slot: _Slot) -> Any:
         """Return the parts that an actor lacks (or a reference to them), None for nothing."""
-        if not isinstance(self.problem, SharedParts) or slot.parts == self.problem.n_parts:
+        if slot.parts == self.problem.n_parts:
             return None
         span = slot.parts, self.problem.n_parts
         slot.parts = span[1]
@@ -405,7 +403,6 @@ class RayEvaluator:
             ids, X = work.columns
             self._done.append(failed_rows(self.problem, ids, X, error))
             return
-        assert isinstance(self.problem, SharedParts)
         self._add_parts(work.columns[0], [self.problem.failed_parts(work.columns[0], error)])
 
 

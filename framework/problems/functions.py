@@ -113,7 +113,7 @@ class FunctionProblem(Problem):
         self.fingerprint = f"function/{name}/{d}/{noise}"
 
     @classmethod
-    def from_config(cls, config: Config) -> Problem:
+    def from_config(cls, config: Config) -> FunctionProblem:
         """Make the problem that a configuration describes."""
         return cls(config.name, config.d, config.noise)
 

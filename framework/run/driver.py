@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
 from framework.front import Archive, Front
 from framework.journal import Journal
+from framework.long_work import LongWork, Work
+from framework.notes import Notes
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator
 from framework.settings import Budget
-from framework.workforce import Builder, InProcess, Workforce
 
 _WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
 _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run
@@ -58,16 +59,6 @@ class Progress:
     stopped: str = ""
 
 
-@dataclass(frozen=True)
-class Work:
-    """What goes on before there are answers: ``done`` of ``total``, under way ``seconds``."""
-
-    what: str
-    done: int
-    total: int
-    seconds: float
-
-
 class Observer:
     """Looks on; every hook does nothing until overridden. It must not raise."""
 
@@ -91,6 +82,7 @@ def run(
     *,
     budget: Budget,
     journal: Journal | None = None,
+    notes: Notes | None = None,
     observers: Sequence[Observer] = (),
 ) -> Front:
     """Search until the budget is spent or the algorithm is done.
@@ -108,6 +100,8 @@ def run(
     evaluator : Evaluator
     budget : Budget
     journal : Journal, optional
+    notes : Notes, optional
+        What the algorithm noted of long work in an earlier session; kept in memory if None.
     observers : sequence of Observer
 
     Returns
@@ -120,7 +114,7 @@ def run(
     JournalError
         The journal cannot be written, or holds rows this algorithm does not ask for.
     """
-    loop = _Loop(algorithm, evaluator, budget, journal)
+    loop = _Loop(algorithm, evaluator, budget, journal, notes)
     for observer in observers:
         observer.on_start()
     loop.prepare(observers)
@@ -158,9 +152,15 @@ class _Loop:
     """State of one :func:`run`."""
 
     def __init__(
-        self, algorithm: Algorithm, evaluator: Evaluator, budget: Budget, journal: Journal | None
+        self,
+        algorithm: Algorithm,
+        evaluator: Evaluator,
+        budget: Budget,
+        journal: Journal | None,
+        notes: Notes | None,
     ) -> None:
         self.algorithm, self.evaluator = algorithm, evaluator
+        self.notes = Notes() if notes is None else notes
         self.budget, self.journal = budget, journal
         self.archive = Archive(algorithm.roles)
         self.flights: deque[_Flight] = deque()
@@ -181,16 +181,19 @@ class _Loop:
         """Have the algorithm do what its first batch rests on."""
         doing, since = "", 0.0
 
-        def report(what: str, done: int, total: int) -> None:
+        def tell(work: Work) -> None:
             nonlocal doing, since
             now = time.perf_counter()
-            if what != doing:
-                doing, since = what, now
+            if work.what != doing:
+                doing, since = work.what, now
             for observer in observers:
-                observer.on_work(Work(what, done, total, now - since))
+                observer.on_work(replace(work, seconds=now - since))
 
-        workers = self.evaluator if isinstance(self.evaluator, Workforce) else InProcess()
-        self.algorithm.prepare(workers, report)
+        self.algorithm.prepare(LongWork(self.evaluator, self.notes, self._out_of_time, tell))
+
+    def _out_of_time(self) -> bool:
+        """Tell whether the budget of seconds is spent."""
+        return self.budget.seconds is not None and self.seconds >= self.budget.seconds
 
     def stop_reason(self) -> str:
         """Say which part of the budget is spent; empty if none."""
@@ -203,7 +206,7 @@ class _Loop:
             return "generations"
         if budget.evaluations is not None and self.rows_asked >= budget.evaluations:
             return "evaluations"
-        if budget.seconds is not None and self._history.over and self.seconds >= budget.seconds:
+        if self._history.over and self._out_of_time():
             return "seconds"
         if budget.patience is not None and self.unchanged >= budget.patience:
             return "patience"
@@ -259,10 +262,8 @@ class _Loop:
 
     def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
         """Tell observers of the parts that the oldest batch waits for."""
-        if not isinstance(self.evaluator, Builder):
-            return
         done, total = self.evaluator.parts()
-        what = f"gen {self.generation + 1} · sub-classifiers"
+        what = f"gen {self.generation + 1} · {self.evaluator.problem.part_name}"
         for observer in observers if total else ():
             observer.on_work(Work(what, done, total, seconds))
 

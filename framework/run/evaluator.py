@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
-from framework.parts import SharedParts
 from framework.problem import Problem
 from framework.streams import RowStreams
 from framework.workforce import InProcess
@@ -19,28 +19,54 @@ from framework.workforce import InProcess
 _HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
 
 
-class Evaluator(Protocol):
-    """Scores rows somewhere.
+class Evaluator(ABC):
+    """Scores rows somewhere, and does what an algorithm needs done before it can ask.
 
     ``submit`` returns at once; ``collect`` waits until something is there (or until ``timeout``
     seconds have passed) and returns pieces in any order: any subset of the rows submitted, each
     row once. A failed evaluation is a row with its error, never an exception.
+
+    It is a :class:`~framework.workforce.Workforce` too; unless overridden, that work is done in
+    this process.
+
+    Parameters
+    ----------
+    problem : Problem
+    seed : int
+        Seed of the run, for the streams of stochastic problems.
     """
 
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        self.problem, self.seed = problem, seed
+
+    @abstractmethod
     def submit(self, ids: IntArray, X: Array) -> None:
         """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
-        ...
 
+    @abstractmethod
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
         """Return finished pieces; an empty list when none came in time."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Free what the evaluator holds; rows not collected are lost."""
-        ...
+
+    def parts(self) -> tuple[int, int]:
+        """Return how many parts that batches wait for are built, of how many; (0, 0) for none."""
+        return 0, 0
+
+    def build(self, keys: WordArray) -> Iterator[int]:
+        """See :meth:`framework.workforce.Workforce.build`."""
+        return InProcess(self.problem).build(keys)
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
+    ) -> Iterator[Any]:
+        """See :meth:`framework.workforce.Workforce.map`."""
+        return InProcess(self.problem).map(function, shared, pieces)
 
 
-class SerialEvaluator(InProcess):
+class SerialEvaluator(Evaluator):
     """Scores batches in this process, one after the other, when they are collected.
 
     Where a batch needs more shared parts than are built within the timeout of ``collect``, that
@@ -55,8 +81,7 @@ class SerialEvaluator(InProcess):
     """
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
-        super().__init__(problem)
-        self.problem, self.seed = problem, seed
+        super().__init__(problem, seed)
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._lacking: WordArray | None = None  # parts to build for the oldest batch
         self._built, self._size, self._heavy = 0, 1, True
@@ -83,8 +108,6 @@ class SerialEvaluator(InProcess):
 
     def _build(self, X: Array, timeout: float) -> bool:
         """Build what the oldest batch lacks for ``timeout`` seconds; tell whether all is there."""
-        if not isinstance(self.problem, SharedParts):
-            return True
         if self._lacking is None:
             self._lacking = self.problem.missing_parts(X)
         end = perf_counter() + timeout

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from framework.run.driver import Observer, Progress, Work
+from framework.long_work import Work
+from framework.run.driver import Observer, Progress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles, Sense
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_rows
 from framework.streams import RowStreams
 
 
@@ -27,9 +28,11 @@ class WrappedProblem(Problem):
     def gene_names(self) -> tuple[str, ...]:
         return self.problem.gene_names
 
-    @property
-    def unwrapped(self) -> Problem:
-        return self.problem.unwrapped
+    def tables(self) -> Any:
+        return self.problem.tables()
+
+    def anchors(self, roles: Roles) -> FloatArray | None:
+        return self.problem.anchors(roles)
 
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
         return self.problem.evaluate(X, streams)
@@ -124,7 +127,7 @@ class UnpicklableProblem(WrappedProblem):
         raise TypeError("expected a pickle without the problem, found the problem in it")
 
 
-class ShuffledEvaluator:
+class ShuffledEvaluator(Evaluator):
     """Scores rows in random chunks that come back in random order, mixed across batches.
 
     Parameters
@@ -137,7 +140,7 @@ class ShuffledEvaluator:
     """
 
     def __init__(self, problem: Problem, seed: int, order: int) -> None:
-        self.problem, self.seed = problem, seed
+        super().__init__(problem, seed)
         self._rng = np.random.default_rng(order)
         self._ids: list[int] = []
         self._genomes: dict[int, Array] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 METRICS = [
     "coverage",
     "accuracy",
@@ -12,7 +10,6 @@ METRICS = [
     "inconclusive_rate",
     "false_positive_rate",
 ]
-NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 
 
 def front_of(directory):

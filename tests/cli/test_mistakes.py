@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 
@@ -12,8 +11,6 @@ import pytest
 
 from framework.cli.main import main
 from tests.command import call, small, write
-
-NO_RAY = importlib.util.find_spec("framework.parallel.ray_evaluator") is None
 
 
 @pytest.fixture
@@ -307,7 +304,6 @@ def free_port():
         return server.getsockname()[1]
 
 
-@pytest.mark.skipif(NO_RAY, reason="no Ray here")
 @pytest.mark.parametrize("repeats", ["1", "2"])
 def test_address_where_nothing_runs(place, free_port, repeats):
     said = refuse(
@@ -324,7 +320,6 @@ def test_address_where_nothing_runs(place, free_port, repeats):
     assert f"no Ray runs at 127.0.0.1:{free_port}" in said
 
 
-@pytest.mark.skipif(NO_RAY, reason="no Ray here")
 def test_address_that_is_none(place):
     said = refuse(place, "run", "small.yaml", "--out", "new", "--address", "somewhere")
     assert "Ray address: expected host:port or auto, found 'somewhere'" in said

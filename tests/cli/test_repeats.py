@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.places import NO_RAY, front_of
+from tests.cli.places import front_of
 from tests.command import assert_each_row_once
 
 
@@ -57,7 +57,6 @@ def test_trials_one_by_one(three_repeats, finished):
     assert front_of(three_repeats.dir / "repeats" / "000") == front_of(finished.dir)
 
 
-@pytest.mark.skipif(NO_RAY, reason="no Ray here")
 def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
     done = command("run", "small.yaml", "--out", "ray repeats", "--repeats", "3", "--workers", "2")
     assert done.code == 0, done.err

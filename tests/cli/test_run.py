@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.cli.places import METRICS, NO_RAY, front_of
+from tests.cli.places import METRICS, front_of
 from tests.command import rows
 
 
@@ -97,7 +97,6 @@ def test_another_seed_is_another_run(finished, command, place):
     assert yaml.safe_load((place / "seed 5" / "config.yaml").read_text())["seed"] == 5
 
 
-@pytest.mark.skipif(NO_RAY, reason="no Ray evaluator here")
 def test_ray_workers_find_the_same_front(finished, command, place):
     done = command(
         "run", "small.yaml", "--out", "ray", "--workers", "2", env={"PARETOLAB_CACHE": "off"}

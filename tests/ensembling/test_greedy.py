@@ -49,7 +49,7 @@ def big():
 
 
 def returned(algorithm, record):
-    return record.X[algorithm.findings()["returned"]].tolist()
+    return record.X[algorithm.outcome().returned].tolist()
 
 
 def test_ges_takes_the_plain_loops_path():
@@ -58,7 +58,7 @@ def test_ges_takes_the_plain_loops_path():
         GES, problem, evaluations=5000, iterations=15, use_best=False, ties="fewest_models"
     )
     path = plain(problem, 15, lambda values, _: 1 - values["roc_auc"])
-    found = 1 - record.column("roc_auc")[algorithm.findings()["returned"]]
+    found = 1 - record.column("roc_auc")[algorithm.outcome().returned]
     assert found.tolist() == [loss for _, _, loss in path]
     assert returned(algorithm, record) == [r for r, _, _ in path]
     assert len(record.X) == 15 * 12
@@ -68,11 +68,11 @@ def test_ges_takes_the_plain_loops_path():
 def test_the_path_ends_with_the_first_best():
     problem = EnsembleToy(9, 60, seed=1, records=60)
     algorithm, _, record = searched(GES, problem, evaluations=5000, iterations=40)
-    loss = record.column("roc_auc")[algorithm.findings()["returned"]]
+    loss = record.column("roc_auc")[algorithm.outcome().returned]
     assert (loss[:-1] < loss[-1]).all()
     assert len(loss) < 40
     whole, _, record = searched(GES, problem, evaluations=5000, iterations=40, use_best=False)
-    assert len(whole.findings()["returned"]) == 40
+    assert len(whole.outcome().returned) == 40
 
 
 @pytest.mark.parametrize("cost_charging", ["marginal", "own"])
@@ -129,7 +129,7 @@ def test_cost_lowers_what_is_paid():
             cost="memory",
             use_best=False,
         )
-        paid.append(record.column("memory")[algorithm.findings()["returned"][-1]])
+        paid.append(record.column("memory")[algorithm.outcome().returned[-1]])
     assert paid[0] > paid[1] > paid[2]
 
 
@@ -162,7 +162,7 @@ def test_greedy_keeps_to_constraints_where_it_can():
     roles = two_roles(problem, Constraint("memory", at_most=9.0))
     for cls in (GES, MultiGES):
         algorithm, _, record = searched(cls, problem, roles, 5000, iterations=10)
-        assert record.column("memory")[algorithm.findings()["returned"]].max() <= 9.0
+        assert record.column("memory")[algorithm.outcome().returned].max() <= 9.0
 
 
 @pytest.mark.parametrize("cls", [GES, MultiGES, Singles, SingleBest])
@@ -170,7 +170,7 @@ def test_the_front_holds_at_least_what_is_returned(cls):
     problem = EnsembleToy(12)
     roles = two_roles(problem)
     algorithm, front, record = searched(cls, problem, roles)
-    rows = algorithm.findings()["returned"]
+    rows = algorithm.outcome().returned
     assert volume(record, roles, front.ids) >= volume(record, roles, rows) > 0
 
 
@@ -179,12 +179,12 @@ def test_baselines():
     roles = two_roles(problem, Constraint("memory", at_most=5.0))
     algorithm, _, record = searched(Singles, problem, roles)
     feasible = np.flatnonzero(problem.costs["memory"] <= 5.0).tolist()
-    assert algorithm.findings()["returned"] == feasible
+    assert algorithm.outcome().returned.tolist() == feasible
     algorithm, _, record = searched(SingleBest, problem, roles)
     best = max(feasible, key=lambda j: record.column("roc_auc")[j])
-    assert algorithm.findings()["returned"] == [best]
+    assert algorithm.outcome().returned.tolist() == [best]
     none = two_roles(problem, Constraint("memory", at_most=-1.0))
-    assert searched(SingleBest, problem, none)[0].findings()["returned"] == []
+    assert searched(SingleBest, problem, none)[0].outcome().returned.tolist() == []
 
 
 @pytest.mark.parametrize(("members", "picks"), [(1, 1), (2, 2), (2, 4), (3, 3), (3, 6), (5, 4)])

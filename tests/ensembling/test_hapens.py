@@ -57,7 +57,7 @@ def test_options(start, parents, crossover):
         count_retries="batch",
     )
     assert len(record.X) == 500
-    assert len(algorithm.findings()["returned"]) > 5
+    assert len(algorithm.outcome().returned) > 5
     best = record.batches[0].X[np.argmax(record.batches[0].values["roc_auc"])] > 0
     if start == "best_pairs":
         assert len(record.batches[1]) == 8
@@ -70,7 +70,7 @@ def test_the_elites_are_rows_told_and_the_front_holds_more(cls):
     problem = EnsembleToy(20)
     roles = two_roles(problem)
     algorithm, front, record = searched(cls, problem, roles, evaluations=3000)
-    returned = algorithm.findings()["returned"]
+    returned = algorithm.outcome().returned
     assert len(returned) <= 49 or cls is ParetoES
     assert returned == sorted(set(returned))
     everything = volume(record, roles, front.ids)
@@ -89,7 +89,7 @@ def test_the_archive_loses_the_cheap_end_and_the_front_keeps_it():
     roles = two_roles(problem)
     algorithm, front, record = searched(HAPEns, problem, roles, evaluations=4000)
     memory = record.column("memory")
-    assert memory[front.ids].min() < memory[algorithm.findings()["returned"]].min()
+    assert memory[front.ids].min() < memory[algorithm.outcome().returned].min()
 
 
 def test_the_front_as_archive_finds_more_than_hapens_returns():
@@ -98,7 +98,7 @@ def test_the_front_as_archive_finds_more_than_hapens_returns():
     roles = two_roles(problem)
     for seed in range(6):
         algorithm, _, record = searched(HAPEns, problem, roles, 3000, seed)
-        elites = volume(record, roles, algorithm.findings()["returned"])
+        elites = volume(record, roles, algorithm.outcome().returned)
         algorithm, front, record = searched(ParetoES, problem, roles, 3000, seed)
         assert volume(record, roles, front.ids) > elites
 
@@ -110,7 +110,7 @@ def test_constraints_hold(cls):
     algorithm, front, record = searched(cls, problem, roles, evaluations=800)
     memory = record.column("memory")
     assert memory.max() > 12.0
-    assert memory[algorithm.findings()["returned"]].max() <= 12.0
+    assert memory[algorithm.outcome().returned].max() <= 12.0
     assert front.rows.values["memory"].max() <= 12.0
     assert len(front) > 2
 
@@ -123,7 +123,7 @@ def test_few_models_end_the_run(cls, n):
     assert "not proposed before" in algorithm.reason
     found = {tuple(row) for row in shares(record.X).tolist()}
     if n == 1:
-        assert algorithm.findings()["returned"] == [0]
+        assert algorithm.outcome().returned.tolist() == [0]
     assert found == ({(1,)} if n == 1 else {(1, 0), (0, 1), (1, 1)} | (found - {(0, 0)}))
 
 
@@ -133,12 +133,12 @@ def test_a_budget_shorter_than_the_start(cls, evaluations):
     algorithm, front, record = searched(cls, EnsembleToy(9), evaluations=evaluations)
     assert len(record.X) == evaluations
     assert len(front) > 0
-    assert all(i < evaluations for i in algorithm.findings()["returned"])
+    assert all(i < evaluations for i in algorithm.outcome().returned)
 
 
 def test_all_models_alike():
     algorithm, front, _ = searched(HAPEns, EnsembleToy(6, alike=True), evaluations=400)
-    assert len(algorithm.findings()["returned"]) > 0
+    assert len(algorithm.outcome().returned) > 0
     assert len(np.unique(front.rows.values["roc_auc"])) == 1
 
 

@@ -269,9 +269,9 @@ def test_the_exact_front_is_the_same_and_the_driver_does_not_train(
     found, algorithm = front(ray, problem)
     assert problem.n_parts == 63
     assert_same(found.rows, expected.rows)
-    assert algorithm.findings() == serial.findings()
-    for name, column in serial.listings()["chromosomes"].items():
-        assert np.array_equal(column, algorithm.listings()["chromosomes"][name])
+    assert algorithm.outcome().findings == serial.outcome().findings
+    for name, column in serial.outcome().tables["chromosomes"].items():
+        assert np.array_equal(column, algorithm.outcome().tables["chromosomes"][name])
 
 
 # Pieces of a search ---------------------------------------------------------------------------

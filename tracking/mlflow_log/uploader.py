@@ -75,7 +75,9 @@ class Uploader:
     ) -> None:
         self.run_dir = run_dir
         self.state = begin(run_dir, uri, experiment, tags)
-        self._several = run_dir.config().repeats > 1 or run_dir.sweep_file.is_file()
+        sweeps = run_dir.sweep_file.is_file()
+        self._several = sweeps or run_dir.config().repeats > 1
+        self._kind = "trial" if sweeps else "repeat"
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}
@@ -204,15 +206,15 @@ class Uploader:
             tags["paretolab.uid"] = str(uid)
         if parent is not None:
             tags |= {
-                "paretolab.kind": "trial",
-                "trial": name,
+                "paretolab.kind": self._kind,
+                self._kind: name,
                 "mlflow.parentRunId": parent.state.run_id,
             }
         return tags
 
     def _find(self, tags: dict[str, str]) -> Any:
         """Return the MLflow run of a directory whose tracking.json was lost."""
-        names = ("paretolab.uid", "paretolab.kind", "trial")
+        names = ("paretolab.uid", "paretolab.kind", "trial", "repeat")
         if "paretolab.uid" not in tags:
             return None
         wanted = [f"tags.`{name}` = '{tags[name]}'" for name in names if name in tags]
@@ -225,7 +227,7 @@ class Uploader:
             return config.name
         if run_dir is self.run_dir:
             return f"{config.name} seed {config.seed}"
-        return f"{config.name} trial {name} seed {config.seed}"
+        return f"{config.name} {self._kind} {name} seed {config.seed}"
 
     def _introduce(self, run: RunState, run_dir: RunDir) -> None:
         """Send the parameters that MLflow lacks, and the data set; it refuses to change any."""

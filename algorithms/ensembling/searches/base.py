@@ -29,20 +29,16 @@ class CountsSearch(Algorithm):
     Raises
     ------
     InputError
-        Another space, or a fitness that is no objective.
+        A fitness that is no objective.
     """
 
-    kind: str
+    spaces = (Counts,)
+    space: Counts
 
     def __init__(
         self, problem: Problem, roles: Roles, *, seed: int, fitness: str | None = None
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        if not isinstance(self.space, Counts):
-            raise InputError(
-                f"algorithm.kind: {self.kind} searches counts of models (problem kind ensemble), "
-                f"found {self.space!r}; take another algorithm"
-            )
         self.max_count = self.space.max_count
         if fitness is not None and fitness not in roles.names:
             raise InputError(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from algorithms.ensembling.searches.base import CountsSearch
+from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -28,8 +26,6 @@ class Singles(CountsSearch):
         The objective to go by; the first one if None.
     """
 
-    kind = "singles"
-
     def __init__(
         self, problem: Problem, roles: Roles, *, seed: int, fitness: str | None = None
     ) -> None:
@@ -46,9 +42,9 @@ class Singles(CountsSearch):
         self._returned = self._chosen(feasible)
         self.done, self.reason = True, "every model was evaluated"
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return the ids of the models returned; the key is ``returned``."""
-        return {"returned": self._returned.tolist()}
+    def outcome(self) -> Outcome:
+        """Return the ids of the models returned."""
+        return Outcome(returned=self._returned)
 
     def _chosen(self, rows: Evaluated) -> IntArray:
         return rows.ids
@@ -59,8 +55,6 @@ class SingleBest(Singles):
 
     Parameters: as for :class:`Singles`.
     """
-
-    kind = "single_best"
 
     def _chosen(self, rows: Evaluated) -> IntArray:
         if len(rows) == 0:

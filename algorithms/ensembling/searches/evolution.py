@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +14,7 @@ from algorithms.ensembling.searches.count_vectors import Store
 from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
 from algorithms.ensembling.searches.sliding_archive import SlidingArchive
 from algorithms.moves.seen import Seen
+from framework.algorithm import Outcome, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -86,7 +86,7 @@ class EnsembleEvolution(CountsSearch):
     - Mutants whose count would exceed the space's greatest are rejected. Where a batch finds no
       new ensemble its parents are random; where that helps nothing the run ends.
     - Failed rows enter neither the archive nor the probabilities.
-    - ``findings()['returned']`` has the ids of the feasible elites, which the method returns by
+    - ``outcome().returned`` has the ids of the feasible elites, which the method returns by
       the paper. The run's front, over everything evaluated, holds at least as much. A last batch
       that the budget cuts is not told, so that its rows are never elites.
 
@@ -128,7 +128,9 @@ class EnsembleEvolution(CountsSearch):
         self._stage = 0  # batches proposed: the singles, the start population, children
         self._marks: IntArray | None = None  # of the children that wait for an answer
         if self.niches is None and behavior is not None:
-            raise InputError(f"algorithm.behavior: expected none, since {self.kind} has no niches")
+            raise InputError(
+                f"algorithm.behavior: expected none, since {name_of(type(self))} has no niches"
+            )
         self._behavior = behavior or self.niches
         self._archive = self._new_archive()
 
@@ -161,15 +163,12 @@ class EnsembleEvolution(CountsSearch):
         self._ids.append(rows.ids)
         self._archive.add(self._descriptors(rows), violation, loss)
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return the ids of the feasible elites, ascending; before there are any, the best single.
-
-        The key is ``returned``.
-        """
+    def outcome(self) -> Outcome:
+        """Return the ids of the feasible elites, ascending; before any, the best single model's."""
         if not len(self._archive):
-            return {"returned": self._best_id}
+            return Outcome(returned=np.array(self._best_id, dtype=np.int64))
         elites = self._archive.feasible()
-        return {"returned": np.sort(np.concatenate(self._ids)[elites]).tolist()}
+        return Outcome(returned=np.sort(np.concatenate(self._ids)[elites]))
 
     def _new_archive(self) -> EliteArchive:
         """Return the archive, empty."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from algorithms.ensembling.searches.base import CountsSearch
+from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -45,13 +46,12 @@ class GES(CountsSearch):
     That paper says that each ensemble is better than the one before, which greedy selection does
     not grant.
 
-    ``findings()['returned']`` has the ids of the steps' ensembles, as far as they are feasible.
+    ``outcome().returned`` has the ids of the steps' ensembles, as far as they are feasible.
     The run ends early at the best possible loss, where nothing can be picked any more, and where
     all candidates of a step failed. A step has as many rows as there are models; a candidate
     costs O(models) to write.
     """
 
-    kind = "ges"
     ends_at_best = True
 
     def __init__(
@@ -101,13 +101,13 @@ class GES(CountsSearch):
         elif self._ends_at_best and loss[chosen] == 0.0 and violation[chosen] == 0.0:
             self.done, self.reason = True, "the best possible loss"
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return the ids of the steps' feasible ensembles, in order; the key is ``returned``."""
+    def outcome(self) -> Outcome:
+        """Return the ids of the steps' feasible ensembles, in order of the steps."""
         steps = [i for i, feasible in enumerate(self._feasible) if feasible]
         if self.use_best and steps:
             best = min(steps, key=lambda i: (self._losses[i], i))
             steps = [i for i in steps if i <= best]
-        return {"returned": [self._steps[i] for i in steps]}
+        return Outcome(returned=np.array([self._steps[i] for i in steps], dtype=np.int64))
 
     def _choose(self, rows: Evaluated, loss: FloatArray) -> int:
         """Return the position of the candidate to go on with."""
@@ -151,7 +151,6 @@ class MultiGES(GES):
     HAPEns paper, Appendix A.1 and Algorithm 2.
     """
 
-    kind = "multi_ges"
     renamed: ClassVar[Mapping[str, str]] = {"charge": "cost_charging"}
     ends_at_best = False  # a cheaper one may follow
 

@@ -23,7 +23,6 @@ class HAPEns(EnsembleEvolution):
     run's front keeps it.
     """
 
-    kind = "hapens"
     niches = ("loss_correlation", "memory")
 
 
@@ -33,7 +32,6 @@ class QDOES(EnsembleEvolution):
     Parameters and the rest: as for :class:`HAPEns`. Purucker et al. 2023, arXiv:2307.08364.
     """
 
-    kind = "qdo_es"
     niches = ("config_similarity", "loss_correlation")
 
 
@@ -44,7 +42,6 @@ class QOES(EnsembleEvolution):
     arXiv:2307.08364.
     """
 
-    kind = "qo_es"
     niches = None
 
 
@@ -57,7 +54,6 @@ class ParetoES(EnsembleEvolution):
     Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
     """
 
-    kind = "pareto_es"
     niches = None
     with_singles = True
 

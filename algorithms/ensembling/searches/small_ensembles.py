@@ -51,7 +51,6 @@ class SmallEnsembles(CountsSearch):
     at most ``sum_m C(K, m) C(picks, m)``.
     """
 
-    kind = "small_ensembles"
     lookahead = 4
 
     def __init__(

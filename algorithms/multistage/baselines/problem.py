@@ -30,7 +30,7 @@ from framework.data import (
     split_records,
 )
 from framework.errors import InputError
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.run.evaluator import Evaluator
 from framework.settings import Section
@@ -60,7 +60,7 @@ class RivalConfig(Section):
     methods: list[MethodName] = Field(list(METHODS), min_length=1)
 
 
-class RivalProblem(Problem):
+class RivalProblem(Problem, Deployable):
     """Coverage, accuracy and cost of fitted budgeted classifiers, over the grids they are tuned on.
 
     A genome is one gene, the number of a cell: a rival with one choice of its parameters. It is

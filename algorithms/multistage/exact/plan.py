@@ -8,7 +8,7 @@ from typing import Literal
 from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import surjections
 from algorithms.multistage.exact.enumeration import table_bytes
-from framework.errors import InputError
+from framework.errors import InputError, Unfit
 from framework.roles import Roles
 
 METRICS = ("coverage", "accuracy", "cost")
@@ -104,9 +104,9 @@ def choose(
         It cannot finish within memory and hours, as far as can be told.
     """
     if task.n > FEATURES_AT_MOST:
-        raise InputError(
+        raise Unfit(
             f"algorithm.kind: exact trains all 2^n - 1 sub-classifiers, found n={task.n} features "
-            f"({2**task.n - 1:,}), at most {FEATURES_AT_MOST} can be done; take another algorithm"
+            f"({2**task.n - 1:,}), at most {FEATURES_AT_MOST} can be done"
         )
     candidates = task.candidates
     text = f"{2**task.n - 1:,} sub-classifiers, "
@@ -132,10 +132,10 @@ def choose(
     reason = "" if one_way else ", and constraints leave no other method"
     if counted:
         reason = ", and algorithm.chromosomes leaves no other method"
-    raise InputError(
+    raise Unfit(
         f"algorithm: exact cannot finish within memory_gb={task.memory_gb:g} and "
-        f"hours={task.hours:g}: {text}{counting}{reason}; raise these, lower problem.max_stages or "
-        "take another algorithm"
+        f"hours={task.hours:g}: {text}{counting}{reason}; raise these or lower "
+        "problem.max_stages"
     )
 
 
@@ -149,24 +149,20 @@ def check_roles(roles: Roles) -> bool:
             )
         sense = roles.metrics[objective.metric].sense
         if objective.sense != sense:
-            raise InputError(
+            raise Unfit(
                 f"objectives: exact takes {objective.metric} with sense {sense}, found "
-                f"{objective.sense}; take another algorithm"
+                f"{objective.sense}"
             )
     one_way = True
     for constraint in roles.constraints:
         if constraint.metric not in METRICS:
-            raise InputError(
-                f"constraints: exact knows {', '.join(METRICS)}, found {constraint.metric!r}; "
-                "take another algorithm"
+            raise Unfit(
+                f"constraints: exact knows {', '.join(METRICS)}, found {constraint.metric!r}"
             )
         largest_best = roles.metrics[constraint.metric].sense == "max"
         other_way = constraint.at_most if largest_best else constraint.at_least
         if other_way is not None and constraint.metric == "cost":
-            raise InputError(
-                "constraints: exact takes a greatest cost, found a least one; take another "
-                "algorithm"
-            )
+            raise Unfit("constraints: exact takes a greatest cost, found a least one")
         one_way &= other_way is None
     return one_way
 

@@ -17,14 +17,14 @@ from algorithms.multistage.exact.plan import METRICS, Method, Task, check_roles,
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.exact.tied import tied_chains
 from algorithms.multistage.problem import MultiStageProblem
-from framework.algorithm import Algorithm, Report
+from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import ContractError, InputError
+from framework.errors import ContractError, InputError, Unfit
 from framework.front import nondominated, volume
+from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.workforce import InProcess, Workforce
 
 _SETTINGS: dict[Stop, str] = {"memory": "memory_gb", "time": "hours"}
 
@@ -90,16 +90,16 @@ class Exact(Algorithm):
         chromosomes: Annotated[int, Field(ge=0)] = 0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        stages = problem.unwrapped
+        stages = problem.tables()
         if not isinstance(stages, MultiStageProblem):
-            raise InputError(
-                "algorithm.kind: exact needs a problem of kind multistage, found "
-                f"{type(stages).__name__}; take another algorithm"
+            raise Unfit(
+                "algorithm.kind: exact needs the sub-classifiers of a multi-stage problem, found "
+                f"none in {type(problem).__name__}"
             )
         if stages.space.removal:
-            raise InputError(
+            raise Unfit(
                 "algorithm.kind: exact takes every feature, found problem.remove_features: true; "
-                "set it to false or take another algorithm"
+                "set it to false"
             )
         data = stages.data
         self._task = Task(
@@ -131,7 +131,7 @@ class Exact(Algorithm):
             self._take_tables()  # what is pickled does without the problem
         return self.__dict__
 
-    def prepare(self, workers: Workforce, report: Report) -> None:
+    def prepare(self, work: LongWork) -> None:
         """Train the sub-classifiers and find the front.
 
         Raises
@@ -142,11 +142,11 @@ class Exact(Algorithm):
         """
         if self._problem is not None:
             keys, done = self._problem.lacking_sets(), 0
-            for many in workers.build(keys):
+            for many in work.workers.build(keys):
                 done += many
-                report("training sub-classifiers", done, len(keys))
+                work.report("training sub-classifiers", done, len(keys))
         tables = hard_first(self._take_tables())
-        found, above = self._search(tables, workers, report)
+        found, above = self._search(tables, work)
         self._front = found.take(self._best(self._measured(found)))
         if above is not None:
             values = self._measured(above)
@@ -158,14 +158,14 @@ class Exact(Algorithm):
                 walk,
                 self._front,
                 self.chromosomes,
-                workers,
-                partial(report, "listing chromosomes, chains"),
+                work.workers,
+                partial(work.report, "listing chromosomes, chains"),
             )
         self._tables = None
 
     def propose(self) -> Array | None:
         if self._front is None:
-            self.prepare(InProcess(), lambda what, done, total: None)
+            self.prepare(LongWork())
         assert self._front is not None
         if len(self._front) == 0:
             self.done, self.reason = True, "no candidate meets the constraints"
@@ -192,13 +192,19 @@ class Exact(Algorithm):
         if batch.errors:
             self.reason = f"{len(batch.errors)} members of the front could not be evaluated"
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return how the front was found, and whether it is exact.
+    def outcome(self) -> Outcome:
+        """Return how the front was found, whether it is exact, and the tables asked for.
 
-        ``chromosomes`` has, by row of the front, how many share its metrics; None where they
-        were not counted. Bounds have the hypervolume of each and ``gap``, the share of the upper
-        one's that the lower one lacks.
+        In ``findings`` ``chromosomes`` has, by row of the front, how many share its metrics; None
+        where they were not counted. Bounds have the hypervolume of each and ``gap``, the share of
+        the upper one's that the lower one lacks.
+
+        The tables are ``chromosomes`` (id of the front's row, genome) and ``upper_bound``, whose
+        rows are not attained; every candidate is at most as good as one of them.
         """
+        return Outcome(self._findings(), tables=self._listings())
+
+    def _findings(self) -> dict[str, Any]:
         counts = None if self._front is None else self._front.chromosomes
         found = {
             "method": self.method,
@@ -210,11 +216,7 @@ class Exact(Algorithm):
             found |= {"stopped_by": _SETTINGS[self._stopped], "hypervolume": self._volumes()}
         return found
 
-    def listings(self) -> Mapping[str, Mapping[str, Array]]:
-        """Return ``chromosomes`` (id of the front's row, genome) and ``upper_bound``, if asked for.
-
-        The upper bound's rows are not attained; every candidate is at most as good as one of them.
-        """
+    def _listings(self) -> dict[str, Mapping[str, Array]]:
         tables: dict[str, Mapping[str, Array]] = {}
         if self._listed is not None:
             members, chains = self._listed
@@ -228,16 +230,14 @@ class Exact(Algorithm):
     def _take_tables(self) -> StageTables:
         if self._tables is None:
             assert self._problem is not None
-            self._tables, self._problem = self._problem.tables(), None
+            self._tables, self._problem = self._problem.stage_tables(), None
         return self._tables
 
-    def _search(
-        self, tables: StageTables, workers: Workforce, report: Report
-    ) -> tuple[ChainFront, UpperBound | None]:
+    def _search(self, tables: StageTables, work: LongWork) -> tuple[ChainFront, UpperBound | None]:
         """Return points among which the front lies; or attained ones, and what none beats."""
-        k, counted = self._task.k, partial(report, "going through chains")
+        k, counted = self._task.k, partial(work.report, "going through chains")
         if self.method == "enumeration":
-            return enumerate_chains(tables, self._costs, k, workers, counted), None
+            return enumerate_chains(tables, self._costs, k, work.workers, counted), None
         known = enumerate_chains(tables, self._costs, self._task.seed_stages).front()
         outcome = dynamic_programming.front_of_chains(
             tables,
@@ -246,13 +246,13 @@ class Exact(Algorithm):
             known,
             self._task.limits(self._falls_back),
             bounds=self.bounds and not self._falls_back,
-            report=partial(report, "following feature sets"),
+            report=partial(work.report, "following feature sets"),
         )
         if outcome.stopped is None:
             return outcome.found, None
         if self._falls_back:
             self.method = "enumeration"
-            return enumerate_chains(tables, self._costs, k, workers, counted), None
+            return enumerate_chains(tables, self._costs, k, work.workers, counted), None
         if outcome.above is None:
             setting = _SETTINGS[outcome.stopped]
             raise InputError(
