@@ -17,7 +17,14 @@ from typing import Any, Literal
 from framework.errors import InputError
 
 Group = Literal[
-    "algorithms", "problems", "commands", "observers", "models", "reports", "comparisons"
+    "algorithms",
+    "problems",
+    "models",
+    "indicators",
+    "observers",
+    "reports",
+    "comparisons",
+    "commands",
 ]
 
 

@@ -26,10 +26,11 @@ import numpy as np
 import pandas as pd
 import study
 
-from framework.analysis.compare import INDICATORS, compare
+from framework.analysis.indicators import indicators
 from framework.analysis.rank_tests import RankTests, rank_tests
 from framework.cli.compare import write
 from framework.errors import InputError
+from framework.experiment.comparison import compare
 from framework.experiment.config import RunConfig, load_config, read_yaml
 from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
@@ -154,17 +155,17 @@ def report(rows: pd.DataFrame, options: argparse.Namespace) -> None:
     overall = rows.groupby("search", sort=False)[[*SHOWN, "seconds"]].mean()
     tests: dict[str, RankTests] = {}
     if rows["problem"].nunique() > 1 and len(overall) > 1:
-        for indicator in INDICATORS:
-            table = rows.pivot(index="problem", columns="search", values=indicator.name)
+        for name, indicator in indicators().items():
+            table = rows.pivot(index="problem", columns="search", values=name)
             values = table[overall.index].to_numpy(dtype=np.float64)
-            tests[indicator.name] = rank_tests(values if indicator.better == "low" else -values)
-            overall[f"{indicator.name}_rank"] = tests[indicator.name].ranks
+            tests[name] = rank_tests(values if indicator.better == "low" else -values)
+            overall[f"{name}_rank"] = tests[name].ranks
     figures = ["searches.png"]
     draw(rows, options.out / "searches.png")
     if tests:
         from tracking.figures.critical_difference import rank_diagrams
 
-        titles = {i.name: f"{i.label}, means over seeds" for i in INDICATORS}
+        titles = {n: f"{i.label}, means over seeds" for n, i in indicators().items()}
         diagram = rank_diagrams(list(overall.index), tests, titles, blocks="problems")
         diagram.savefig(options.out / "ranks.png", dpi=130)
         figures.append("ranks.png")

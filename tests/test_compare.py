@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.analysis.compare import beaten, compare
+from framework.analysis.compare import beaten
 from framework.cli.main import main
 from framework.errors import InputError
+from framework.experiment.comparison import compare
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal

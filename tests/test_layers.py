@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from framework import registry
+
 ROOT = Path(__file__).parents[1]
 OURS = {"framework", "algorithms", "tracking", "scripts", "tests", "paretolab", "paretolab_command"}
 FACE = "framework/facade"  # the public face sees all layers, and no layer sees it
@@ -18,7 +20,25 @@ ALLOWED = {
     "algorithms": {"framework", "algorithms"},
     "tracking": {"framework", "tracking"},
 }
+ROOMS = {  # of framework; each sees its root and the rooms named
+    "data": set(),
+    "problems": set(),
+    "models": {"data"},
+    "analysis": set(),
+    "run": set(),
+    "parallel": {"run"},
+    "libraries": {"data", "models", "parallel", "run"},
+    "experiment": {"analysis", "models", "parallel", "run"},
+    "testing": {"run"},
+    "cli": {"analysis", "data", "experiment", "libraries", "models", "run"},
+}
 FILES = sorted({path for layer in ALLOWED for path in (ROOT / layer).rglob("*.py")})
+
+
+def layer_of(path):
+    """Return the layer that a file belongs to."""
+    place = path.relative_to(ROOT)
+    return FACE if place.is_relative_to(FACE) else place.parts[0]
 
 
 def imported(path, *, top_level_only=False):
@@ -47,11 +67,36 @@ def _outside_functions(node):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_layer_imports_only_what_lies_below(path):
-    place = path.relative_to(ROOT)
-    layer = FACE if place.is_relative_to(FACE) else place.parts[0]
+    layer = layer_of(path)
     for module, line in imported(path):
         package = module.split(".")[0]
         assert package not in OURS - ALLOWED[layer], f"{path}:{line}: {layer} imports {module}"
+
+
+def room_of(module):
+    """Return the room of framework that a module lies in; "" for its root."""
+    _, _, rest = module.partition(".")
+    name = rest.split(".")[0]
+    return name if (ROOT / "framework" / name).is_dir() else ""
+
+
+def test_every_room_of_the_framework_has_its_place():
+    rooms = {path.parent.name for path in (ROOT / "framework").glob("*/__init__.py")}
+    assert rooms - {"facade"} == set(ROOMS)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if layer_of(path) == "framework"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_a_room_of_the_framework_sees_only_the_rooms_below(path):
+    own = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    allowed = {"", own} | (ROOMS[own] if own else set())
+    for module, line in imported(path):
+        if module.split(".")[0] == "framework":
+            room = room_of(module)
+            assert room in allowed, f"{path}:{line}: {own or 'the root'} imports {module}"
 
 
 @pytest.mark.parametrize(
@@ -68,14 +113,20 @@ def test_heavy_libraries_are_imported_where_they_are_used(path):
 
 LIGHT = """
 import sys
-import framework.run.evaluator, framework.problems.functions
-heavy = {"ray", "mlflow", "matplotlib", "plotly", "pandas", "sklearn", "optuna"} & set(sys.modules)
+import {modules}
+heavy = {heavy} & set(sys.modules)
 sys.exit(", ".join(sorted(heavy)) or 0)
 """
+NEVER = {"ray", "mlflow", "matplotlib", "plotly", "optuna", "lightgbm", "cvxpy", "highspy"}
 
 
-def test_what_an_actor_imports_is_light():
+@pytest.mark.parametrize("kind", registry.names("problems"))
+def test_what_an_actor_imports_is_light(kind):
+    """An actor unpickles the problem, and so imports its module; the frame needs no data frames."""
+    module = registry.load("problems", kind).__module__
+    heavy = NEVER | ({"pandas", "sklearn"} if module.startswith("framework.") else set())
+    code = LIGHT.format(modules=f"framework.parallel.ray_actor, {module}", heavy=heavy)
     done = subprocess.run(
-        [sys.executable, "-c", LIGHT], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"an actor imports {done.stderr.strip()}"
+    assert done.returncode == 0, f"an actor of {kind} imports {done.stderr.strip()}"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import ray
 
-from framework.experiment.workers import BudgetLeft, evaluator_for, uses_ray
+from framework.experiment.workers import BudgetLeft, evaluator_for
 from framework.parallel import auto_evaluator
+from framework.parallel.choice import uses_ray
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
 

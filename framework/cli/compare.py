@@ -44,7 +44,7 @@ class Compare:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        from framework.analysis.compare import compare
+        from framework.experiment.comparison import compare
 
         comparison = compare(args.directories, args.reference)
         paths = write(comparison, Path(args.out))
@@ -129,13 +129,11 @@ def summary_table(comparison: Comparison) -> Table:
 
 def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
     """Say in words what the tests found, a line an indicator."""
-    from framework.analysis.compare import INDICATORS
-
     if not comparison.tests:
         return [("tests", "none: they need two searches with two seeds in common")]
     return [
-        (indicator.label, _verdict(comparison.tests[indicator.name], comparison.algorithms))
-        for indicator in INDICATORS
+        (comparison.indicators[name].label, _verdict(tests, comparison.algorithms))
+        for name, tests in comparison.tests.items()
     ]
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from framework.parallel.choice import uses_ray
 from framework.problem import Problem
 from framework.run.driver import Observer, Progress
 from framework.run.evaluator import Evaluator, SerialEvaluator
@@ -22,11 +23,6 @@ class BudgetLeft(Observer):
 
     def __call__(self) -> float | None:
         return None if self._share is None else 1.0 - self._share
-
-
-def uses_ray(workers: str | int, address: str | None) -> bool:
-    """Tell whether Ray is asked for outright."""
-    return address is not None or workers not in ("serial", "auto")
 
 
 @contextmanager

@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from framework.experiment.workers import uses_ray
 from framework.libraries.folds import PoolData
 from framework.libraries.pool import PoolPlan
 from framework.libraries.train import Trained, train
+from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
 
 Outcome = tuple[PoolPlan, Trained | str]  # a text says why there is none
 Say = Callable[[str], None]
 
 _TRY = 4.0  # seconds of training here before it is known what the rest will take
-_WORTH = 20.0  # seconds left above which Ray, which takes some to start, gains
 
 
 def train_all(
@@ -53,7 +52,7 @@ def _worth_ray(workers: str | int, start: float, done: int, left: int) -> bool:
     spent = time.perf_counter() - start
     if workers == "serial" or os.cpu_count() == 1 or spent < _TRY:
         return False
-    return spent / done * left > _WORTH
+    return spent / done * left > RAY_PAYS_SECONDS
 
 
 def _attempt(plan: PoolPlan, data: PoolData) -> Trained | str:

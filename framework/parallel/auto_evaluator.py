@@ -10,13 +10,11 @@ from typing import Any
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
+from framework.parallel.choice import RAY_PAYS_SECONDS
 from framework.parallel.ray_evaluator import DispatchCost
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_rows
 from framework.workforce import InProcess
-
-RAY_PAYS_SECONDS = 20.0
-"""Serial work from which Ray is started: its start and the actors' take 3 to 17 s."""
 
 _SLICE_SECONDS = 0.5
 _GROWTH = 8

@@ -7,7 +7,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from framework.analysis.compare import compare
+from framework.experiment.comparison import compare
 from tracking.figures.compare_plots import write_comparison
 
 NAMES = {"compare.html", "compare_cd.png", "compare_runs.png", "compare_fronts.png"}

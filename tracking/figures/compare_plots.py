@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from framework.analysis.compare import INDICATORS, NUMBERS, Comparison
+from framework.analysis.compare import NUMBERS, Comparison
 from framework.arrays import FloatArray
 from framework.files import write_whole
 from framework.roles import Objective
@@ -79,7 +79,7 @@ def write_comparison(comparison: Comparison, out: Path) -> list[Path]:
 
 def critical_differences(comparison: Comparison) -> Figure:
     """Draw a critical-difference diagram for each indicator, a seed as a block."""
-    titles = {indicator.name: indicator.label for indicator in INDICATORS}
+    titles = {name: found.label for name, found in comparison.indicators.items()}
     return rank_diagrams(comparison.algorithms, comparison.tests, titles, blocks="seeds")
 
 
@@ -87,11 +87,11 @@ def every_run(comparison: Comparison) -> Figure:
     """Draw every run's indicators: a row a search, a panel an indicator."""
     names = comparison.algorithms
     figure = Figure(figsize=(10.5, 1.3 + 0.42 * len(names)), layout="constrained")
-    panels = figure.subplots(1, len(INDICATORS), sharey=True)
-    for axes, indicator in zip(panels, INDICATORS, strict=True):
+    panels = figure.subplots(1, len(comparison.indicators), sharey=True, squeeze=False)[0]
+    for axes, (column, indicator) in zip(panels, comparison.indicators.items(), strict=True):
         for y, name in enumerate(names):
             chosen = comparison.frame["algorithm"] == name
-            values = comparison.frame.loc[chosen, indicator.name].to_numpy(dtype=np.float64)
+            values = comparison.frame.loc[chosen, column].to_numpy(dtype=np.float64)
             shown = values[np.isfinite(values)]
             axes.scatter(shown, np.full(len(shown), y), s=20, color=BLUE, alpha=0.55, linewidths=0)
             if len(shown):
@@ -183,7 +183,7 @@ _PAIRS = (
 
 
 def _note(comparison: Comparison) -> str:
-    meanings = "; ".join(f"{i.label}: {i.text}" for i in INDICATORS)
+    meanings = "; ".join(f"{i.label}: {i.text}" for i in comparison.indicators.values())
     return (
         f"Mean ± standard deviation over runs. Reference: {comparison.reference_text}, "
         f"{len(comparison.reference)} distinct vectors. {meanings}."
@@ -191,15 +191,15 @@ def _note(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison) -> str:
-    ranked = [i.name for i in INDICATORS if i.name in comparison.tests]
+    ranked = list(comparison.tests)
     headings = ["search", "runs", "evaluations", "distinct", "seconds", "solutions"]
-    headings += [f"{i.label} {_ARROW[i.better][0]}" for i in INDICATORS]
-    headings += [f"mean rank, {i.label}" for i in INDICATORS if i.name in comparison.tests]
+    headings += [f"{i.label} {_ARROW[i.better][0]}" for i in comparison.indicators.values()]
+    headings += [f"mean rank, {comparison.indicators[name].label}" for name in ranked]
     rows = []
     summary = comparison.summary().sort_values("hypervolume_mean", ascending=False)
     for row in summary.to_dict("records"):
         cells = [html.escape(str(row["algorithm"])), str(row["runs"])]
-        for name in NUMBERS:
+        for name in (*NUMBERS, *comparison.indicators):
             mean, std = row[f"{name}_mean"], row[f"{name}_std"]
             spread = f" ± {std:.2g}" if std >= 0 else ""
             cells.append("-" if math.isnan(mean) else f"{mean:,.5g}{spread}")
@@ -211,13 +211,16 @@ def _pairs(comparison: Comparison) -> str:
     names = comparison.algorithms
     headings = [
         "pair",
-        *(f"{i.label}, {test}" for i in INDICATORS for test in ("Nemenyi", "Wilcoxon")),
+        *(
+            f"{i.label}, {test}"
+            for i in comparison.indicators.values()
+            for test in ("Nemenyi", "Wilcoxon")
+        ),
     ]
     rows = []
     for i, j in zip(*np.triu_indices(len(names), 1), strict=True):
         cells = [html.escape(f"{names[i]} and {names[j]}")]
-        for indicator in INDICATORS:
-            tests = comparison.tests[indicator.name]
+        for tests in comparison.tests.values():
             for p in (tests.nemenyi[i, j], tests.wilcoxon[i, j]):
                 cells.append(f"<b>{p:.2g}</b>" if p < tests.alpha else f"{p:.2g}")
         rows.append(cells)

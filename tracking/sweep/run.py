@@ -20,7 +20,7 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_problem, make_roles
 from framework.files import locked, write_whole
-from framework.parallel.auto_evaluator import RAY_PAYS_SECONDS
+from framework.parallel.choice import RAY_PAYS_SECONDS
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.mlflow_log.follower import reason

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from algorithms.multistage.problem import MultiStageProblem as MultiStageProblem
     from framework.algorithm import Algorithm as Algorithm
     from framework.analysis.choose import choose as choose
-    from framework.analysis.compare import compare as compare
     from framework.batch import Evaluated as Evaluated
     from framework.errors import InputError as InputError
     from framework.errors import ParetolabError as ParetolabError
+    from framework.experiment.comparison import compare as compare
     from framework.experiment.config import RunConfig as RunConfig
     from framework.experiment.config import load_config as load_config
     from framework.front import Front as Front
@@ -97,7 +97,7 @@ _HOMES = {
     "MultiStageProblem": "algorithms.multistage.problem:MultiStageProblem",
     "Algorithm": "framework.algorithm:Algorithm",
     "choose": "framework.analysis.choose:choose",
-    "compare": "framework.analysis.compare:compare",
+    "compare": "framework.experiment.comparison:compare",
     "Evaluated": "framework.batch:Evaluated",
     "InputError": "framework.errors:InputError",
     "ParetolabError": "framework.errors:ParetolabError",

@@ -1,0 +1,117 @@
+"""Indicators: numbers that say how good the result of a run is, found by name.
+
+A package adds one by registering an :class:`Indicator` under ``paretolab.indicators``::
+
+    [project.entry-points."paretolab.indicators"]
+    epsilon = "mine.indicators:EPSILON"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from framework import registry
+from framework.arrays import BoolArray, FloatArray
+from framework.front import volume
+from framework.indicators import igd_plus as mean_distance
+from framework.roles import Roles
+
+_SAME = 1e-9  # of the range of an objective: vectors nearer than that are one
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What an indicator sees of a run.
+
+    Attributes
+    ----------
+    losses : numpy.ndarray, shape (n, objectives)
+        Of the solutions judged, smaller is better; n may be 0.
+    reference : numpy.ndarray, shape (r, objectives)
+        Losses of a front to measure against, distinct; r >= 1.
+    roles : Roles
+    anchors : numpy.ndarray, shape (k, objectives), or None
+        The problem's reference points, where it names some.
+    """
+
+    losses: FloatArray
+    reference: FloatArray
+    roles: Roles
+    anchors: FloatArray | None = None
+
+    @property
+    def scale(self) -> tuple[FloatArray, FloatArray]:
+        """Least value and range of each objective over the reference, each (objectives,)."""
+        low, high = self.reference.min(axis=0), self.reference.max(axis=0)
+        return low, np.where(high > low, high - low, 1.0)
+
+    @property
+    def scaled(self) -> FloatArray:
+        """``losses``, each objective scaled to its range over the reference."""
+        low, span = self.scale
+        return np.asarray((self.losses - low) / span)
+
+    @property
+    def target(self) -> FloatArray:
+        """``reference``, scaled likewise."""
+        low, span = self.scale
+        return np.asarray((self.reference - low) / span)
+
+    def found(self) -> BoolArray:
+        """Tell which vectors of the reference are among the losses, shape (r,)."""
+        if not len(self.losses):
+            return np.zeros(len(self.reference), dtype=bool)
+        distance, _ = cKDTree(self.scaled).query(self.target)
+        return np.asarray(distance <= _SAME, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """A number that says how good a result is.
+
+    Attributes
+    ----------
+    label : str
+        Its name in print.
+    better : 'high' or 'low'
+    text : str
+        What it means, in a sentence's part.
+    measure : callable
+        Takes a :class:`Judged`; NaN where it has no meaning for these objectives.
+    """
+
+    label: str
+    better: Literal["high", "low"]
+    text: str
+    measure: Callable[[Judged], float]
+
+
+def indicators() -> dict[str, Indicator]:
+    """Return every registered indicator by name, sorted."""
+    return {name: registry.load("indicators", name) for name in registry.names("indicators")}
+
+
+HYPERVOLUME = Indicator(
+    "hypervolume",
+    "high",
+    "share of the box of worst and best values that the front dominates",
+    lambda judged: volume(judged.losses, judged.roles),
+)
+IGD_PLUS = Indicator(
+    "IGD+",
+    "low",
+    "mean distance from the reference front to what the front dominates, each objective scaled to "
+    "its range there",
+    lambda j: mean_distance(j.scaled, j.target) if len(j.losses) else np.inf,
+)
+SHARE = Indicator(
+    "share found",
+    "high",
+    "share of the reference front's vectors found",
+    lambda judged: float(judged.found().mean()),
+)
