@@ -260,6 +260,8 @@ class Integers(Space):
         numbers; with 0 every gene is an ordered number.
     """
 
+    words = "whole numbers within bounds"
+
     def __init__(self, lower: Array, upper: Array, members: int = 0) -> None:
         low, high = np.asarray(lower), np.asarray(upper)
         if low.ndim != 1 or low.shape != high.shape or len(low) == 0:

@@ -13,7 +13,7 @@ from framework.batch import Evaluated
 from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.space import Bits, Counts, Partition
+from framework.space import Bits, Counts, Integers, Partition
 
 MOST_GENOMES = 10_000_000
 """Greatest number of combinations of genes that are gone through."""
@@ -38,7 +38,7 @@ class GridSearch(Algorithm):
         There are too many combinations.
     """
 
-    spaces = (Partition, Counts, Bits)
+    spaces = (Partition, Counts, Bits, Integers)
     lookahead = 4
 
     def __init__(
