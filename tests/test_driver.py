@@ -312,5 +312,5 @@ def test_observers_are_told_of_the_parts_that_a_batch_waits_for():
     algorithm = RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
     budget = Budget(generations=2)
     run(PROBLEM, algorithm, Slow(PROBLEM), budget=budget, observers=[listener])
-    assert listener.work == [("gen 0 · sub-classifiers", done, 4) for done in (1, 2, 3)]
+    assert listener.work == [("gen 0 · parts", done, 4) for done in (1, 2, 3)]
     assert len(listener.seen) == 3
