@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from framework import registry
 from framework.arrays import Array, IntArray, frozen
 from framework.batch import Evaluated
-from framework.errors import ContractError, Unfit
+from framework.errors import ContractError, InputError, Unfit
 from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.roles import Roles
@@ -147,3 +147,21 @@ def fitting(space: Space) -> list[str]:
     """Return the names of the registered algorithms that search spaces of this kind."""
     names = registry.names("algorithms")
     return [n for n in names if isinstance(space, registry.load("algorithms", n).spaces)]
+
+
+def make(
+    algorithm: type[Algorithm], problem: Problem, roles: Roles, *, seed: int, **parameters: Any
+) -> Algorithm:
+    """Return an algorithm at its start.
+
+    Raises
+    ------
+    InputError
+        It cannot search the problem; those that may are named.
+    """
+    try:
+        return algorithm(problem, roles, seed=seed, **parameters)
+    except Unfit as error:
+        own = name_of(algorithm)
+        others = ", ".join(name for name in fitting(problem.space) if name != own) or "none"
+        raise InputError(f"{error}; take another algorithm (for this space: {others})") from error

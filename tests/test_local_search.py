@@ -216,5 +216,5 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
 
 def test_other_spaces_are_refused():
     problem = FunctionProblem("zdt1", 3)
-    with pytest.raises(InputError, match="local_search searches ordered partitions, counts"):
+    with pytest.raises(InputError, match="local_search searches ordered partitions and counts"):
         ParetoLocalSearch(problem, roles_of(problem), seed=0)

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from typing import Any
 
 from framework import registry
-from framework.algorithm import Algorithm, fitting
-from framework.errors import InputError, ParetolabError, Unfit
+from framework.algorithm import Algorithm, make
+from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, parameters
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
@@ -47,16 +47,7 @@ def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorit
     """Return the algorithm of a checked configuration, at its start."""
     raw = dict(config.algorithm)
     cls = registry.load("algorithms", raw.pop("kind"))
-    try:
-        algorithm: Algorithm = cls(problem, roles, seed=config.seed, **raw)
-    except Unfit as error:
-        others = ", ".join(
-            name for name in fitting(problem.space) if name != config.algorithm["kind"]
-        )
-        raise InputError(
-            f"{error}; take another algorithm (those for this space: {others or 'none'})"
-        ) from error
-    return algorithm
+    return make(cls, problem, roles, seed=config.seed, **raw)
 
 
 def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:

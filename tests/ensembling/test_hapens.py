@@ -176,5 +176,5 @@ def test_mistakes_and_unbounded_measures():
     with pytest.raises(InputError, match="qo_es has no niches"):
         QOES(problem, roles, seed=0, behavior=("memory", "members"))
     other = FunctionProblem("lotz", 5)
-    with pytest.raises(InputError, match="hapens searches counts of models"):
+    with pytest.raises(InputError, match="hapens searches counts of items"):
         HAPEns(other, roles_of(other), seed=0)
