@@ -220,7 +220,7 @@ def exact_problem(case: ExactCase) -> MultiStageProblem:
 
 def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
     """Return the nanoseconds a candidate of a loop over candidates with boolean vectors."""
-    tables, weights = problem.tables(), 1 << np.arange(problem.space.n)
+    tables, weights = problem.stage_tables(), 1 << np.arange(problem.space.n)
     sure, right = (
         np.unpackbits(rows.view(np.uint8), axis=1, count=tables.records, bitorder="little") == 1
         for rows in (tables.conclusive, tables.right)

@@ -293,7 +293,7 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
     problem = multistage()
     problem.evaluate(problem.space.sample(np.random.default_rng(0), 5))
-    tables = problem.tables()
+    tables = problem.stage_tables()
     assert problem.n_parts == 2**6 - 1
     keys = np.arange(1, 2**6, dtype=np.uint64)[:, None]
     bits = problem.build_parts(keys).bits
@@ -302,7 +302,7 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
     assert np.array_equal(tables.right[1:], bits[:, 1, :words])
     again = multistage()
     monkeypatch.setattr(again, "build_parts", None)  # all come from the disk
-    assert np.array_equal(again.tables().right, tables.right)
+    assert np.array_equal(again.stage_tables().right, tables.right)
 
 
 def test_a_sub_classifier_that_fails_is_named(monkeypatch):
@@ -315,7 +315,7 @@ def test_a_sub_classifier_that_fails_is_named(monkeypatch):
 
     monkeypatch.setattr(problem, "build_parts", failing)
     with pytest.raises(InputError, match="found none on f1, f3: no luck"):
-        problem.tables()
+        problem.stage_tables()
 
 
 def test_the_command_tells_the_plan_and_writes_the_counts(tmp_path, capsys):

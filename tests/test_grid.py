@@ -42,5 +42,5 @@ def test_the_front_of_a_grid_is_the_whole_front():
 
 def test_what_cannot_be_gone_through_is_refused():
     for problem in (FunctionProblem("zdt1", 3), FunctionProblem("lotz", 40)):
-        with pytest.raises(InputError, match="grid (searches|goes through at most)"):
+        with pytest.raises(InputError, match=r"grid (searches|goes through at most)"):
             GridSearch(problem, roles_of(problem), seed=0)
