@@ -59,7 +59,7 @@ def test_the_neighbourhood_is_every_move_once(case):
 @given(vectors(), st.integers(0, 1000))
 def test_moves_stay_in_the_space(case, seed):
     space, x = case
-    walk, rng = variation(space, rate=0.5), np.random.default_rng(seed)
+    walk, rng = variation(space, mutation_rate=0.5), np.random.default_rng(seed)
     rows = np.repeat(x[np.newaxis], 20, axis=0)
     walk.wander(rows, 1, 6, rng)
     assert space.contains(rows).all()

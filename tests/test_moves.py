@@ -91,7 +91,7 @@ def test_seen_tells_floats_apart():
 
 @pytest.mark.parametrize("space", [Box(np.full(3, -1.0), np.ones(3)), Bits(12)])
 def test_children_stay_in_the_space(space):
-    moves = variation("test", space, mutation_rate=0.5, crossover_rate=0.7)
+    moves = variation(space, mutation_rate=0.5, crossover_rate=0.7)
     rng = np.random.default_rng(5)
     X = moves.first(200, rng)
     children = moves.children(X, X[::-1], rng)
@@ -102,7 +102,7 @@ def test_children_stay_in_the_space(space):
 
 
 def test_rates_that_suit_the_space():
-    assert variation("test", Bits(50)).mutation_rate == 1 / 50
-    assert variation("test", Bits(50)).crossover_rate == 0.9
-    assert variation("test", Box(np.zeros(4), np.ones(4))).crossover_rate == 1.0
-    assert variation("test", Bits(50), 0.0, 0.0).crossover_rate == 0.0
+    assert variation(Bits(50)).mutation_rate == 1 / 50
+    assert variation(Bits(50)).crossover_rate == 0.9
+    assert variation(Box(np.zeros(4), np.ones(4))).crossover_rate == 1.0
+    assert variation(Bits(50), 0.0, 0.0).crossover_rate == 0.0

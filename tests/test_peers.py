@@ -15,7 +15,6 @@ from algorithms.general.pymoo_searches import (
     _less_infeasible,
 )
 from algorithms.general.random_search import RandomSearch
-from framework.algorithm import name_of
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles

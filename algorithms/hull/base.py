@@ -66,7 +66,7 @@ class HullSearch(Algorithm):
         super().__init__(problem, roles, seed=seed)
         self.population, self.batch = population, batch
         self.reference = reference_of(problem, roles, reference)
-        corners = len(reference or problem.unwrapped.anchors(roles.names) or range(3))
+        corners = len(reference or problem.anchors(roles.names) or range(3))
         if population < corners:
             raise InputError(
                 f"algorithm.population: expected at least as many as R has points ({corners}), "
@@ -74,7 +74,7 @@ class HullSearch(Algorithm):
             )
         low, high = roles.bounds().T
         self._low, self._span = low, high - low
-        self._moves = variation(self.kind, self.space, mutation_rate, crossover_rate)
+        self._moves = variation(self.space, mutation_rate, crossover_rate)
         self._first = True
 
     def propose(self) -> Array:

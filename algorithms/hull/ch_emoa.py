@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from algorithms.hull.base import HullSearch, Rate, Reference
 from algorithms.hull.kernels import hull3d, layers
+from framework.algorithm import Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -32,12 +32,10 @@ class CHEMOA(HullSearch):
     - Of two equal points the later member is redundant; redundant members are the last level.
     - Points beyond the plane of R are never corners (see
       :class:`~algorithms.hull.fch_emoa.FCHEMOA`); without that rule a point near (1, 1, 1) stays.
-    - ``findings()['returned']`` has the ids of the first layer.
+    - ``outcome().returned`` has the ids of the first layer.
 
     A row costs a hull of n points for each layer, and n contributions.
     """
-
-    kind = "ch_emoa"
 
     def __init__(
         self,
@@ -91,7 +89,7 @@ class CHEMOA(HullSearch):
         for column in (self.genomes, self._points, self._usable, self._ids):
             column[gone] = column[self._n]
 
-    def findings(self) -> Mapping[str, Any]:
+    def outcome(self) -> Outcome:
         """Return VAS and the ids of the first layer."""
         state = hull3d.empty_state(len(self.reference.fixed) + self._n)
         first = len(self.reference.fixed)
@@ -101,4 +99,4 @@ class CHEMOA(HullSearch):
             state.points[first + k] = self._points[k]
             hull3d.insert(state, first + k)
         ids = np.sort(self._ids[: self._n][state.facet_of[first:] >= 0])
-        return {"vas": self.reference.share(int(state.counts[2])), "returned": ids.tolist()}
+        return Outcome({"vas": self.reference.share(int(state.counts[2]))}, returned=ids)

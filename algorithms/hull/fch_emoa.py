@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from algorithms.hull.base import HullSearch, Rate, Reference
 from algorithms.hull.kernels import frontal
+from framework.algorithm import Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -46,14 +46,12 @@ class FCHEMOA(HullSearch):
     - Parents are uniform over all members; the first queue is in the order of the rows.
     - Losses are counted in whole steps, 2^20 of them unless the metrics have their own, so that
       every decision is exact; points nearer than a step are equal.
-    - ``findings()['returned']`` has the ids of the frontal members, which the method returns. The
+    - ``outcome().returned`` has the ids of the frontal members, which the method returns. The
       run's front, over everything evaluated, is another set. ``by_queue`` is the share of
       deletions that were not by contribution.
 
     A row costs O(n) with a small factor (is it seen from a facet?), the rest O(neighbours).
     """
-
-    kind = "fch_emoa"
 
     def __init__(
         self,
@@ -107,8 +105,9 @@ class FCHEMOA(HullSearch):
         """Volume above the DET surface (Equation 6), of the scaled cube."""
         return self.reference.share(int(self._state.hull.counts[2]))
 
-    def findings(self) -> Mapping[str, Any]:
+    def outcome(self) -> Outcome:
         """Return VAS, the frontal members' ids, and the share of deletions from the queue."""
         deleted, by_queue = frontal.tally(self._state)
-        ids = self._state.ids[frontal.frontal(self._state)].tolist()
-        return {"vas": self.vas, "returned": ids, "by_queue": by_queue / max(deleted, 1)}
+        ids = self._state.ids[frontal.frontal(self._state)]
+        findings = {"vas": self.vas, "by_queue": by_queue / max(deleted, 1)}
+        return Outcome(findings, returned=ids.copy())

@@ -98,7 +98,7 @@ def reference_of(
             "objectives: convex-hull searches need a best and a worst value of each, found "
             f"{dict(zip(roles.names, bounds.tolist(), strict=True))}; set worst"
         )
-    points = given or problem.unwrapped.anchors(roles.names) or THREE_CLASSES
+    points = given or problem.anchors(roles.names) or THREE_CLASSES
     worst = [objective.worst is not None for objective in roles.objectives]
     steps = [
         0 if moved else roles.metrics[name].steps

@@ -197,6 +197,10 @@ class PruningProblem(Problem):
         genes = np.asarray(x) if self.threshold == "majority" else np.append(x, threshold)
         return genes.astype(self.space.dtype)
 
+    def tables(self) -> PruningProblem:
+        """Return what exact methods and baselines read: the problem itself, for its votes."""
+        return self
+
     def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, self.votes)
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from framework import registry
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, make
 from framework.analysis import choose as decide
 from framework.arrays import Array
 from framework.errors import InputError
@@ -123,7 +123,6 @@ def search(
     checked = section("algorithms", raw, "algorithm")
     limits = budget if isinstance(budget, Mapping) else {"evaluations": budget}
     ends = check(Budget, limits, "budget")
-    searched: Algorithm = registry.load("algorithms", checked.pop("kind"))(
-        problem, roles, seed=seed, **checked
-    )
+    kind = registry.load("algorithms", checked.pop("kind"))
+    searched = make(kind, problem, roles, seed=seed, **checked)
     return searched, run(problem, searched, SerialEvaluator(problem, seed), budget=ends)

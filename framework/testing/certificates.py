@@ -13,7 +13,7 @@ from framework.testing.case import AlgorithmCase
 from framework.testing.expect import expect
 
 TABLE = "certificates"
-"""Listing with the columns ``metric``, ``bound``, and ``at_most_NAME`` or ``at_least_NAME``."""
+"""Table of the outcome; columns ``metric``, ``bound``, ``at_most_NAME``, ``at_least_NAME``."""
 
 _TOLERANCE = 1e-9
 _FEW = 5000  # genomes of a space that is gone through whole
@@ -50,7 +50,7 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
             break
         told.append(evaluate_rows(case.problem, case.seed, np.arange(len(X)) + _rows(told), X))
         algorithm.tell(told[-1])
-    table = algorithm.listings().get(TABLE, {})
+    table = algorithm.outcome().tables.get(TABLE, {})
     expect(bool(table), "certificates: expected some, found none")
     rows = Evaluated.concat([*told, _sampled(case, genomes, _rows(told))])
     for i, (metric, bound) in enumerate(zip(table["metric"], table["bound"], strict=True)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,11 @@ class WrappedProblem(Problem):
     def tables(self) -> Any:
         return self.problem.tables()
 
-    def anchors(self, roles: Roles) -> FloatArray | None:
-        return self.problem.anchors(roles)
+    def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
+        return self.problem.anchors(metrics)
+
+    def true_front(self, n: int) -> FloatArray | None:
+        return self.problem.true_front(n)
 
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
         return self.problem.evaluate(X, streams)

@@ -35,9 +35,9 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
         assert usable.all()
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
             twin.add(id, tuple(point))
-        found = algorithm.findings()
-        assert found["returned"] == sorted(id for id, _ in twin.frontal)
-        assert found["vas"] == algorithm.reference.share(twin.volume6())
+        outcome = algorithm.outcome()
+        assert outcome.returned.tolist() == sorted(id for id, _ in twin.frontal)
+        assert outcome.findings["vas"] == algorithm.reference.share(twin.volume6())
         assert frontal.queued(algorithm._state).tolist() == [id for id, _ in twin.queue]
 
 
@@ -76,7 +76,7 @@ def test_levels_of_3dch_emoa(steps, seed):
                 del members[worst(twin, sorted(members.items()))]
         assert sorted(algorithm._ids[: algorithm._n].tolist()) == sorted(members)
         corners = twin.corners(sorted(members.items()))
-        assert {members[id] for id in algorithm.findings()["returned"]} == {
+        assert {members[id] for id in algorithm.outcome().returned.tolist()} == {
             point for _, point in corners
         }
 
@@ -127,7 +127,7 @@ def test_the_tables_of_the_paper():
 def test_the_reference_search_comes_as_far():
     fast = searched(FCHEMOA, "zed1", 1500, population=40)
     slow = searched(CHEMOA, "zed1", 1500, population=40)
-    assert slow.findings()["vas"] == pytest.approx(fast.vas, rel=0.01)
+    assert slow.outcome().findings["vas"] == pytest.approx(fast.vas, rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "limit"), [("zed2", 0.20), ("zejd2", 0.1)])
@@ -161,7 +161,7 @@ def test_infeasible_rows_are_never_returned():
     for _ in range(300):
         batch, first = answered(problem, algorithm, first)
         told |= dict(zip(batch.ids.tolist(), batch.values["f1"].tolist(), strict=True))
-    ids = algorithm.findings()["returned"]
+    ids = algorithm.outcome().returned
     assert ids
     assert min(told[id] for id in ids) >= 0.5
 

@@ -9,6 +9,7 @@ import pytest
 
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
+from framework.algorithm import Outcome
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run
@@ -40,10 +41,10 @@ def test_the_best_of_all_genomes_is_asked_for(cls, threshold, metric):
     every = np.indices(shape).reshape(len(shape), -1).T
     every = every[problem.space.contains(every)]
     assert front.rows.values[metric].tolist() == [problem.evaluate(every)[metric].max()]
-    found = search.findings()
+    found = search.outcome().findings
     assert found["status"] == "optimal"
     assert found["gap"] == pytest.approx(0.0, abs=1e-6)
-    assert found["returned"] == front.ids.tolist()
+    assert search.outcome().returned.tolist() == front.ids.tolist()
 
 
 CASES = [
@@ -73,10 +74,10 @@ def test_bounds_of_a_solve_cut_short_hold_too():
 
 def test_a_bound_that_is_too_low_is_caught():
     class Wrong(IntegerProgram):
-        def listings(self):
-            tables = dict(super().listings())
-            table = tables["certificates"]
-            return {"certificates": {**table, "bound": table["bound"] - 0.01}}
+        def outcome(self):
+            table = super().outcome().tables["certificates"]
+            lower = {**table, "bound": table["bound"] - 0.01}
+            return Outcome(tables={"certificates": lower})
 
     problem = pruning(6)
     with pytest.raises(AssertionError, match="expected no candidate with accuracy above"):
@@ -87,7 +88,7 @@ def test_constraints_on_diversity_are_part_of_the_program():
     problem = pruning(6)
     asked = Constraint("pfc_mean", at_least=0.8), Constraint("pfc_min", at_least=0.75)
     search, front = solve(IntegerProgram, problem, roles(problem, *asked))
-    assert search.findings()["diversity"] == {"tau": 0.75, "gamma": 0.8}
+    assert search.outcome().findings["diversity"] == {"tau": 0.75, "gamma": 0.8}
     assert len(front) == 1
     assert front.rows.values["pfc_min"][0] >= 0.75
 
@@ -96,7 +97,7 @@ def test_it_stops_where_the_gap_is_small_enough():
     problem = pruning(9)
     search, _ = solve(IntegerProgram, problem, roles(problem), gap=0.5, looks=1)
     assert search.reason.startswith("proven")
-    assert search.findings()["iterations"] < 500
+    assert search.outcome().findings["iterations"] < 500
 
 
 def test_a_spent_budget_is_said():
@@ -104,7 +105,7 @@ def test_a_spent_budget_is_said():
     search, front = solve(IntegerProgram, problem, roles(problem), iterations=0, looks=1)
     assert search.reason.startswith("algorithm.iterations: stopped at a gap of")
     assert len(front) == 1
-    trace = search.listings()["gap"]
+    trace = search.outcome().tables["gap"]
     assert trace["bound"][-1] >= trace["incumbent"][-1]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.strong.instance import Budget
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, name_of
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
+from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -32,19 +32,17 @@ class PruningSearch(Algorithm):
 
     Raises
     ------
-    InputError
+    Unfit
         Another kind of problem.
     """
 
-    kind: str
-
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         super().__init__(problem, roles, seed=seed)
-        source = problem.unwrapped
+        source = problem.tables()
         if not isinstance(source, PruningProblem):
-            raise InputError(
-                f"algorithm.kind: {self.kind} reads the votes of a problem of kind pruning, found "
-                f"{type(source).__name__}; take another algorithm"
+            raise Unfit(
+                f"algorithm.kind: {name_of(type(self))} reads the votes of a pruning problem, "
+                f"found none in {type(problem).__name__}"
             )
         self.votes: VoteTable = source.votes
         self.credit: FloatArray = source.credit

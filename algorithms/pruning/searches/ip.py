@@ -12,14 +12,14 @@ from pydantic import Field
 from algorithms.pruning.diversity import Demand, demand_of
 from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound
-from algorithms.pruning.strong.instance import Instance
-from framework.algorithm import Report
+from algorithms.pruning.strong.instance import Instance, Pruned
+from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.workforce import Workforce
 
 Share = Annotated[float, Field(ge=0, le=1)]
 WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
@@ -72,8 +72,6 @@ class IntegerProgram(PruningSearch):
     ``docs/pruning.md``.
     """
 
-    kind = "ip"
-
     def __init__(
         self,
         problem: Problem,
@@ -102,54 +100,60 @@ class IntegerProgram(PruningSearch):
                 "positive is best"
             )
 
-    def prepare(self, workers: Workforce, report: Report) -> None:
+    def prepare(self, work: LongWork) -> None:
         """Solve, step by step."""
-        self._solve(report)
+        self._solve(work)
 
     def propose(self) -> Array | None:
         """Return the best ensemble known, once."""
-        solver = self._solve(lambda what, done, total: None)
+        solver = self._solve(LongWork())
         if solver.incumbent is None:
             raise InputError(self._none_found(solver))
-        self.done, self.reason = True, self._outcome(solver)
+        self.done, self.reason = True, self._ended(solver)
         return self.rows(solver.incumbent.x[np.newaxis], [solver.incumbent.threshold])
 
     def learn(self, batch: Evaluated) -> None:
         """Note the row's id."""
         self._id = int(batch.ids[0])
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return value, bound and gap of the weighted sum, and what was spent."""
+    def outcome(self) -> Outcome:
+        """Return value, bound and gap of the weighted sum, what was spent, and two tables.
+
+        The tables are ``certificates`` (the bound as one of a metric) and ``gap`` (its course).
+        """
         solver = self._solver
         if solver is None or solver.incumbent is None:
-            return {}
-        members = np.flatnonzero(solver.incumbent.x)
+            return Outcome()
+        returned = np.array([] if self._id < 0 else [self._id], dtype=np.int64)
+        return Outcome(
+            self._findings(solver, solver.incumbent),
+            returned,
+            self._listings(solver, solver.incumbent),
+        )
+
+    def _findings(self, solver: BranchAndBound, best: Pruned) -> dict[str, Any]:
+        members = np.flatnonzero(best.x)
         demand = self._instance.demand
         return {
             "status": "optimal" if solver.done else "stopped",
-            "value": solver.incumbent.value,
+            "value": best.value,
             "bound": solver.bound,
             "gap": solver.gap,
             "weights": dict(self._weights._asdict()),
             "diversity": None if demand is None else dict(demand._asdict()),
             "members": [self.ids[i] for i in members],
-            "threshold": solver.incumbent.threshold,
+            "threshold": best.threshold,
             "nodes": solver.nodes,
             "programs": solver.programs,
             "iterations": solver.iterations,
             "seconds": self._spent,
-            "returned": [] if self._id < 0 else [self._id],
         }
 
-    def listings(self) -> Mapping[str, Mapping[str, Array]]:
-        """Return ``certificates`` (the bound as one of a metric) and ``gap`` (its course)."""
-        solver = self._solver
-        if solver is None or solver.incumbent is None:
-            return {}
+    def _listings(self, solver: BranchAndBound, best: Pruned) -> dict[str, Mapping[str, Array]]:
         metric, multiple = metric_of(self._weights, *self.votes.totals)
         row = certificate(
             metric or "weighted_sum",
-            solver.incumbent.value / multiple,
+            best.value / multiple,
             solver.bound / multiple,
             self._conditions,
         )
@@ -202,15 +206,15 @@ class IntegerProgram(PruningSearch):
             conditions[f"at_most_{name}"] = budget.limit
         return conditions, instance
 
-    def _solve(self, report: Report) -> BranchAndBound:
+    def _solve(self, work: LongWork) -> BranchAndBound:
         """Take steps until the proof is complete or the budget is spent."""
         before, told = time.process_time() - self._spent, 0.0
         if self._solver is None:
-            report("first ensemble and bound", 0, 1)
+            work.report("first ensemble and bound", 0, 1)
             self._solver = BranchAndBound(self._instance, seed=self._seed, looks=self._looks)
             self._note()
         solver = self._solver
-        while not self._over(solver):
+        while not (self._over(solver) or work.over()):
             known = solver.bound, solver.incumbent
             solver.step()
             self._spent = time.process_time() - before
@@ -218,7 +222,11 @@ class IntegerProgram(PruningSearch):
                 self._note()
             if time.perf_counter() - told > _EVERY:
                 told = time.perf_counter()
-                report(self._line(solver), min(solver.iterations, self.iterations), self.iterations)
+                values = {"bound": solver.bound, "gap": solver.gap}
+                if solver.incumbent is not None:
+                    values["incumbent"] = solver.incumbent.value
+                done = min(solver.iterations, self.iterations)
+                work.report(self._line(solver), done, self.iterations, **values)
         self._spent = time.process_time() - before
         return solver
 
@@ -249,7 +257,7 @@ class IntegerProgram(PruningSearch):
             }
         )
 
-    def _outcome(self, solver: BranchAndBound) -> str:
+    def _ended(self, solver: BranchAndBound) -> str:
         if solver.done:
             return "proven best"
         if solver.gap <= self.gap:

@@ -13,13 +13,13 @@ from algorithms.pruning.program import Program, Solution, check_solver
 from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
 from algorithms.pruning.searches.ip import DiversityKey, WeightsKey
 from algorithms.pruning.strong.closure import share_of_gap
-from framework.algorithm import Report
+from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.workforce import Workforce
 
 
 class PrintedProgram(PruningSearch):
@@ -52,8 +52,6 @@ class PrintedProgram(PruningSearch):
         The solver is missing or found nothing, or no ensemble meets the demands.
     """
 
-    kind = "ip_cvxpy"
-
     def __init__(
         self,
         problem: Problem,
@@ -81,9 +79,9 @@ class PrintedProgram(PruningSearch):
         self._solution: Solution | None = None
         self._value, self._id = 0.0, -1
 
-    def prepare(self, workers: Workforce, report: Report) -> None:
+    def prepare(self, work: LongWork) -> None:
         """Solve; nothing is heard of the solver until it is done."""
-        report(f"integer program as printed, {self.solver}", 0, 1)
+        work.report(f"integer program as printed, {self.solver}", 0, 1)
         self._solve()
 
     def propose(self) -> Array | None:
@@ -105,11 +103,15 @@ class PrintedProgram(PruningSearch):
         """Note the row's id."""
         self._id = int(batch.ids[0])
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return what the solver said."""
+    def outcome(self) -> Outcome:
+        """Return what the solver said, and ``certificates``: the bound as one of a metric."""
         solution = self._solution
         if solution is None:
-            return {}
+            return Outcome()
+        returned = np.array([] if self._id < 0 else [self._id], dtype=np.int64)
+        return Outcome(self._findings(solution), returned, self._certificates(solution))
+
+    def _findings(self, solution: Solution) -> dict[str, Any]:
         return {
             "status": solution.status,
             "solver": self.solver,
@@ -118,13 +120,10 @@ class PrintedProgram(PruningSearch):
             "gap": share_of_gap(solution.bound, self._value),
             "threshold": solution.threshold,
             "nodes": solution.nodes,
-            "returned": [] if self._id < 0 else [self._id],
         }
 
-    def listings(self) -> Mapping[str, Mapping[str, Array]]:
-        """Return ``certificates``: the bound as one of a metric."""
-        solution = self._solution
-        if solution is None or solution.x is None or not np.isfinite(solution.bound):
+    def _certificates(self, solution: Solution) -> dict[str, Mapping[str, Array]]:
+        if solution.x is None or not np.isfinite(solution.bound):
             return {}
         metric, multiple = metric_of(self._weights, *self.votes.totals)
         conditions = {} if self._most is None else {"at_most_members": float(self._most)}
