@@ -161,7 +161,7 @@ def test_infeasible_rows_are_never_returned():
     for _ in range(300):
         batch, first = answered(problem, algorithm, first)
         told |= dict(zip(batch.ids.tolist(), batch.values["f1"].tolist(), strict=True))
-    ids = algorithm.outcome().returned
+    ids = algorithm.outcome().returned.tolist()
     assert ids
     assert min(told[id] for id in ids) >= 0.5
 
