@@ -6,6 +6,10 @@ record's key is the sum of its members' probabilities in fixed point, times two,
 one sort of 32-bit integers ranks the records, and the lowest bit tells the positives. Integer sums
 are exact and free of order, so a key may be built from any common part: neither the batch nor the
 worker changes a bit of the result.
+
+Fixed point may tie or swap records whose predictions are closer than its rounding. How many pairs
+that concerns at most is seen in the sorted keys; a row where it could matter is ranked in floating
+point instead.
 """
 
 from __future__ import annotations
@@ -22,7 +26,10 @@ BITS = 22
 """Of the fraction: a probability is held to 2^-23."""
 
 MOST_PICKS = 511
-"""Picks at which a key still fits 32 bits; rows with more of them lose bits of the fraction."""
+"""Picks at which a key still fits 32 bits; rows with more of them are ranked in floating point."""
+
+TOLERANCE = 1e-5
+"""How far :func:`auc` may be from :func:`exact_auc`."""
 
 _BLOCK_BYTES = 400_000  # keys sorted at a time: they stay in the second-level cache
 _PIECE = 4096  # records a partial rank sum; its 32-bit integers cannot overflow
@@ -40,15 +47,15 @@ class RankTable(NamedTuple):
     positives : numpy.ndarray of int64, shape (R,)
     exact : numpy.ndarray of float32, shape (R, K, N)
         The probabilities.
-    coarse : numpy.ndarray of bool, shape (K,)
-        Models whose own AUC fixed point does not give: probabilities crowded at 0 or 1.
+    doubtful : numpy.ndarray of bool, shape (K,)
+        Models whose own ranks fixed point does not vouch for: few values, or crowded ones.
     """
 
     keys: Array
     labels: Array
     positives: IntArray
     exact: Array
-    coarse: Array
+    doubtful: Array
 
 
 def rank_table(P: Array, y: Array) -> RankTable:
@@ -78,9 +85,8 @@ def rank_table(P: Array, y: Array) -> RankTable:
             keys[c, j] = 2 * np.rint(np.clip(exact[c, j], 0.0, 1.0) * np.float64(2**BITS))
     positives = labels.sum(axis=1, dtype=np.int64)
     table = RankTable(keys, labels, positives, exact, np.zeros(len(P), dtype=bool))
-    singles = picks_of(np.eye(len(P), dtype=np.int32))
-    coarse = np.abs(auc(table, singles) - exact_auc(table, singles)) > 1e-5
-    return table._replace(coarse=coarse)
+    _, error = _blocks(table, picks_of(np.eye(len(P), dtype=np.int32)), np.ones(len(P), np.int64))
+    return table._replace(doubtful=error > TOLERANCE)
 
 
 def auc(table: RankTable, picks: Picks) -> FloatArray:
@@ -89,28 +95,29 @@ def auc(table: RankTable, picks: Picks) -> FloatArray:
     Returns
     -------
     numpy.ndarray of float64, shape (n,)
-        Exact for predictions rounded to 2^-22: two records closer than that may count as a tie, or
-        change places. Rows whose members are all ``coarse`` go to :func:`exact_auc`. NaN where no
-        class has both positives and negatives.
+        Within :data:`TOLERANCE` of :func:`exact_auc`, whatever the predictions. NaN where no class
+        has both positives and negatives.
 
     Notes
     -----
     O(N (members + log N)) a row and class. What all rows have in common is summed once, so a
-    batch of "parent and one more" costs one addition a record and row.
+    batch of "parent and one more" costs one addition a record and row. Rows of more than
+    :data:`MOST_PICKS` picks or of ``doubtful`` members alone, and those whose sorted keys leave
+    the order of too many pairs open, go to :func:`exact_auc`.
     """
-    totals, crowded = _sizes(*picks, table.coarse)
-    unusual = crowded | (totals > MOST_PICKS)
-    if not unusual.any():
-        return _blocks(table, picks)
-    out = np.empty(picks.n)
-    usual = np.flatnonzero(~unusual)
-    if len(usual):
-        out[usual] = _blocks(table, picks.take(usual))
-    if crowded.any():
-        out[crowded] = exact_auc(table, picks.take(np.flatnonzero(crowded)))
-    for i in np.flatnonzero(unusual & ~crowded).tolist():
-        shift = int(np.ceil(np.log2(totals[i] / MOST_PICKS)))
-        out[i] = _coarser(table, picks.take([i]), shift)
+    totals, exactly = _sizes(*picks, table.doubtful)
+    exactly |= totals > MOST_PICKS
+    if not exactly.any():
+        out, error = _blocks(table, picks, totals)
+    else:
+        rows = np.flatnonzero(~exactly)
+        out, error = np.full(picks.n, np.nan), np.zeros(picks.n)
+        if len(rows):
+            out[rows], error[rows] = _blocks(table, picks.take(rows), totals[rows])
+    exactly |= error > TOLERANCE
+    if exactly.any():
+        rows = np.flatnonzero(exactly)
+        out[rows] = exact_auc(table, picks.take(rows))
     return out
 
 
@@ -145,8 +152,8 @@ def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
     return _mean(table, wins)
 
 
-def _blocks(table: RankTable, picks: Picks) -> FloatArray:
-    """Return the AUC of rows whose keys fit 32 bits."""
+def _blocks(table: RankTable, picks: Picks, totals: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the AUC of rows whose keys fit 32 bits, and how far rounding moves it at most."""
     classes, models, records = table.keys.shape
     block = max(1, _BLOCK_BYTES // (4 * records))
     base = shared(*picks, models)
@@ -156,6 +163,8 @@ def _blocks(table: RankTable, picks: Picks) -> FloatArray:
         _add_up(table.keys[c], base, table.labels[c], common[c])
     keys = np.empty((min(block, picks.n), records), dtype=np.uint32)
     wins = np.empty((classes, picks.n), dtype=np.int64)
+    open_pairs = np.empty((classes, picks.n), dtype=np.int64)
+    few = (TOLERANCE * table.positives * (records - table.positives)).astype(np.int64)
     for start in range(0, picks.n, block):
         stop = min(start + block, picks.n)
         held = keys[: stop - start]
@@ -163,7 +172,8 @@ def _blocks(table: RankTable, picks: Picks) -> FloatArray:
             _fill(table.keys[c], rest, counts, starts[start : stop + 1], common[c], held)
             held.sort(axis=1)
             _twice_wins(held, wins[c, start:stop])
-    return _mean(table, wins)
+            _open_pairs(held, totals[start:stop], few[c], open_pairs[c, start:stop])
+    return _mean(table, wins), _mean(table, 2 * open_pairs)
 
 
 def _mean(table: RankTable, wins: IntArray) -> FloatArray:
@@ -177,30 +187,18 @@ def _mean(table: RankTable, wins: IntArray) -> FloatArray:
     return np.asarray(total / len(wins))
 
 
-def _coarser(table: RankTable, row: Picks, shift: int) -> float:
-    """Return the AUC of one row, from keys with ``shift`` fewer bits of the fraction."""
-    classes, _, records = table.keys.shape
-    keys = np.empty((1, records), dtype=np.uint32)
-    wins = np.empty((classes, 1), dtype=np.int64)
-    for c in range(classes):
-        _fill_coarser(table.keys[c], row.models, row.counts, table.labels[c], shift, keys[0])
-        keys.sort(axis=1)
-        _twice_wins(keys, wins[c])
-    return float(_mean(table, wins)[0])
-
-
 @njit
 def _sizes(
-    models: IntArray, counts: IntArray, starts: IntArray, coarse: BoolArray
+    models: IntArray, counts: IntArray, starts: IntArray, doubtful: BoolArray
 ) -> tuple[IntArray, BoolArray]:
-    """Return the number of picks of each row, and whether its members are all coarse."""
+    """Return the number of picks of each row, and whether its members are all doubtful."""
     totals = np.zeros(len(starts) - 1, dtype=np.int64)
-    crowded = np.ones(len(starts) - 1, dtype=np.bool_)
+    every = np.ones(len(starts) - 1, dtype=np.bool_)
     for i in range(len(totals)):
         for at in range(starts[i], starts[i + 1]):
             totals[i] += counts[at]
-            crowded[i] &= coarse[models[at]]
-    return totals, crowded
+            every[i] &= doubtful[models[at]]
+    return totals, every
 
 
 @njit
@@ -255,21 +253,6 @@ def _fill(
             for i in range(records):
                 row[i] += count * one[i] + second * other[i]
             at += 2
-
-
-@njit
-def _fill_coarser(
-    keys: Array, models: IntArray, counts: IntArray, first: Array, shift: int, out: Array
-) -> None:
-    """Set ``out`` (N,) to ``first`` plus the keys of a row's picks, rounded."""
-    half = np.uint32(1 << (shift - 1))
-    out[:] = first
-    for at in range(len(models)):
-        count, one = np.uint32(counts[at]), keys[models[at]]
-        for i in range(len(out)):
-            out[i] += count * (
-                ((one[i] >> np.uint32(1)) + half >> np.uint32(shift)) << np.uint32(1)
-            )
 
 
 @njit
@@ -334,3 +317,42 @@ def _tied_pairs(row: WordArray) -> int:
         pairs += negatives * positives
         i += positives
     return pairs
+
+
+@njit
+def _open_pairs(keys: WordArray, totals: IntArray, few: int, out: IntArray) -> None:
+    """Count, for rows of sorted keys (rows, N), pairs whose order rounding may have changed.
+
+    Each pick moves a record by half a unit at most, two records towards each other by one a pick.
+    A pair of a positive and a negative counts where no greater gap lies between the two: in a run
+    of close records. Where so much can be seen without a look at each run, that they are no more
+    than ``few``, the count is above the true one: as if all runs of three and more were one.
+    """
+    records = keys.shape[1]
+    for r in range(len(out)):
+        row, after, reach = keys[r], keys[r, 1:], np.uint32(2 * totals[r] + 1)
+        mixed, inner = np.uint32(0), np.uint32(0)  # close neighbours; records between two
+        for i in range(records - 2):
+            near = np.uint32(np.uint32(after[i] - row[i]) <= reach)
+            mixed += np.uint32(near & (row[i] ^ after[i]))
+            inner += np.uint32(near & np.uint32(np.uint32(after[i + 1] - after[i]) <= reach))
+        if after[records - 2] - row[records - 2] <= reach:
+            mixed += np.uint32((row[records - 2] ^ after[records - 2]) & np.uint32(1))
+        out[r] = mixed
+        if mixed and inner:
+            out[r] += (np.int64(inner) + 2) ** 2 // 4
+            if out[r] > few:
+                out[r] = _pairs_in_runs(row, reach)
+
+
+@njit
+def _pairs_in_runs(row: WordArray, reach: int) -> int:
+    """Count the pairs of a positive and a negative in runs of sorted keys (N,) without a gap."""
+    pairs, size, positives = 0, 0, 0
+    for i in range(len(row)):
+        if i and row[i] - row[i - 1] > reach:
+            pairs += positives * (size - positives)
+            size, positives = 0, 0
+        size += 1
+        positives += np.int64(row[i] & np.uint32(1))
+    return pairs + positives * (size - positives)
