@@ -346,7 +346,7 @@ def _open_pairs(keys: WordArray, totals: IntArray, few: int, out: IntArray) -> N
 
 
 @njit
-def _pairs_in_runs(row: WordArray, reach: int) -> int:
+def _pairs_in_runs(row: WordArray, reach: np.uint32) -> int:
     """Count the pairs of a positive and a negative in runs of sorted keys (N,) without a gap."""
     pairs, size, positives = 0, 0, 0
     for i in range(len(row)):
@@ -354,5 +354,5 @@ def _pairs_in_runs(row: WordArray, reach: int) -> int:
             pairs += positives * (size - positives)
             size, positives = 0, 0
         size += 1
-        positives += np.int64(row[i] & np.uint32(1))
+        positives += int(row[i] & np.uint32(1))
     return pairs + positives * (size - positives)
