@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from framework.models.confidence import CONFIDENCE_SLACK
 from framework.parts import Parts
 
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
+_MOST_COLUMNS = 200  # with which a fit on all of them is worth its while as a start
 _NOT_CONVERGED = "logistic regression did not converge; lower C"
 
 
@@ -48,11 +49,29 @@ class StageData:
     first: IntArray
     thresholds: FloatArray
     positive: int
+    _starts: dict[float, FloatArray] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         # As arrays come out of Ray's object store: kernels are compiled once for both.
         for name in ("design", "y", "held", "y_held", "first", "thresholds"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    def start(self, C: float) -> FloatArray:
+        """Return where logistic regressions on subsets start: the one on all columns.
+
+        Shape (free directions, D + 1), the intercept last; zeros where it does not converge or
+        there are very many columns. Of the data alone, and fitted once.
+        """
+        if C not in self._starts:
+            basis, S = logistic.class_basis(len(self.thresholds)), _with_ones(self.design)
+            theta = np.zeros((basis.shape[1], len(S)))
+            few = len(self.design) <= _MOST_COLUMNS
+            if not (few and logistic.fit(S, self.y, basis, C, theta)):
+                theta[:] = 0.0
+            self._starts[C] = theta
+        return self._starts[C]
 
     @property
     def n_features(self) -> int:
@@ -126,6 +145,7 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Pa
         data.y,
         basis,
         C,
+        data.start(C),
         data.held,
         data.y_held,
         data.n_validation,
@@ -150,7 +170,7 @@ def _calibrated_logistic(
     for i, key in enumerate(keys):
         columns = columns_of(data.first, key)
         S, E = _with_ones(data.design[columns]), _with_ones(data.held[columns])
-        theta = np.empty((basis.shape[1], len(S)))
+        theta = np.zeros((basis.shape[1], len(S)))
         unseen, P = np.empty((len(basis), len(data.y))), np.empty((len(basis), len(data.y_held)))
         if not (
             out_of_fold(S, data.y, folds, basis, C, unseen)

@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.kernels import logistic
+from algorithms.multistage.kernels import binary, logistic, sums
+from algorithms.multistage.subclassifiers import StageData, train
 
 
 def table(seed, classes, n=80, numeric=3, levels=(3, 2)):
@@ -29,7 +30,7 @@ def table(seed, classes, n=80, numeric=3, levels=(3, 2)):
 def fit(X, y, classes, C):
     S = np.ascontiguousarray(np.column_stack([X, np.ones(len(X))]).T)
     basis = logistic.class_basis(classes)
-    theta = np.empty((basis.shape[1], len(S)))
+    theta = np.zeros((basis.shape[1], len(S)))
     converged = logistic.fit(S, y, basis, C, theta)
     P = np.empty((classes, len(X)))
     logistic.probabilities(S, theta, basis, P)
@@ -110,7 +111,7 @@ def test_collinear_columns():
 def test_exponential(values):
     x = np.array(values)
     want = np.exp(x)
-    logistic._exp(x, np.empty(len(x), dtype=np.int64))
+    sums.exponential(x, np.empty(len(x)))
     assert np.allclose(x, want, rtol=1e-15 * 4, atol=0)
 
 
@@ -129,8 +130,9 @@ def test_class_basis_spans_what_scikit_learn_fits(classes):
     st.sampled_from([2, 3]),
     st.lists(st.integers(1, 31), min_size=1, max_size=6),
     st.integers(1, 70),
+    st.sampled_from([0.0, 1.0, 1e3]),
 )
-def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validation):
+def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validation, scale):
     X, groups, y = table(seed, classes, n=150)
     train, held = slice(0, 80), slice(80, 150)
     first = np.cumsum([0, *map(len, groups)])
@@ -139,6 +141,7 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     words = -(-n_validation // 64), -(-(70 - n_validation) // 64)
     bits = np.zeros((len(sets), 3, sum(words)), dtype=np.uint64)
     models = np.zeros((len(sets), classes - 1, X.shape[1] + 1))
+    start = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
     failed = logistic.fit_subsets(
         np.array(sets, dtype=np.uint64)[:, None],
         first,
@@ -147,6 +150,7 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
         y[train],
         basis,
         1.0,
+        start,
         np.ascontiguousarray(X[held].T),
         y[held],
         n_validation,
@@ -187,6 +191,62 @@ def test_large_c_on_many_records(classes):
     assert converged
     assert np.abs(gradient(X, y, theta, classes, 1e6)).max() < 1e-5
     assert np.abs(P - theirs(X, y, 1e6).predict_proba(X)).max() < 1e-6
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]), st.floats(0.0, 100.0))
+def test_where_a_fit_starts_does_not_matter(seed, C, scale):
+    X, _, y = table(seed, 2)
+    S = np.ascontiguousarray(np.column_stack([X, np.ones(len(X))]).T)
+    basis = logistic.class_basis(2)
+    cold, warm = np.zeros((1, len(S))), scale * np.random.default_rng(seed).normal(size=(1, len(S)))
+    assert logistic.fit(S, y, basis, C, cold)
+    assert logistic.fit(S, y, basis, C, warm)
+    assert np.abs(gradient(X, y, warm, 2, C)).max() < 2e-9
+    assert np.abs(warm - cold).max() < 1e-7
+
+
+@given(st.integers(0, 10_000), st.integers(1, 11), st.integers(1, 40))
+def test_blocked_sums_are_sums(seed, d, n):
+    rng = np.random.default_rng(seed)
+    S, t, theta = rng.normal(size=(d, n)), rng.normal(size=n), rng.normal(size=d)
+    out, z = np.full(d, np.nan), np.full(n, np.nan)
+    for count in range(d + 1):
+        sums.dots(t, S, count, out)
+        np.testing.assert_allclose(out[:count], S[:count] @ t, atol=1e-12)
+    sums.combine(S, theta, z)
+    np.testing.assert_allclose(z, theta @ S, atol=1e-12)
+    P = np.empty((2, n))
+    binary.probabilities(S, 20.0 * theta, P)
+    expected = 1.0 / (1.0 + np.exp(-20.0 * (theta @ S)))
+    np.testing.assert_allclose(P[1], expected, rtol=1e-12)
+    np.testing.assert_allclose(P[0], 1.0 / (1.0 + np.exp(20.0 * (theta @ S))), rtol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_part_does_not_depend_on_the_parts_beside_it(classes):
+    """Bit for bit, though fits start from one on all columns."""
+    data = stage_data(*table(7, classes, n=150)[::2], classes)
+    keys = np.arange(1, 32, dtype=np.uint64)[:, None]
+    together = train(data, "logistic_regression", {}, keys)
+    for i in (0, 11, 30):
+        fresh = stage_data(*table(7, classes, n=150)[::2], classes)
+        alone = train(fresh, "logistic_regression", {}, keys[i : i + 1])
+        assert alone.models[0] == together.models[i]
+        assert np.array_equal(alone.bits[0], together.bits[i])
+
+
+def stage_data(X, y, classes):
+    """Return records of five features, 80 to train on and 70 held."""
+    return StageData(
+        design=np.ascontiguousarray(X[:80, :5].T),
+        y=y[:80],
+        held=np.ascontiguousarray(X[80:, :5].T),
+        y_held=y[80:],
+        n_validation=40,
+        first=np.arange(6),
+        thresholds=np.full(classes, 0.6),
+        positive=-1,
+    )
 
 
 def test_a_fit_that_fails_says_so():

@@ -39,6 +39,7 @@ def out_of_fold(
                 seen[a, i] = S[a, inside[i]]
             for i in range(len(outside)):
                 unseen[a, i] = S[a, outside[i]]
+        theta[:] = 0.0
         if not fit(seen, y[inside], basis, C, theta):
             return False
         Q = np.empty((len(P), len(outside)))

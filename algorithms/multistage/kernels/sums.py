@@ -1,0 +1,146 @@
+"""What fitting and scoring spend their time on: sums over records, and the exponential.
+
+All run in vector code: arrays are contiguous along the records, and several sums are taken side by
+side so that each pass over memory serves more than one. The order of a sum is left to the compiler.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from framework.arrays import Array
+from framework.jit import njit, njit_sum
+
+_ROUNDER = 1.5 * 2.0**52
+"""Added to a number it leaves its whole part, rounded, in the lowest bits."""
+
+
+@njit_sum
+def dot(a: Array, b: Array) -> float:
+    """Return the scalar product of two vectors."""
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@njit_sum
+def _dot_four(t: Array, a: Array, b: Array, c: Array, d: Array) -> tuple[float, ...]:
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for i in range(len(t)):
+        s0 += t[i] * a[i]
+        s1 += t[i] * b[i]
+        s2 += t[i] * c[i]
+        s3 += t[i] * d[i]
+    return s0, s1, s2, s3
+
+
+@njit_sum
+def _dot_two(t: Array, a: Array, b: Array) -> tuple[float, ...]:
+    s0, s1 = 0.0, 0.0
+    for i in range(len(t)):
+        s0 += t[i] * a[i]
+        s1 += t[i] * b[i]
+    return s0, s1
+
+
+@njit
+def dots(t: Array, S: Array, count: int, out: Array) -> None:
+    """Fill ``out[:count]`` with the scalar products of ``t`` (N,) and the first rows of ``S``."""
+    a = 0
+    while a + 3 < count:
+        out[a], out[a + 1], out[a + 2], out[a + 3] = _dot_four(
+            t, S[a], S[a + 1], S[a + 2], S[a + 3]
+        )
+        a += 4
+    if a + 1 < count:
+        out[a], out[a + 1] = _dot_two(t, S[a], S[a + 1])
+        a += 2
+    if a < count:
+        out[a] = dot(t, S[a])
+
+
+@njit_sum
+def combine(S: Array, theta: Array, z: Array) -> None:
+    """Fill ``z`` (N,) with the sum of the rows of ``S`` (d, N), weighted by ``theta`` (d,)."""
+    d, n = S.shape
+    z[:] = 0.0
+    a = 0
+    while a + 3 < d:
+        t0, t1, t2, t3 = theta[a], theta[a + 1], theta[a + 2], theta[a + 3]
+        s0, s1, s2, s3 = S[a], S[a + 1], S[a + 2], S[a + 3]
+        for i in range(n):
+            z[i] += t0 * s0[i] + t1 * s1[i] + t2 * s2[i] + t3 * s3[i]
+        a += 4
+    while a < d:
+        t, s = theta[a], S[a]
+        for i in range(n):
+            z[i] += t * s[i]
+        a += 1
+
+
+@njit
+def exponential(x: Array, power: Array) -> None:
+    """Replace ``x`` by its exponential, within 2 units in the last place.
+
+    Plain arithmetic (a Taylor polynomial between powers of two) and so the same on every
+    machine, which a library's ``exp`` is not. ``power`` is scratch of the same length.
+    """
+    bits = power.view(np.int64)
+    for i in range(len(x)):
+        v = min(max(x[i], -700.0), 700.0)
+        rounded = v * 1.4426950408889634 + _ROUNDER
+        k = rounded - _ROUNDER
+        r = (v - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
+        p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0
+        p = p * r + 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = p * r + 1.0
+        x[i] = p * r + 1.0
+        power[i] = rounded
+    for i in range(len(x)):
+        bits[i] = (bits[i] + 1023) << 52
+    for i in range(len(x)):
+        x[i] *= power[i]
+
+
+@njit
+def solve_in_place(H: Array, g: Array, m: int) -> bool:
+    """Solve ``H x = g`` for positive definite H (lower triangle used); x replaces g.
+
+    False where H is not positive definite.
+    """
+    for j in range(m):
+        s = H[j, j]
+        for p in range(j):
+            s -= H[j, p] * H[j, p]
+        if not s > 0.0:  # NaN among them
+            return False
+        root = math.sqrt(s)
+        H[j, j] = root
+        for i in range(j + 1, m):
+            t = H[i, j]
+            for p in range(j):
+                t -= H[i, p] * H[j, p]
+            H[i, j] = t / root
+    for i in range(m):
+        t = g[i]
+        for p in range(i):
+            t -= H[i, p] * g[p]
+        g[i] = t / H[i, i]
+    for i in range(m - 1, -1, -1):
+        t = g[i]
+        for p in range(i + 1, m):
+            t -= H[p, i] * g[p]
+        g[i] = t / H[i, i]
+    return True
