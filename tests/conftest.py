@@ -28,6 +28,12 @@ from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.searches.baselines import (
+    Backfitting,
+    FullEnsemble,
+    HillClimbing,
+    KappaPruning,
+)
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from framework.algorithm import Algorithm
@@ -158,6 +164,10 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     "emsco": (partial(EMSCO, population=20), _PARTITIONS),
     "ges": (partial(GES, iterations=4), _COUNTS),
     "hapens": (partial(HAPEns, batch=10), _COUNTS),
+    "backfitting": (Backfitting, _PRUNINGS),
+    "full_ensemble": (FullEnsemble, _PRUNINGS),
+    "hill_climbing": (partial(HillClimbing, fitness="uwa"), _PRUNINGS),
+    "kappa_pruning": (KappaPruning, _PRUNINGS),
     "ip": (partial(IntegerProgram, looks=100), _PRUNINGS),
     "ip_cvxpy": (PrintedProgram, _PRUNINGS[1:]),
     "local_search": (partial(ParetoLocalSearch, batch=20), _SEVERAL),
@@ -176,6 +186,10 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
 # Algorithms that know some metrics alone, and those that draw nothing.
 METRICS: dict[str, Collection[str]] = {"exact": EXACT_METRICS}
 DETERMINISTIC = {
+    "backfitting",
+    "full_ensemble",
+    "hill_climbing",
+    "kappa_pruning",
     "exact",
     "ges",
     "grid",
