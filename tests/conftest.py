@@ -36,6 +36,7 @@ from algorithms.pruning.searches.baselines import (
 )
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
+from algorithms.pruning.searches.ip_front import ExactFront
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
@@ -169,6 +170,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     "hill_climbing": (partial(HillClimbing, fitness="uwa"), _PRUNINGS),
     "kappa_pruning": (KappaPruning, _PRUNINGS),
     "ip": (partial(IntegerProgram, looks=100), _PRUNINGS),
+    "ip_front": (partial(ExactFront, metric="accuracy", against="members", looks=50), _PRUNINGS),
     "ip_cvxpy": (PrintedProgram, _PRUNINGS[1:]),
     "local_search": (partial(ParetoLocalSearch, batch=20), _SEVERAL),
     "multi_ges": (partial(MultiGES, iterations=4), _COUNTS),
@@ -194,6 +196,7 @@ DETERMINISTIC = {
     "ges",
     "grid",
     "ip",
+    "ip_front",
     "ip_cvxpy",
     "multi_ges",
     "single_best",

@@ -1,0 +1,116 @@
+"""Exact fronts against all genomes, and what is said where they are not complete."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from algorithms.pruning.searches.ip_front import ExactFront
+from framework.errors import InputError
+from framework.front import nondominated
+from framework.parallel.ray_evaluator import RayEvaluator
+from framework.roles import Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+from framework.testing import AlgorithmCase, certificates_hold
+from tests.conftest import pruning
+
+
+def two_roles(problem, metric, against):
+    senses = {metric.name: metric.sense for metric in problem.metrics}
+    names = [metric, against]
+    return Roles(problem.metrics, [Objective(name, senses[name]) for name in names])
+
+
+def searched(problem, roles, **more):
+    search = ExactFront(problem, roles, seed=0, **{"looks": 30, **more})
+    front = run(problem, search, SerialEvaluator(problem, 0), budget=Budget(generations=1))
+    return search, front
+
+
+def every_front(problem, roles):
+    """Return the losses of the non-dominated of all genomes."""
+    shape = tuple((problem.space.upper + 1).tolist())
+    every = np.indices(shape).reshape(len(shape), -1).T
+    every = every[problem.space.contains(every)]
+    losses = roles.losses(problem.evaluate(every))
+    return losses[nondominated(losses)]
+
+
+PAIRS = [
+    ("true_positive_rate", "true_negative_rate"),
+    ("accuracy", "members"),
+    ("balanced_accuracy", "memory"),
+    ("accuracy", "inference_time"),
+]
+
+
+@pytest.mark.parametrize("threshold", ["gene", "majority"])
+@pytest.mark.parametrize("cells", [1, 5])
+@pytest.mark.parametrize(("metric", "against"), PAIRS)
+def test_the_front_is_that_of_all_genomes(threshold, cells, metric, against):
+    problem = pruning(6, threshold=threshold)
+    roles = two_roles(problem, metric, against)
+    search, front = searched(problem, roles, cells=cells)
+    expected = every_front(problem, roles)
+    order = np.lexsort(expected.T)
+    found = front.losses[np.lexsort(front.losses.T)]
+    assert np.allclose(found, expected[order], rtol=1e-12)
+    about = search.findings()
+    assert about["exact"]
+    assert about["area"]["between"] == pytest.approx(0.0, abs=1e-8)
+    assert search.reason == "the exact front is complete"
+
+
+@pytest.mark.parametrize(("metric", "against"), PAIRS)
+@pytest.mark.parametrize("iterations", [0, 40, 20_000])
+def test_no_candidate_beats_a_certificate(metric, against, iterations):
+    problem = pruning(8)
+    make = partial(ExactFront, looks=3, cells=4, iterations=iterations)
+    table = certificates_hold(AlgorithmCase(make, problem, two_roles(problem, metric, against)))
+    assert len(table["bound"]) >= 4
+
+
+def test_what_is_open_lies_between_two_fronts():
+    problem = pruning(9)
+    roles = two_roles(problem, "accuracy", "memory")
+    search, _ = searched(problem, roles, iterations=0, looks=1, cells=3)
+    about, area = search.findings(), search.findings()["area"]
+    assert not about["exact"]
+    assert 0 <= area["lower"] < area["upper"] <= 1
+    assert search.reason.startswith("algorithm.iterations:")
+    whole = searched(problem, roles)[0].findings()["area"]["lower"]
+    assert area["lower"] <= whole <= area["upper"]
+
+
+def test_workers_find_the_same():
+    problem = pruning(6)
+    roles = two_roles(problem, "accuracy", "memory")
+    from framework.parallel.cluster import cluster
+
+    fronts = [searched(problem, roles)[1]]
+    with cluster(workers=2, address=None):
+        evaluator = RayEvaluator(problem, 0, workers=2)
+        search = ExactFront(problem, roles, seed=0, looks=30)
+        fronts.append(run(problem, search, evaluator, budget=Budget(generations=1)))
+    assert np.array_equal(fronts[0].X, fronts[1].X)
+
+
+@pytest.mark.parametrize(
+    ("objectives", "more", "message"),
+    [
+        (["pfc_min"], {}, "set algorithm.metric and algorithm.against"),
+        (["accuracy"], {}, "set algorithm.metric and algorithm.against"),
+        (["accuracy", "memory"], {"against": "memry"}, "did you mean 'memory'"),
+        (["accuracy"], {"against": "true_negative_rate"}, "with accuracy, found"),
+    ],
+)
+def test_fronts_that_are_none_are_refused(objectives, more, message):
+    problem = pruning(6)
+    senses = {metric.name: metric.sense for metric in problem.metrics}
+    roles = Roles(problem.metrics, [Objective(name, senses[name]) for name in objectives])
+    with pytest.raises(InputError, match=message):
+        ExactFront(problem, roles, seed=0, **more)
