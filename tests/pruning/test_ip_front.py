@@ -59,7 +59,7 @@ def test_the_front_is_that_of_all_genomes(threshold, cells, metric, against):
     order = np.lexsort(expected.T)
     found = front.losses[np.lexsort(front.losses.T)]
     assert np.allclose(found, expected[order], rtol=1e-12)
-    about = search.findings()
+    about = search.outcome().findings
     assert about["exact"]
     assert about["area"]["between"] == pytest.approx(0.0, abs=1e-8)
     assert search.reason == "the exact front is complete"
@@ -78,11 +78,11 @@ def test_what_is_open_lies_between_two_fronts():
     problem = pruning(9)
     roles = two_roles(problem, "accuracy", "memory")
     search, _ = searched(problem, roles, iterations=0, looks=1, cells=3)
-    about, area = search.findings(), search.findings()["area"]
+    about, area = search.outcome().findings, search.outcome().findings["area"]
     assert not about["exact"]
     assert 0 <= area["lower"] < area["upper"] <= 1
     assert search.reason.startswith("algorithm.iterations:")
-    whole = searched(problem, roles)[0].findings()["area"]["lower"]
+    whole = searched(problem, roles)[0].outcome().findings["area"]["lower"]
     assert area["lower"] <= whole <= area["upper"]
 
 

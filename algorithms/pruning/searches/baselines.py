@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, floor
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +14,7 @@ from algorithms.pruning import ordering_kernels as kernels
 from algorithms.pruning.searches.base import PruningSearch
 from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.votes import Weights
+from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -72,9 +72,9 @@ class NamedRule(PruningSearch):
         """Note the row's id."""
         self._id = int(batch.ids[0])
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return the row's id; the key is ``returned``."""
-        return {"returned": [] if self._id < 0 else [self._id]}
+    def outcome(self) -> Outcome:
+        """Return the row as what the rule returns."""
+        return Outcome(returned=np.array([] if self._id < 0 else [self._id], dtype=np.int64))
 
     def sizes(self, shares: tuple[float, float]) -> range:
         """Return the numbers of members between two shares of the pool, one at least."""
@@ -87,8 +87,6 @@ class FullEnsemble(NamedRule):
 
     Parameters: as for :class:`NamedRule`.
     """
-
-    kind = "full_ensemble"
 
     def members(self) -> Array:
         """Return all."""
@@ -109,8 +107,6 @@ class Backfitting(NamedRule):
     sizes : two numbers
         Least and greatest share of the pool that is kept.
     """
-
-    kind = "backfitting"
 
     def __init__(
         self,
@@ -148,8 +144,6 @@ class KappaPruning(NamedRule):
     sizes : two numbers
         Least and greatest share of the pool that is kept.
     """
-
-    kind = "kappa_pruning"
 
     def __init__(
         self,
@@ -217,8 +211,6 @@ class HillClimbing(NamedRule):
         says ("the one with best fitness"); for the measures that judge a single addition that is
         nearly always the first one.
     """
-
-    kind = "hill_climbing"
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from algorithms.pruning.diversity import Demand, demand_of
 from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound
 from algorithms.pruning.strong.instance import Instance, Pruned
+from algorithms.pruning.strong.solve_state import pack, unpack
 from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.batch import Evaluated
@@ -25,6 +26,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
 DiversityKey = Literal["f2", "f3"] | tuple[Share, Share]
 _EVERY = 0.2  # seconds between reports
+_NOTE, _NOTE_EVERY = "solve", 10.0  # key, and seconds between notes at least
 
 
 class IntegerProgram(PruningSearch):
@@ -208,12 +210,15 @@ class IntegerProgram(PruningSearch):
 
     def _solve(self, work: LongWork) -> BranchAndBound:
         """Take steps until the proof is complete or the budget is spent."""
-        before, told = time.process_time() - self._spent, 0.0
-        if self._solver is None:
+        solver = self._solver or self._known(work)
+        if solver is None:
             work.report("first ensemble and bound", 0, 1)
-            self._solver = BranchAndBound(self._instance, seed=self._seed, looks=self._looks)
+            solver = BranchAndBound(self._instance, seed=self._seed, looks=self._looks)
+        if self._solver is None:
+            self._solver = solver
             self._note()
-        solver = self._solver
+        before, told, written = time.process_time() - self._spent, 0.0, time.perf_counter()
+        pause = _NOTE_EVERY
         while not (self._over(solver) or work.over()):
             known = solver.bound, solver.incumbent
             solver.step()
@@ -227,7 +232,25 @@ class IntegerProgram(PruningSearch):
                     values["incumbent"] = solver.incumbent.value
                 done = min(solver.iterations, self.iterations)
                 work.report(self._line(solver), done, self.iterations, **values)
+            if time.perf_counter() - written > pause:
+                start = time.perf_counter()
+                work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
+                written = time.perf_counter()
+                pause = max(_NOTE_EVERY, 20 * (written - start))
         self._spent = time.process_time() - before
+        if solver.programs:
+            work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
+        return solver
+
+    def _known(self, work: LongWork) -> BranchAndBound | None:
+        """Return what an earlier session has noted; None where that is nothing."""
+        content = work.notes.get(_NOTE)
+        if content is None:
+            return None
+        try:
+            solver, (self._trace, self._spent) = unpack(self._instance, content)
+        except ValueError:  # of another version: solve anew
+            return None
         return solver
 
     def _over(self, solver: BranchAndBound) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,16 +14,23 @@ from algorithms.pruning.searches.base import (
     certificate,
     metric_of,
 )
-from algorithms.pruning.strong.cells import FrontTask, Solved, cells_between, solve_cell
+from algorithms.pruning.strong.cells import (
+    FrontTask,
+    Solved,
+    as_note,
+    cells_between,
+    noted,
+    solve_cell,
+)
 from algorithms.pruning.votes import weights_of
-from framework.algorithm import Report
+from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.registry import nearest
 from framework.roles import Roles
-from framework.workforce import InProcess, Workforce
 
 _TRUE_RATES = ("true_positive_rate", "true_negative_rate")
 
@@ -68,8 +74,6 @@ class ExactFront(PruningSearch):
     find supported points only.
     """
 
-    kind = "ip_front"
-
     def __init__(
         self,
         problem: Problem,
@@ -98,13 +102,13 @@ class ExactFront(PruningSearch):
         self._found: list[Solved] | None = None
         self._exact = True
 
-    def prepare(self, workers: Workforce, report: Report) -> None:
+    def prepare(self, work: LongWork) -> None:
         """Have the cells solved."""
-        self._solve(workers, report)
+        self._solve(work)
 
     def propose(self) -> Array | None:
         """Return the ensembles found, each once."""
-        found = self._solve(InProcess(), lambda what, done, total: None)
+        found = self._solve(LongWork())
         points = [(s.x, s.threshold) for s in found if s.x is not None]
         X = np.array([x for x, _ in points], dtype=np.int64)
         rows = self.rows(X, [threshold for _, threshold in points])
@@ -122,16 +126,17 @@ class ExactFront(PruningSearch):
     def learn(self, batch: Evaluated) -> None:
         """Ignore the answers: they are counted already."""
 
-    def findings(self) -> Mapping[str, Any]:
-        """Return whether the front is exact, and the area between its two bounds.
+    def outcome(self) -> Outcome:
+        """Return whether the front is exact, the area between its bounds, and ``certificates``.
 
         ``area`` has, as shares of the rectangle of all values, what the front dominates, what the
-        upper one does, and the difference.
+        upper one does, and the difference. The certificates say what no ensemble exceeds, by the
+        amount of the second metric that it may take.
         """
         if self._found is None:
-            return {}
+            return Outcome()
         lower, upper = self._areas(self._found)
-        return {
+        findings = {
             "exact": self._exact,
             "metric": self.metric,
             "against": self.against,
@@ -141,30 +146,32 @@ class ExactFront(PruningSearch):
             "iterations": sum(s.iterations for s in self._found),
             "area": {"lower": lower, "upper": upper, "between": upper - lower},
         }
-
-    def listings(self) -> Mapping[str, Mapping[str, Array]]:
-        """Return ``certificates``: what no ensemble exceeds, by the amount that it may take."""
-        if self._found is None:
-            return {}
         rows = []
         for s in self._found:
             bound = max(s.bound, 0.0) / self._multiple
             value = s.value / self._multiple if s.x is not None else float("nan")
             row = certificate(self.metric, value, bound, self._condition(s.at_most))
             rows.append({**row, "taken": s.taken, "closed": s.closed})
-        return {"certificates": as_columns(rows)}
+        return Outcome(findings, tables={"certificates": as_columns(rows)})
 
-    def _solve(self, workers: Workforce, report: Report) -> list[Solved]:
+    def _solve(self, work: LongWork) -> list[Solved]:
         if self._found is None:
+            known = {i: noted(work.notes.get(f"cell {i}")) for i in range(len(self._cells))}
+            left = [i for i, solved in known.items() if solved is None]
+            results = work.workers.map(solve_cell, self._task, [self._cells[i] for i in left])
+            for i, result in zip(left, results, strict=True):
+                work.notes[f"cell {i}"] = as_note(result)
+                known[i] = result
+                done = sum(solved is not None for solved in known.values())
+                work.report("cells of the front", done, len(self._cells))
             self._found = []
-            results = workers.map(solve_cell, self._task, self._cells)
-            for done, (cell, result) in enumerate(zip(self._cells, results, strict=True), start=1):
+            for i, cell in enumerate(self._cells):
+                result = known[i] or []
                 last = result[-1]
-                left = last.x is not None and min(last.at_most, last.taken) > cell.low
-                cut = left and len(result) == self._task.solves
+                more = last.x is not None and min(last.at_most, last.taken) > cell.low
+                cut = more and len(result) == self._task.solves
                 self._exact &= not cut and all(s.closed for s in result)
                 self._found += result
-                report("cells of the front", done, len(self._cells))
         return self._found
 
     def _condition(self, at_most: float) -> dict[str, float]:

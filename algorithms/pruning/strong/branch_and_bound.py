@@ -26,7 +26,7 @@ _RELATIVE = 1e-9  # bound and value that differ by less are equal, where values 
 
 
 @dataclass(order=True)
-class _Open:
+class OpenBox:
     """A box still to be looked at; the greatest bound first, then the oldest."""
 
     key: tuple[float, int]
@@ -65,7 +65,7 @@ class BranchAndBound:
         self.nodes = self.programs = self.iterations = 0
         self._rng = np.random.default_rng(np.random.SeedSequence(seed))
         self._made = 0
-        self._open: list[_Open] = []
+        self._open: list[OpenBox] = []
         self._relaxation: Relaxation | None = None
         start = first_members(instance)
         if start is not None:
@@ -131,7 +131,7 @@ class BranchAndBound:
             self._relaxation = Relaxation(self.instance)
         return self._relaxation
 
-    def _go_on(self, node: _Open, found: Relaxed, limits: Limits, bound: float) -> None:
+    def _go_on(self, node: OpenBox, found: Relaxed, limits: Limits, bound: float) -> None:
         """Add cuts to a box where that pays, else divide it."""
         self._round_up(found)
         if bound <= self._cutoff():
@@ -233,5 +233,5 @@ class BranchAndBound:
         if bound <= self._cutoff():
             return
         self._made += 1
-        node = _Open((-bound, self._made), bound, box, cuts, basis, status, rounds)
+        node = OpenBox((-bound, self._made), bound, box, cuts, basis, status, rounds)
         heapq.heappush(self._open, node)

@@ -6,6 +6,8 @@ what the ensemble found takes, until one takes no more than ``low``.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,3 +141,22 @@ def cells_between(first: float, last: float, count: int, whole: bool) -> list[Ce
         highs = np.unique(np.geomspace(max(first, last * 1e-6), last, count + 1)[1:]).tolist()
     lows = [first - 1.0 if whole else 0.0, *highs[:-1]]
     return [Cell(low, high) for low, high in zip(lows, highs, strict=True) if high > low]
+
+
+def as_note(found: Sequence[Solved]) -> bytes:
+    """Return what is known of a cell as JSON."""
+    rows = [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in found]
+    return json.dumps(rows).encode()
+
+
+def noted(content: bytes | None) -> list[Solved] | None:
+    """Undo :func:`as_note`; None where there is no note that can be read."""
+    if content is None:
+        return None
+    try:
+        rows = [Solved(**row) for row in json.loads(content)]
+        return [
+            s if s.x is None else s._replace(x=np.array(s.x, dtype=np.int8)) for s in rows
+        ] or None
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,136 @@
+"""Solves that were killed go on from what was proven, to the same answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.searches import ip
+from algorithms.pruning.searches.ip import IntegerProgram
+from algorithms.pruning.searches.ip_front import ExactFront
+from algorithms.pruning.strong.branch_and_bound import BranchAndBound
+from algorithms.pruning.strong.cells import as_note, noted
+from algorithms.pruning.strong.instance import Instance
+from algorithms.pruning.strong.solve_state import pack, unpack
+from algorithms.pruning.votes import VoteTable, Weights
+from framework.libraries.library import Library
+from framework.long_work import LongWork
+from framework.notes import Notes
+from framework.roles import Objective, Roles
+from tests.conftest import pruning
+from tests.pruning.test_branch_and_bound import pool
+
+
+def roles(problem, *names):
+    senses = {metric.name: metric.sense for metric in problem.metrics}
+    return Roles(problem.metrics, [Objective(name, senses[name]) for name in names])
+
+
+def killed(search, notes, after):
+    """Prepare until so many reports were made; tell whether it came to an end."""
+    reports = 0
+
+    def tell(work):
+        nonlocal reports
+        reports += 1
+        if reports > after:
+            raise KeyboardInterrupt
+
+    try:
+        search.prepare(LongWork(notes=notes, tell=tell))
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been():
+    votes, y = pool(14, 120, 5)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    solver, stored = (BranchAndBound(instance, looks=50) for _ in range(2))
+    for step in range(80):
+        solver.step()
+        stored.step()
+        stored, also = unpack(instance, pack(stored, {"step": step}))
+        assert also == {"step": step}
+        assert (stored.bound, stored.iterations, stored.nodes, len(stored._open)) == (
+            solver.bound,
+            solver.iterations,
+            solver.nodes,
+            len(solver._open),
+        )
+        assert np.array_equal(stored.incumbent.x, solver.incumbent.x)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"x" * 99])
+def test_bytes_that_are_no_solve_are_refused(damage):
+    votes, y = pool(8, 60, 5)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    solver = BranchAndBound(instance, looks=5)
+    solver.step()
+    with pytest.raises(ValueError, match="not a solve"):
+        unpack(instance, damage(pack(solver)))
+
+
+def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
+    monkeypatch.setattr(ip, "_EVERY", 0.0)
+    monkeypatch.setattr(ip, "_NOTE_EVERY", 0.0)
+    votes, y = pool(16, 150, 1, skill=0.6)
+    P = np.where(votes, 0.9, 0.1)
+    problem = PruningProblem(Library.from_arrays([str(i) for i in range(16)], P, y * 1, [0, 1]))
+    asked = roles(problem, "accuracy")
+
+    def fresh():
+        return IntegerProgram(problem, asked, seed=0, looks=20, iterations=3000)
+
+    whole = fresh()
+    X = whole.ask()
+    sessions, notes, proven = 0, Notes(), []
+    while True:
+        search = fresh()
+        sessions += 1
+        if killed(search, notes, 7):
+            break
+        if search._solver is not None:
+            proven.append(search._solver.bound)
+    assert sessions > 3
+    assert (np.diff(proven) <= 0).all()
+    assert np.array_equal(search.ask(), X)
+    a, b = whole.outcome().findings, search.outcome().findings
+    assert {**a, "seconds": 0} == {**b, "seconds": 0}
+
+
+def test_a_damaged_note_is_work_done_anew():
+    problem = pruning(8)
+    search = IntegerProgram(problem, roles(problem, "accuracy"), seed=0, looks=20)
+    notes = Notes()
+    notes["solve"] = b"no solve"
+    search.prepare(LongWork(notes=notes))
+    assert search.outcome().findings["status"] == "optimal"
+
+
+def test_cells_that_were_solved_are_not_solved_again():
+    problem = pruning(7)
+    asked = roles(problem, "accuracy", "memory")
+
+    def fresh():
+        return ExactFront(problem, asked, seed=0, looks=20, cells=6)
+
+    X = fresh().ask()
+    notes = Notes()
+    assert not killed(fresh(), notes, 3)
+    assert len(notes) == 4
+    before = dict(notes)
+    search = fresh()
+    reports = []
+    search.prepare(LongWork(notes=notes, tell=reports.append))
+    assert len(reports) == 2
+    assert {key: notes[key] for key in before} == before
+    assert np.array_equal(search.ask(), X)
+
+
+def test_a_damaged_note_of_a_cell_is_none():
+    assert noted(None) is None
+    assert noted(b"{") is None
+    assert noted(b'[{"at_most": 1}]') is None
+    assert noted(as_note([])) is None
