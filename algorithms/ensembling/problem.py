@@ -69,7 +69,7 @@ class EnsembleConfig(Section):
 class EnsembleProblem(Problem, Deployable):
     """Score, costs and diversity of weighted ensembles from a library of models.
 
-    Measures, in natural sign:
+    Metrics, in natural sign:
 
     the scores
         ``roc_auc`` (one-versus-rest, macro-averaged, for several classes) or ``rmse`` unless

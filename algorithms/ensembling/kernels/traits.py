@@ -124,7 +124,7 @@ def fixed_similarities(alike: Array) -> Array:
 def traits(
     picks: Picks, costs: FloatArray, alike: Array
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Metric the ensembles of a batch by their members: the models picked at least once.
+    """Measure the ensembles of a batch by their members: the models picked at least once.
 
     Parameters
     ----------
