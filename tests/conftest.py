@@ -21,6 +21,7 @@ from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
 from algorithms.general.random_search import RandomSearch
 from algorithms.hull.ch_emoa import CHEMOA
 from algorithms.hull.fch_emoa import FCHEMOA
+from algorithms.hull.network import NetworkConfig, NetworkProblem
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
@@ -66,6 +67,13 @@ def rivals() -> RivalProblem:
     return RivalProblem.from_config(config)
 
 
+def network(**section: Any) -> Problem:
+    """Return masks of a small network on a synthetic set; ``section`` overrides its keys."""
+    dataset = {"synthetic": {"samples": 160, "features": 5, "informative": 4, "redundant": 0}}
+    plain = {"dataset": dataset, "hidden": [4, 3], "training": {"epochs": 20}, **section}
+    return NetworkProblem.from_config(NetworkConfig.model_validate(plain))
+
+
 def ensemble(classes: int = 2, **more: Any) -> EnsembleProblem:
     """Return ensembles of a few made-up models; ``classes`` 0 is regression."""
     return EnsembleProblem(made_up(classes=classes), **{"max_count": 8, **more})
@@ -102,6 +110,11 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(multistage, calibration="isotonic"),
     ],
     "rivals": [rivals],
+    "network": [
+        network,
+        partial(network, gates="neurons", hidden=[6]),
+        partial(network, finetune=2, training={"epochs": 5, "seed": 3}),
+    ],
     "ensemble": [
         ensemble,
         partial(ensemble, 3, score=["roc_auc", "log_loss", "neg_brier_score"], costs=["memory"]),
@@ -128,7 +141,12 @@ _SEVERAL = [
 ]
 
 # What convex-hull searches are tried on: three bounded objectives.
-_HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), StagesToy]
+_HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), StagesToy, network]
+_HULL_METRICS = {
+    *("f1", "f2", "f3"),
+    *("coverage", "accuracy", "cost"),
+    *("false_positive_rate", "false_negative_rate", "complexity"),
+}
 
 # What searches that read the votes of a pool are tried on.
 _PRUNINGS = [pruning, partial(pruning, 6, threshold="majority", positive="no")]
@@ -186,7 +204,11 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
 }
 
 # Algorithms that know some metrics alone, and those that draw nothing.
-METRICS: dict[str, Collection[str]] = {"exact": EXACT_METRICS}
+METRICS: dict[str, Collection[str]] = {
+    "exact": EXACT_METRICS,
+    "ch_emoa": _HULL_METRICS,
+    "fch_emoa": _HULL_METRICS,
+}
 DETERMINISTIC = {
     "backfitting",
     "full_ensemble",

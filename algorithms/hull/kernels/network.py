@@ -1,0 +1,277 @@
+"""Sigmoid networks: training in float64, and scoring of many masks at once in float32.
+
+A network's weights are one flat vector, layer after layer, unit by unit: ``sizes`` (6, 10, 2) has
+6 x 10 weights, weight ``i * 10 + j`` from input i to unit j, then 10 x 2. Biases are a flat vector
+over all units but the inputs. A mask is a 0/1 vector over the weights.
+
+Scoring adds each kept weight's column of records in a fixed order, with no library in between, so
+that a mask has the same decisions whatever it is scored with, and what is pruned costs nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.jit import njit, njit_ieee
+
+_BLOCK = 128  # records at a time: the layers' values stay in the nearest cache
+
+# tanh as a quotient of polynomials, within 3 units in the last place of float32 (Eigen's)
+_P1, _P3 = np.float32(4.89352455891786e-3), np.float32(6.37261928875436e-4)
+_P5, _P7 = np.float32(1.48572235717979e-5), np.float32(5.12229709037114e-8)
+_P9, _P11 = np.float32(-8.60467152213735e-11), np.float32(2.00018790482477e-13)
+_P13 = np.float32(-2.76076847742355e-16)
+_Q0, _Q2 = np.float32(4.89352518554385e-3), np.float32(2.26843463243900e-3)
+_Q4, _Q6 = np.float32(1.18534705686654e-4), np.float32(1.19825839466702e-6)
+_HALF, _END = np.float32(0.5), np.float32(7.90531110763549805)
+
+
+@njit_ieee
+def _sigmoids(values: Array, n: int) -> None:
+    """Replace the first ``n`` values by their logistic function; plain arithmetic vectorises."""
+    for r in range(n):
+        x = min(max(_HALF * values[r], -_END), _END)
+        s = x * x
+        p = s * _P13 + _P11
+        p = s * p + _P9
+        p = s * p + _P7
+        p = s * p + _P5
+        p = s * p + _P3
+        p = s * p + _P1
+        q = s * _Q6 + _Q4
+        q = s * q + _Q2
+        q = s * q + _Q0
+        values[r] = _HALF * (x * p / q) + _HALF
+
+
+@njit
+def _forward(
+    records: Array,
+    first: int,
+    n: int,
+    weights: Array,
+    biases: Array,
+    sizes: IntArray,
+    mask: Array,
+    here: Array,
+    there: Array,
+    kept: IntArray,
+) -> Array:
+    """Return the last layer's values before the sigmoid, shape (at least 2, block)."""
+    w, b = 0, 0
+    inputs, outputs = there, here
+    for layer in range(len(sizes) - 1):
+        above, units = sizes[layer], sizes[layer + 1]
+        source, offset = (records, first) if layer == 0 else (inputs, 0)
+        for j in range(units):
+            out = outputs[j]
+            bias = biases[b + j]
+            for r in range(n):
+                out[r] = bias
+            count = 0
+            for i in range(above):
+                if mask[w + i * units + j] != 0:
+                    kept[count] = i
+                    count += 1
+            done = 0
+            while done + 4 <= count:  # four columns at a time: the sum is loaded and stored once
+                a, c, d, e = kept[done], kept[done + 1], kept[done + 2], kept[done + 3]
+                wa, wc = weights[w + a * units + j], weights[w + c * units + j]
+                wd, we = weights[w + d * units + j], weights[w + e * units + j]
+                A, C = source[a, offset : offset + n], source[c, offset : offset + n]
+                D, E = source[d, offset : offset + n], source[e, offset : offset + n]
+                for r in range(n):
+                    out[r] = (((out[r] + wa * A[r]) + wc * C[r]) + wd * D[r]) + we * E[r]
+                done += 4
+            for k in range(done, count):
+                weight = weights[w + kept[k] * units + j]
+                column = source[kept[k], offset : offset + n]
+                for r in range(n):
+                    out[r] += weight * column[r]
+            if layer < len(sizes) - 2:
+                _sigmoids(out, n)
+        w += above * units
+        b += units
+        inputs, outputs = outputs, inputs
+    return inputs
+
+
+@njit
+def count_errors(
+    records: Array,
+    positive: BoolArray,
+    weights: Array,
+    biases: Array,
+    sizes: IntArray,
+    masks: Array,
+) -> IntArray:
+    """Return false positives and false negatives of each mask, shape (n, 2).
+
+    Parameters
+    ----------
+    records : float32 (features, N), encoded
+    positive : bool (N,)
+    weights, biases : float32 (1 or n, all weights), (1 or n, all units)
+        One network for all masks, or one each.
+    sizes : int64 (layers,)
+    masks : int8 (n, all weights)
+
+    Notes
+    -----
+    A record is positive where the second unit's value before the sigmoid is the greater one: after
+    it, large values would tie. O(N kept weights) a mask.
+    """
+    widest = int(sizes.max())
+    here = np.empty((widest, _BLOCK), dtype=np.float32)
+    there = np.empty((widest, _BLOCK), dtype=np.float32)
+    kept = np.empty(widest, dtype=np.int64)
+    errors = np.zeros((len(masks), 2), dtype=np.int64)
+    N = records.shape[1]
+    for m in range(len(masks)):
+        own = min(m, len(weights) - 1)
+        for first in range(0, N, _BLOCK):
+            n = min(_BLOCK, N - first)
+            last = _forward(
+                records, first, n, weights[own], biases[own], sizes, masks[m], here, there, kept
+            )
+            for r in range(n):
+                answered = last[1, r] > last[0, r]
+                errors[m, 0] += answered and not positive[first + r]
+                errors[m, 1] += (not answered) and positive[first + r]
+    return errors
+
+
+@njit
+def outputs(
+    records: Array, weights: Array, biases: Array, sizes: IntArray, mask: Array
+) -> FloatArray:
+    """Return the last two units' values before the sigmoid for records (features, N): (N, 2)."""
+    widest = int(sizes.max())
+    here = np.empty((widest, _BLOCK), dtype=np.float32)
+    there = np.empty((widest, _BLOCK), dtype=np.float32)
+    kept = np.empty(widest, dtype=np.int64)
+    N = records.shape[1]
+    found = np.empty((N, 2))
+    for first in range(0, N, _BLOCK):
+        n = min(_BLOCK, N - first)
+        last = _forward(records, first, n, weights, biases, sizes, mask, here, there, kept)
+        for r in range(n):
+            found[first + r, 0], found[first + r, 1] = last[0, r], last[1, r]
+    return found
+
+
+@njit
+def train(
+    records: FloatArray,
+    positive: BoolArray,
+    weights: FloatArray,
+    biases: FloatArray,
+    sizes: IntArray,
+    mask: Array,
+    order: IntArray,
+    batch: int,
+    rate: float,
+) -> None:
+    """Train a network in place by Adam on the cross-entropy of both output units.
+
+    Parameters
+    ----------
+    records : float64 (N, features), encoded
+    positive : bool (N,)
+        The first output unit is trained to be 1 for the others, the second one for these.
+    weights, biases : float64 (all weights,), (all units,)
+    sizes : int64 (layers,)
+    mask : int8 (all weights,)
+        Weights under 0 are not used and not changed.
+    order : int64 (epochs, N)
+        Records of each epoch, in the order in which they are seen.
+    batch : int
+        Records a step.
+    rate : float
+        Learning rate; the decay rates are 0.9 and 0.999 (Kingma and Ba 2015).
+    """
+    layers, units, step = len(sizes) - 1, len(biases), 0
+    value = np.zeros(int(sizes.sum()))
+    error = np.zeros(units)
+    n_weights = len(weights)
+    slope = np.zeros(n_weights + units)
+    mean, square = np.zeros(n_weights + units), np.zeros(n_weights + units)
+    for epoch in range(len(order)):
+        for first in range(0, order.shape[1], batch):
+            last = min(first + batch, order.shape[1])
+            slope[:] = 0.0
+            for k in range(first, last):
+                r = order[epoch, k]
+                value[: sizes[0]] = records[r]
+                _activate(value, weights, biases, sizes, mask)
+                out = len(value) - 2
+                error[units - 2] = value[out] - (not positive[r])
+                error[units - 1] = value[out + 1] - positive[r]
+                _add_slopes(value, weights, sizes, mask, error, slope, layers)
+            step += 1
+            scale = 1.0 / (last - first)
+            one, two = 1.0 - 0.9**step, 1.0 - 0.999**step
+            for p in range(n_weights + units):
+                if p < n_weights and mask[p] == 0:
+                    continue
+                g = slope[p] * scale
+                mean[p] = 0.9 * mean[p] + 0.1 * g
+                square[p] = 0.999 * square[p] + 0.001 * g * g
+                change = rate * (mean[p] / one) / (np.sqrt(square[p] / two) + 1e-8)
+                if p < n_weights:
+                    weights[p] -= change
+                else:
+                    biases[p - n_weights] -= change
+
+
+@njit
+def _activate(
+    value: FloatArray, weights: FloatArray, biases: FloatArray, sizes: IntArray, mask: Array
+) -> None:
+    """Fill in every unit's value, the inputs being there."""
+    above, unit, w = 0, 0, 0
+    for layer in range(len(sizes) - 1):
+        start = above + sizes[layer]
+        for j in range(sizes[layer + 1]):
+            total = biases[unit + j]
+            for i in range(sizes[layer]):
+                at = w + i * sizes[layer + 1] + j
+                if mask[at] != 0:
+                    total += weights[at] * value[above + i]
+            value[start + j] = 1.0 / (1.0 + np.exp(-total))
+        w += sizes[layer] * sizes[layer + 1]
+        unit += sizes[layer + 1]
+        above = start
+
+
+@njit
+def _add_slopes(
+    value: FloatArray,
+    weights: FloatArray,
+    sizes: IntArray,
+    mask: Array,
+    error: FloatArray,
+    slope: FloatArray,
+    layers: int,
+) -> None:
+    """Add a record's gradient to ``slope``, from the last layer back (``error`` holds that one)."""
+    w, unit = len(weights), len(error)
+    top = len(value)
+    for layer in range(layers - 1, -1, -1):
+        n_in, n_out = sizes[layer], sizes[layer + 1]
+        w -= n_in * n_out
+        unit -= n_out
+        top -= n_out
+        below = top - n_in
+        for j in range(n_out):
+            slope[len(weights) + unit + j] += error[unit + j]
+        for i in range(n_in):
+            back = 0.0
+            for j in range(n_out):
+                at = w + i * n_out + j
+                if mask[at] != 0:
+                    slope[at] += error[unit + j] * value[below + i]
+                    back += error[unit + j] * weights[at]
+            if layer > 0:
+                error[unit - n_in + i] = back * value[below + i] * (1.0 - value[below + i])

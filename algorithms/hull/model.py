@@ -1,0 +1,389 @@
+"""What one deploys of a hull: a sparse network, or a randomised mixture of two or three models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from algorithms.hull.kernels import network as kernels
+from framework.arrays import Array, FloatArray, IntArray
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.models.card import cell
+from framework.models.checks import stored_labels
+from framework.models.files import ModelFiles
+from framework.models.model import Card, DeployableModel
+from framework.registry import load, nearest
+
+_WEIGHTS, _BIASES, _MASK = "weights.npy", "biases.npy", "mask.npy"
+
+
+class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
+    """A sigmoid network of which some connections were pruned; those cost nothing.
+
+    ``from_fitted`` makes one; it is not trained here.
+
+    Attributes
+    ----------
+    classes_ : (2,)
+        The negative and the positive label.
+    encoder_ : Encoder
+    sizes_ : int64 (layers,)
+    weights_, biases_ : float32, flat
+    mask_ : int8, flat
+        Connections kept.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,), if the features are known by name
+    """
+
+    kind = "sparse_network"
+
+    @classmethod
+    def from_fitted(
+        cls,
+        *,
+        encoder: Encoder,
+        sizes: Sequence[int] | IntArray,
+        weights: FloatArray,
+        biases: FloatArray,
+        mask: Array,
+        classes: Sequence[Any] | Array,
+    ) -> SparseNetworkClassifier:
+        """Return a network of trained parts (:mod:`algorithms.hull.kernels.network`).
+
+        Raises
+        ------
+        InputError
+            The parts do not fit together.
+        """
+        model = cls()
+        model.encoder_ = encoder
+        model.sizes_ = np.asarray(sizes, dtype=np.int64)
+        model.weights_ = np.ascontiguousarray(weights, dtype=np.float32)
+        model.biases_ = np.ascontiguousarray(biases, dtype=np.float32)
+        model.mask_ = np.ascontiguousarray(mask, dtype=np.int8)
+        model.classes_ = np.asarray(classes)
+        model._check()
+        model.n_features_in_ = len(encoder.feature_names)
+        if encoder.named:
+            model.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
+        return model
+
+    def _check(self) -> None:
+        sizes = self.sizes_
+        plain = sizes.ndim == 1 and len(sizes) >= 2 and (sizes > 0).all() and sizes[-1] == 2
+        if not plain or sizes[0] != self.encoder_.width or len(self.classes_) != 2:
+            raise InputError(
+                f"sizes: expected layers from {self.encoder_.width} inputs to 2 outputs and two "
+                f"classes, found {sizes.tolist()} and {len(self.classes_)} classes"
+            )
+        wanted = (int((sizes[:-1] * sizes[1:]).sum()),), (int(sizes[1:].sum()),)
+        found = self.weights_.shape, self.biases_.shape
+        if found != wanted or self.mask_.shape != wanted[0]:
+            raise InputError(
+                f"weights: expected {wanted[0][0]} of them, as long a mask and {wanted[1][0]} "
+                f"biases, found shapes {found[0]}, {self.mask_.shape} and {found[1]}"
+            )
+        if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
+            raise InputError("weights: expected finite numbers, found others")
+        if not np.isin(self.mask_, (0, 1)).all():
+            raise InputError("mask: expected 0 and 1, found other numbers")
+
+    @property
+    def connections_(self) -> int:
+        """Number of connections kept."""
+        return int(self.mask_.sum())
+
+    def fit(self, X: Any, y: Any = None) -> SparseNetworkClassifier:
+        """Refuse: a network problem trains and prunes the network."""
+        raise InputError(
+            "fit: a sparse network comes from a run on a network problem, it is not trained here"
+        )
+
+    def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return the output units' sigmoids, each record's scaled to sum to 1, (n, 2)."""
+        values = self._outputs(self._encoded(X))
+        # sigmoid(a) / (sigmoid(a) + sigmoid(b)), without overflow
+        rises = np.logaddexp(0.0, -values)
+        positive = 1.0 / (1.0 + np.exp(np.clip(rises[:, 1] - rises[:, 0], -700, 700)))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: pd.DataFrame | Array) -> Array:
+        """Return the label (n,) of each record; equal outputs mean the negative one."""
+        return self._labels(self._outputs(self._encoded(X)))
+
+    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ``label`` and ``confidence`` for the records of a table, whatever else it has."""
+        check_is_fitted(self)
+        records = _features(frame, self.encoder_)
+        proba = self.predict_proba(records)
+        labels = self._labels(self._outputs(self.encoder_.transform(records)))
+        return pd.DataFrame({"label": labels, "confidence": proba.max(axis=1)}, index=frame.index)
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write weights, biases and mask; see :class:`~framework.models.model.DeployableModel`."""
+        files.write_array(_WEIGHTS, np.where(self.mask_ != 0, self.weights_, np.float32(0)))
+        files.write_array(_BIASES, self.biases_)
+        files.write_array(_MASK, self.mask_)
+        return {
+            "classes": self.classes_.tolist(),
+            "sizes": self.sizes_.tolist(),
+            "encoder": self.encoder_.to_json(),
+        }
+
+    @classmethod
+    def load_from(
+        cls, files: ModelFiles, description: Mapping[str, Any]
+    ) -> SparseNetworkClassifier:
+        """Return the network that ``save_into`` wrote."""
+        return cls.from_fitted(
+            encoder=Encoder.from_json(description["encoder"]),
+            sizes=description["sizes"],
+            weights=files.read_array(_WEIGHTS),
+            biases=files.read_array(_BIASES),
+            mask=files.read_array(_MASK),
+            classes=stored_labels(description["classes"], "classes"),
+        )
+
+    def card(self) -> Card:
+        """Return what the README says of the model."""
+        sizes = "-".join(map(str, self.sizes_.tolist()))
+        rows, start = [], 0
+        for layer, (n, m) in enumerate(zip(self.sizes_[:-1], self.sizes_[1:], strict=True)):
+            kept = int(self.mask_[start : start + n * m].sum())
+            rows.append(f"| {layer + 1} | {n} x {m} | {kept} | {kept / (n * m):.1%} |")
+            start += int(n * m)
+        total = len(self.mask_)
+        table = "\n".join(rows)
+        return Card(
+            title=f"A sparse network of {self.connections_} connections",
+            text=(
+                f"A network of {sizes} sigmoid units, of whose {total} connections "
+                f"{self.connections_} are kept ({self.connections_ / total:.1%}); pruned ones are "
+                f"skipped.\n\n| layer | connections | kept | share |\n| --- | --- | --- | --- |\n"
+                f"{table}"
+            ),
+            answers="the columns `label` and `confidence`",
+            methods="a scikit-learn classifier: `predict`, `predict_proba`",
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def _encoded(self, X: pd.DataFrame | Array) -> FloatArray:
+        check_is_fitted(self)
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan")
+        return np.asarray(self.encoder_.transform(X))
+
+    def _outputs(self, design: FloatArray) -> FloatArray:
+        columns = np.ascontiguousarray(design.T, dtype=np.float32)
+        return kernels.outputs(columns, self.weights_, self.biases_, self.sizes_, self.mask_)
+
+    def _labels(self, outputs: FloatArray) -> Array:
+        return np.asarray(self.classes_[(outputs[:, 1] > outputs[:, 0]).astype(np.int64)])
+
+
+class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
+    """Answers each record by one of its members, drawn by lot: a point between them on a hull.
+
+    Its expected rates are the members' rates, weighted (Provost and Fawcett 2001). The lots of a
+    call are drawn from ``seed`` in the order of the records: the same table gets the same answers.
+
+    Attributes
+    ----------
+    members_ : list of deployable classifiers
+    weights_ : float64 (members,)
+        Chances, summing to 1.
+    seed_ : int
+    expected_ : mapping of str to float
+        Metrics that a mixture has in expectation, for the card.
+    classes_ : (C,)
+    """
+
+    kind = "mixture"
+
+    @classmethod
+    def from_fitted(
+        cls,
+        members: Sequence[Any],
+        weights: Sequence[float] | Array,
+        *,
+        seed: int = 0,
+        expected: Mapping[str, float] | None = None,
+    ) -> MixtureClassifier:
+        """Return a mixture of deployable classifiers.
+
+        Raises
+        ------
+        InputError
+            Members that are none or differ in their classes or features; weights that are no
+            chances.
+        """
+        model = cls()
+        chances = np.asarray(weights, dtype=np.float64)
+        if not members or chances.shape != (len(members),):
+            raise InputError(
+                f"weights: expected one a member, found {chances.size} for {len(members)} members"
+            )
+        if not (np.isfinite(chances).all() and (chances >= 0).all() and chances.sum() > 0):
+            raise InputError(
+                f"weights: expected chances from 0, one above it, found {chances.tolist()}"
+            )
+        if isinstance(seed, bool) or int(seed) != seed or seed < 0:
+            raise InputError(f"seed: expected a whole number from 0, found {seed}")
+        for member in members:
+            if not isinstance(member, DeployableModel) or not hasattr(member, "predict_proba"):
+                raise InputError(
+                    "members: expected deployable classifiers with predict_proba, found "
+                    f"{type(member).__name__}"
+                )
+            if isinstance(member, MixtureClassifier):
+                raise InputError("members: expected plain models, found a mixture; mix its members")
+        model.members_ = list(members)
+        model.weights_ = chances / chances.sum()
+        model.seed_ = int(seed)
+        model.expected_ = {name: float(value) for name, value in (expected or {}).items()}
+        model.classes_ = np.asarray(members[0].classes_)
+        model.n_features_in_ = members[0].n_features_in_
+        if hasattr(members[0], "feature_names_in_"):
+            model.feature_names_in_ = members[0].feature_names_in_
+        for member in members[1:]:
+            same = member.n_features_in_ == model.n_features_in_
+            if not same or member.classes_.tolist() != model.classes_.tolist():
+                raise InputError("members: expected the same classes and features, found others")
+        return model
+
+    def fit(self, X: Any, y: Any = None) -> MixtureClassifier:
+        """Refuse: the members come from a run."""
+        raise InputError("fit: a mixture is made of models of a run, it is not trained here")
+
+    def predict(self, X: pd.DataFrame | Array) -> Array:
+        """Return the label (n,) that each record's member gives."""
+        check_is_fitted(self)
+        drawn = self._drawn(len(X))
+        answers = np.array([member.predict(X) for member in self.members_])
+        return np.asarray(answers[drawn, np.arange(len(drawn))])
+
+    def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return the chances of each label (n, C), the lots not drawn yet."""
+        check_is_fitted(self)
+        total: FloatArray = np.zeros((len(X), len(self.classes_)))
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            answers = member.predict(X)
+            total += weight * (answers[:, np.newaxis] == self.classes_)
+        return total
+
+    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ``label``, ``confidence`` (the chance of that label) and ``member``."""
+        check_is_fitted(self)
+        drawn = self._drawn(len(frame))
+        answers = np.array([m.predict_table(frame)["label"].to_numpy() for m in self.members_])
+        labels = answers[drawn, np.arange(len(drawn))]
+        chance = np.zeros(len(frame))
+        for weight, answer in zip(self.weights_, answers, strict=True):
+            chance += weight * (answer == labels)
+        return pd.DataFrame(
+            {"label": labels, "confidence": np.minimum(chance, 1.0), "member": drawn},
+            index=frame.index,
+        )
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write each member into a folder of its own."""
+        members = []
+        for number, member in enumerate(self.members_):
+            description = member.save_into(_Folder(files, f"members/{number}"))
+            members.append({"kind": member.kind, "model": description})
+        return {
+            "members": members,
+            "weights": self.weights_.tolist(),
+            "seed": self.seed_,
+            "expected": self.expected_,
+        }
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MixtureClassifier:
+        """Return the mixture that ``save_into`` wrote."""
+        members = []
+        for number, plain in enumerate(description["members"]):
+            if plain["kind"] == cls.kind:
+                raise InputError("members: expected plain models, found a mixture")
+            kind = load("models", str(plain["kind"]))
+            members.append(kind.load_from(_Folder(files, f"members/{number}"), plain["model"]))
+        return cls.from_fitted(
+            members,
+            description["weights"],
+            seed=description["seed"],
+            expected=description["expected"],
+        )
+
+    def card(self) -> Card:
+        """Return what the README says of the model."""
+        rows = [
+            f"| {number} | {weight:.4f} | {cell(member.card().title)} |"
+            for number, (weight, member) in enumerate(
+                zip(self.weights_, self.members_, strict=True)
+            )
+        ]
+        expected = ", ".join(f"{cell(name)} {value:.6g}" for name, value in self.expected_.items())
+        return Card(
+            title=f"A randomised mixture of {len(rows)} models",
+            text=(
+                "Each record is answered by one member, drawn by lot with the chances below from "
+                f"seed {self.seed_}."
+                + (f" Expected: {expected}." if expected else "")
+                + "\n\n| member | chance | what |\n| --- | --- | --- |\n"
+                + "\n".join(rows)
+            ),
+            answers="the columns `label`, `confidence` and `member`",
+            methods="a scikit-learn classifier: `predict`, `predict_proba`",
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
+
+    def _drawn(self, n: int) -> IntArray:
+        draws = np.random.default_rng(self.seed_).random(n)
+        places = np.searchsorted(np.cumsum(self.weights_), draws, side="right")
+        return np.minimum(places, len(self.weights_) - 1).astype(np.int64)
+
+
+class _Folder(ModelFiles):
+    """The files of a member, below those of the mixture."""
+
+    def __init__(self, files: ModelFiles, prefix: str) -> None:
+        self.files, self.prefix = files, prefix
+
+    def __contains__(self, name: str) -> bool:
+        return f"{self.prefix}/{name}" in self.files
+
+    def write(self, name: str, content: bytes) -> None:
+        self.files.write(f"{self.prefix}/{name}", content)
+
+    def read(self, name: str) -> bytes:
+        return self.files.read(f"{self.prefix}/{name}")
+
+
+def _features(frame: pd.DataFrame, encoder: Encoder) -> pd.DataFrame:
+    """Return the columns of a table that are features, in order."""
+    if not encoder.named:
+        if frame.shape[1] != len(encoder.feature_names):
+            raise InputError(
+                f"data: expected {len(encoder.feature_names)} columns, the features in their "
+                f"order, found {frame.shape[1]}"
+            )
+        return frame.set_axis(list(encoder.feature_names), axis=1)
+    for name in encoder.feature_names:
+        if name not in frame.columns:
+            raise InputError(
+                f"data: expected a column {name!r}, found none of that name"
+                f"{nearest(name, frame.columns)}"
+            )
+    return frame[list(encoder.feature_names)]

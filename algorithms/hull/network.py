@@ -1,0 +1,279 @@
+"""Pruning a trained network: which connections are worth their complexity."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.hull.kernels import network as kernels
+from algorithms.hull.reference import TWO_CLASSES
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.data import DatasetConfig, SplitConfig
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Metric
+from framework.settings import Section
+from framework.space import Bits
+from framework.streams import RowStreams
+
+_START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
+_PAPER_SPLIT = SplitConfig(train=0.25, validation=0.25, test=0.5, seed=0)
+_RATES = ("false_positive_rate", "false_negative_rate", "complexity")
+
+
+class TrainingConfig(Section):
+    """How a network is trained; ``seed`` draws its first weights and the order of records."""
+
+    epochs: int = Field(default=100, ge=0)
+    batch: int = Field(default=5, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
+class NetworkConfig(Section):
+    """``{kind: network, dataset: {sklearn: breast_cancer}}``.
+
+    hidden : units of each hidden layer.
+    gates : whether a gene keeps a connection, or an input or hidden unit with all of its.
+    finetune : epochs of training of the masked network before it is scored.
+    """
+
+    dataset: DatasetConfig
+    split: SplitConfig = _PAPER_SPLIT
+    hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
+    gates: Literal["connections", "neurons"] = "connections"
+    training: TrainingConfig = TrainingConfig()
+    finetune: int = Field(default=0, ge=0)
+
+
+class Records:
+    """Encoded records of a part: float32 (features, n), and which are positive, bool (n,)."""
+
+    def __init__(self, design: FloatArray, positive: BoolArray) -> None:
+        self.columns = np.ascontiguousarray(design.T, dtype=np.float32)
+        self.positive = np.ascontiguousarray(positive)
+
+    def __len__(self) -> int:
+        return len(self.positive)
+
+
+class NetworkProblem(Problem):
+    """Masks of a sigmoid network that was trained once on the training records.
+
+    A gene is a connection (or, with ``gates: neurons``, a unit) that stays, or not. Biases stay.
+    Metrics are of the validation records: the rates of errors among negative and among positive
+    records, the share and the number of connections kept, and accuracy.
+
+    Parameters
+    ----------
+    design : float64 (N, features)
+        Encoded training records.
+    positive : bool (N,)
+    validation, test : Records
+        ``test`` may be empty.
+    config : NetworkConfig
+    fingerprint : str
+    about : mapping
+        What reports say of the data, and what a model needs: ``describe``, ``encoder``,
+        ``classes``, ``features``, ``example``.
+
+    Raises
+    ------
+    InputError
+        Validation records of one class alone.
+
+    Notes
+    -----
+    Sparse networks of Zhao et al. (3DFCH-EMOA), Section 4.4: n-10-6-2, all units sigmoid, 100
+    epochs of batches of 5, a bit a weight, validation records alone in the search. The paper
+    gives no optimiser: Adam on the cross-entropy. Every worker trains the same network by itself.
+
+    A fine-tuned network sees the records in an order that its genome draws, so that equal genomes
+    have equal values. O(validation records x kept connections) a mask.
+    """
+
+    Config: ClassVar[type[Section]] = NetworkConfig
+    known_metrics = (
+        Metric("false_positive_rate", "min", text="share of negative records called positive"),
+        Metric("false_negative_rate", "min", text="share of positive records called negative"),
+        Metric("complexity", "min", text="share of the connections that are kept"),
+        Metric("accuracy", "max", text="share of the records that are called what they are"),
+        Metric("connections", "min", "ratio", text="number of connections kept"),
+    )
+
+    def __init__(
+        self,
+        design: FloatArray,
+        positive: BoolArray,
+        validation: Records,
+        test: Records,
+        config: NetworkConfig,
+        fingerprint: str,
+        about: Mapping[str, Any],
+    ) -> None:
+        self.design, self.positive = np.ascontiguousarray(design), np.ascontiguousarray(positive)
+        self.validation, self.test, self.config = validation, test, config
+        self.about = about
+        self.sizes: IntArray = np.array([design.shape[1], *config.hidden, 2], dtype=np.int64)
+        self.connections = int((self.sizes[:-1] * self.sizes[1:]).sum())
+        units = int(self.sizes[:-1].sum())
+        self.space = Bits(self.connections if config.gates == "connections" else units)
+        for part, name in ((validation, "validation"), (test, "test")):
+            if len(part) and part.positive.all() | ~part.positive.any():
+                raise InputError(
+                    f"problem.split: expected {name} records of both classes, found one; raise "
+                    f"{name}, stratify, or choose another seed"
+                )
+        ones = int(validation.positive.sum())
+        steps = (len(validation) - ones, ones, self.connections, len(validation), 0)
+        self.metrics = tuple(
+            metric._replace(steps=count)
+            for metric, count in zip(self.known_metrics, steps, strict=True)
+        )
+        self.metrics = (
+            *self.metrics[:-1],
+            self.metrics[-1]._replace(high=float(self.connections), steps=self.connections),
+        )
+        self.fingerprint = fingerprint
+        self._trained: tuple[FloatArray, FloatArray] | None = None
+
+    @classmethod
+    def from_config(cls, config: NetworkConfig) -> Problem:
+        """Load, split and encode the data of a configuration."""
+        from algorithms.hull.network_setup import set_up
+
+        return cls(**set_up(config))
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        if self.config.gates == "neurons":
+            layers = enumerate(self.sizes[:-1].tolist())
+            return tuple(f"unit{layer}_{i}" for layer, n in layers for i in range(n))
+        pairs = enumerate(zip(self.sizes[:-1].tolist(), self.sizes[1:].tolist(), strict=True))
+        return tuple(
+            f"w{layer}_{i}_{j}" for layer, (n, m) in pairs for i in range(n) for j in range(m)
+        )
+
+    def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
+        """Return what networks that always answer one class reach, at both ends of complexity."""
+        if sorted(metrics) != sorted(_RATES):
+            return None
+        order = [_RATES.index(name) for name in metrics]
+        return [[point[j] for j in order] for point in TWO_CLASSES]
+
+    def network(self) -> tuple[FloatArray, FloatArray]:
+        """Return the trained weights and biases, flat; trained when they are first asked for."""
+        if self._trained is None:
+            training = self.config.training
+            rng = _stream(training.seed, _START)
+            bound = np.concatenate(
+                [
+                    np.full(n * m, np.sqrt(6.0 / (n + m)))
+                    for n, m in zip(self.sizes[:-1], self.sizes[1:], strict=True)
+                ]
+            )
+            weights = rng.uniform(-bound, bound)
+            biases = np.zeros(int(self.sizes[1:].sum()))
+            everything = np.ones(self.connections, dtype=np.int8)
+            rng = _stream(training.seed, _ORDER)
+            self._train(weights, biases, everything, training.epochs, rng)
+            self._trained = weights, biases
+        return self._trained
+
+    def masks(self, X: Array) -> Array:
+        """Return which connections each genome keeps, int8 (n, connections)."""
+        if self.config.gates == "connections":
+            return np.ascontiguousarray(X, dtype=np.int8)
+        units = np.split(X, np.cumsum(self.sizes[:-1])[:-1].tolist(), axis=1)
+        units.append(np.ones((len(X), 2), dtype=X.dtype))
+        layers = [
+            (above[:, :, np.newaxis] & below[:, np.newaxis, :]).reshape(len(X), -1)
+            for above, below in pairwise(units)
+        ]
+        return np.ascontiguousarray(np.concatenate(layers, axis=1), dtype=np.int8)
+
+    def tuned(self, X: Array, masks: Array) -> tuple[Array, Array]:
+        """Return the networks of genomes: float32 weights and biases, one row or one a genome."""
+        weights, biases = self.network()
+        if not self.config.finetune:
+            return weights[np.newaxis].astype(np.float32), biases[np.newaxis].astype(np.float32)
+        found = []
+        for x, mask in zip(X, masks, strict=True):
+            own = weights.copy(), biases.copy()
+            digest = hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=8).digest()
+            rng = _stream(self.config.training.seed, _GENOME, int.from_bytes(digest, "little"))
+            self._train(*own, mask, self.config.finetune, rng)
+            found.append(own)
+        return (
+            np.array([w for w, _ in found], dtype=np.float32),
+            np.array([b for _, b in found], dtype=np.float32),
+        )
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        """See :meth:`Problem.evaluate`; all masks go through the records in one pass."""
+        return self._scores(X, self.validation)
+
+    def evaluate_test(self, X: Array, streams: RowStreams) -> Mapping[str, Array] | None:
+        """Score on the test records; None where there are none."""
+        return self._scores(X, self.test) if len(self.test) else None
+
+    def _scores(self, X: Array, part: Records) -> dict[str, Array]:
+        masks = self.masks(X)
+        errors = kernels.count_errors(
+            part.columns, part.positive, *self.tuned(X, masks), self.sizes, masks
+        )
+        ones = int(part.positive.sum())
+        kept = masks.sum(axis=1, dtype=np.int64)
+        return {
+            "false_positive_rate": errors[:, 0] / (len(part) - ones),
+            "false_negative_rate": errors[:, 1] / ones,
+            "complexity": kept / self.connections,
+            "accuracy": 1.0 - errors.sum(axis=1) / len(part),
+            "connections": kept.astype(np.float64),
+        }
+
+    def describe(self) -> Mapping[str, Any]:
+        """See :meth:`Problem.describe`."""
+        return dict(self.about["describe"])
+
+    def example(self) -> Mapping[str, list[Any]]:
+        """See :meth:`Problem.example`."""
+        return dict(self.about["example"])
+
+    def decode(self, x: Array) -> Any:
+        """Return the sparse network of a genome."""
+        from algorithms.hull.network_setup import deploy
+
+        return deploy(self, x)
+
+    def _train(
+        self,
+        weights: FloatArray,
+        biases: FloatArray,
+        mask: Array,
+        epochs: int,
+        rng: np.random.Generator,
+    ) -> None:
+        n = len(self.positive)
+        order = np.array([rng.permutation(n) for _ in range(epochs)], dtype=np.int64)
+        training = self.config.training
+        kernels.train(
+            self.design,
+            self.positive,
+            weights,
+            biases,
+            self.sizes,
+            mask,
+            order.reshape(epochs, n),
+            training.batch,
+            training.learning_rate,
+        )
+
+
+def _stream(seed: int, *key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -1,0 +1,89 @@
+"""From a configuration to a network problem, and from a genome to a model: the driver's part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from algorithms.hull.network import NetworkConfig, Records
+from framework.arrays import Array
+from framework.data import Encoder, load_table, split_records
+from framework.errors import InputError
+
+if TYPE_CHECKING:
+    from algorithms.hull.model import SparseNetworkClassifier
+    from algorithms.hull.network import NetworkProblem
+
+_EXAMPLE_RECORDS = 5
+
+
+def set_up(config: NetworkConfig) -> dict[str, Any]:
+    """Load, split and encode the data; return the arguments of ``NetworkProblem``.
+
+    Raises
+    ------
+    InputError
+        Other than two classes, or no validation records.
+    """
+    table = load_table(config.dataset)
+    if table.positive is None or len(table.classes) != 2:
+        raise InputError(
+            "problem.dataset: expected two classes, found "
+            f"{len(table.classes)}: {', '.join(map(str, table.classes[:5]))}"
+        )
+    split = split_records(table.labels, config.split)
+    if len(split.validation) == 0:
+        raise InputError("problem.split.validation: expected a share above 0, found 0")
+    training = table.features.iloc[split.train]
+    encoder = Encoder.fit(training, table.categorical)
+    positive = table.labels == table.positive
+
+    def part(rows: Array) -> Records:
+        return Records(encoder.transform(table.features.iloc[rows]), positive[rows])
+
+    example = training.iloc[:_EXAMPLE_RECORDS].astype(object)
+    example = example.where(example.notna(), None)
+    settings = config.model_dump_json(exclude={"dataset"})
+    return {
+        "design": encoder.transform(training),
+        "positive": positive[split.train],
+        "validation": part(split.validation),
+        "test": part(split.test),
+        "config": config,
+        "fingerprint": f"network {table.fingerprint} {table.positive} {settings}",
+        "about": {
+            "encoder": encoder.to_json(),
+            "classes": (table.classes[1 - table.positive], table.classes[table.positive]),
+            "example": {str(name): example[name].tolist() for name in example.columns},
+            "describe": {
+                "name": table.name,
+                "source": table.source,
+                "fingerprint": table.fingerprint,
+                "records": len(table.labels),
+                "features": len(table.features.columns),
+                "classes": [str(label) for label in table.classes],
+                "positive": str(table.classes[table.positive]),
+                "train": len(split.train),
+                "validation": len(split.validation),
+                "test": len(split.test),
+            },
+        },
+    }
+
+
+def deploy(problem: NetworkProblem, x: Array) -> SparseNetworkClassifier:
+    """Return the sparse network of a genome."""
+    from algorithms.hull.model import SparseNetworkClassifier
+
+    X = np.asarray(x)[np.newaxis]
+    masks = problem.masks(X)
+    weights, biases = problem.tuned(X, masks)
+    return SparseNetworkClassifier.from_fitted(
+        encoder=Encoder.from_json(problem.about["encoder"]),
+        sizes=problem.sizes,
+        weights=weights[0],
+        biases=biases[0],
+        mask=masks[0],
+        classes=problem.about["classes"],
+    )

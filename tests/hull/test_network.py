@@ -1,0 +1,185 @@
+"""Networks under masks: against a plain forward pass, training against finite differences."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from algorithms.hull.kernels import network as kernels
+from algorithms.hull.network import NetworkConfig, NetworkProblem
+from framework.errors import InputError
+from tests.conftest import network
+
+
+def plain_pass(records, weights, biases, sizes):
+    """Return the values before the last sigmoid, layer by layer, in float64."""
+    values, w, b = records, 0, 0
+    for layer, (n, m) in enumerate(pairwise(sizes)):
+        if layer:
+            values = 1.0 / (1.0 + np.exp(-values))
+        values = values @ weights[w : w + n * m].reshape(n, m) + biases[b : b + m]
+        w, b = w + n * m, b + m
+    return values
+
+
+def a_network(seed, sizes=(7, 10, 6, 2)):
+    rng = np.random.default_rng(seed)
+    pairs = list(pairwise(sizes))
+    weights = rng.normal(size=sum(n * m for n, m in pairs)) * 2
+    return np.array(sizes), weights, rng.normal(size=sum(sizes[1:]))
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 400])
+@pytest.mark.parametrize("sizes", [(7, 10, 6, 2), (3, 2), (5, 1, 2), (300, 10, 6, 2)])
+def test_masks_score_as_a_plain_pass(n, sizes):
+    sizes, weights, biases = a_network(n, sizes)
+    rng = np.random.default_rng(n)
+    records = rng.normal(size=(n, sizes[0])).astype(np.float32)
+    positive = rng.random(n) < 0.4
+    masks = rng.integers(0, 2, size=(30, len(weights)), dtype=np.int8)
+    masks[0], masks[1] = 0, 1
+    columns = np.ascontiguousarray(records.T)
+    w32, b32 = weights.astype(np.float32), biases.astype(np.float32)
+    errors = kernels.count_errors(columns, positive, w32[None], b32[None], sizes, masks)
+    for mask, (wrong_positive, wrong_negative) in zip(masks, errors.tolist(), strict=True):
+        values = plain_pass(
+            records.astype(float), w32 * mask.astype(float), b32.astype(float), sizes
+        )
+        answered = values[:, 1] > values[:, 0]
+        close = np.abs(values[:, 1] - values[:, 0]) < 1e-4 * (1 + np.abs(values).max())
+        assert abs(wrong_positive - (answered & ~positive).sum()) <= close.sum()
+        assert abs(wrong_negative - (~answered & positive).sum()) <= close.sum()
+        outputs = kernels.outputs(columns, w32, b32, sizes, mask)
+        np.testing.assert_allclose(outputs, values, rtol=1e-4, atol=1e-4 * len(weights) ** 0.5)
+
+
+def test_large_values_do_not_tie():
+    """After the sigmoid both outputs would be 1."""
+    sizes, weights, biases = np.array([1, 2]), np.array([50, 60.0]), np.zeros(2)
+    columns = np.array([[1.0, -1.0]], dtype=np.float32)
+    mask = np.ones(2, dtype=np.int8)
+    errors = kernels.count_errors(
+        columns,
+        np.array([True, False]),
+        weights[None].astype(np.float32),
+        biases[None].astype(np.float32),
+        sizes,
+        mask[None],
+    )
+    assert errors.tolist() == [[0, 0]]
+
+
+def loss(records, positive, weights, biases, sizes):
+    """Return the summed cross-entropy of both output units."""
+    values = plain_pass(records, weights, biases, sizes)
+    targets = np.column_stack([~positive, positive])
+    return (np.logaddexp(0, values) - targets * values).sum()
+
+
+def test_a_step_of_training_is_adams_on_the_slope():
+    """One step moves each weight by rate x slope / (|slope| + 1e-8), by finite differences."""
+    sizes, weights, biases = a_network(0, (4, 3, 5, 2))
+    weights /= 4
+    rng = np.random.default_rng(1)
+    records, positive = rng.normal(size=(6, 4)), rng.random(6) < 0.5
+    mask = rng.integers(0, 2, size=len(weights), dtype=np.int8)
+    used = weights * mask
+    new, new_biases = weights.copy(), biases.copy()
+    kernels.train(records, positive, new, new_biases, sizes, mask, np.arange(6)[None], 6, 0.01)
+    for p in range(len(weights)):
+        high, low = used.copy(), used.copy()
+        high[p] += 1e-5
+        low[p] -= 1e-5
+        slope = loss(records, positive, high, biases, sizes) - loss(
+            records, positive, low, biases, sizes
+        )
+        slope = slope / 2e-5 / 6 * mask[p]
+        assert new[p] - weights[p] == pytest.approx(-0.01 * slope / (abs(slope) + 1e-8), abs=1e-5)
+    for p in range(len(biases)):
+        high, low = biases.copy(), biases.copy()
+        high[p] += 1e-5
+        low[p] -= 1e-5
+        slope = loss(records, positive, used, high, sizes) - loss(
+            records, positive, used, low, sizes
+        )
+        slope /= 2e-5 * 6
+        step = -0.01 * slope / (abs(slope) + 1e-8)
+        assert new_biases[p] - biases[p] == pytest.approx(step, abs=1e-5)
+
+
+def test_training_learns_and_its_seed_decides():
+    config = NetworkConfig.model_validate({"dataset": {"sklearn": "breast_cancer"}})
+    problem = NetworkProblem.from_config(config)
+    full = np.ones((1, problem.space.d), dtype=np.int8)
+    assert problem.evaluate(full, None)["accuracy"][0] > 0.93
+    assert problem.evaluate_test(full, None)["accuracy"][0] > 0.93
+    one, other = network(), network(training={"epochs": 20, "seed": 1})
+    assert (network().network()[0] == one.network()[0]).all()
+    assert (other.network()[0] != one.network()[0]).any()
+
+
+def test_gates_of_units_keep_whole_rows_of_connections():
+    problem = network(gates="neurons", hidden=[3, 2])
+    X = np.ones((2, problem.space.d), dtype=np.int8)
+    X[1, 0], X[1, 6] = 0, 0  # an input and the second unit of the first hidden layer
+    masks = problem.masks(X)
+    assert masks[0].all()
+    first = masks[1][:15].reshape(5, 3)
+    assert not first[0].any()
+    assert not first[:, 1].any()
+    assert first[1:, [0, 2]].all()
+    assert masks[1][15:21].reshape(3, 2)[1].tolist() == [0, 0]
+    assert len(problem.gene_names) == problem.space.d == 5 + 3 + 2
+
+
+def test_finetuning_is_a_function_of_the_genome():
+    problem = network(finetune=3)
+    X = problem.space.sample(np.random.default_rng(0), 6)
+    masks = problem.masks(X)
+    weights, _ = problem.tuned(X, masks)
+    again, _ = problem.tuned(X[::-1].copy(), masks[::-1].copy())
+    assert (weights[::-1] == again).all()
+    base = problem.network()[0].astype(np.float32)
+    assert (weights[masks == 0] == np.broadcast_to(base, weights.shape)[masks == 0]).all()
+    assert (weights[masks == 1] != np.broadcast_to(base, weights.shape)[masks == 1]).mean() > 0.5
+
+
+def test_metrics_lie_on_their_steps_and_agree():
+    problem = network()
+    X = problem.space.sample(np.random.default_rng(1), 50)
+    values = problem.evaluate(X, None)
+    for metric in problem.metrics:
+        onto = values[metric.name] * metric.steps / (metric.high - metric.low)
+        np.testing.assert_allclose(onto, np.rint(onto), atol=1e-9)
+    negatives, positives = problem.metrics[0].steps, problem.metrics[1].steps
+    wrong = values["false_positive_rate"] * negatives + values["false_negative_rate"] * positives
+    np.testing.assert_allclose(values["accuracy"], 1 - wrong / (negatives + positives))
+    np.testing.assert_allclose(values["connections"], X.sum(axis=1))
+
+
+def test_a_network_with_no_connection_answers_one_class():
+    problem = network()
+    values = problem.evaluate(np.zeros((1, problem.space.d), dtype=np.int8), None)
+    rates = values["false_positive_rate"][0], values["false_negative_rate"][0]
+    assert sorted(rates) == [0.0, 1.0]
+    assert values["complexity"][0] == 0.0
+
+
+def test_anchors_follow_the_order_of_the_objectives():
+    problem = network()
+    points = problem.anchors(["complexity", "false_positive_rate", "false_negative_rate"])
+    assert sorted(map(tuple, points)) == [(0, 0, 1), (0, 1, 0), (1, 0, 1), (1, 1, 0)]
+    assert problem.anchors(["complexity", "accuracy", "false_negative_rate"]) is None
+
+
+def test_data_that_cannot_be_pruned_on_are_said():
+    config = {"dataset": {"sklearn": "wine"}}
+    with pytest.raises(InputError, match="expected two classes, found 3"):
+        NetworkProblem.from_config(NetworkConfig.model_validate(config))
+    with pytest.raises(InputError, match="expected validation records of both classes"):
+        network(
+            dataset={"synthetic": {"samples": 60, "features": 5, "informative": 4, "redundant": 0}},
+            split={"train": 0.96, "validation": 0.02, "test": 0.02, "stratify": False},
+        )
