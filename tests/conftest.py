@@ -141,10 +141,9 @@ _SEVERAL = [
 ]
 
 # What convex-hull searches are tried on: three bounded objectives.
-_HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), StagesToy, network]
+_HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), network]
 _HULL_METRICS = {
     *("f1", "f2", "f3"),
-    *("coverage", "accuracy", "cost"),
     *("false_positive_rate", "false_negative_rate", "complexity"),
 }
 
