@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -143,7 +143,7 @@ class NetworkProblem(Problem):
         self._trained: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
-    def from_config(cls, config: NetworkConfig) -> Problem:
+    def from_config(cls, config: NetworkConfig) -> Self:
         """Load, split and encode the data of a configuration."""
         from algorithms.hull.network_setup import set_up
 
