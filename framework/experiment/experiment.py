@@ -100,17 +100,16 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     """
     problem = make_problem(config)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
-    tracker = _tracker(config, run_dir) if options.track else None
+    followers = _followers(config, run_dir, options)
     watcher = options.watcher()
     try:
         if config.repeats == 1:
-            observers = [watcher] if tracker is None else [tracker, watcher]
-            summary = _single(config, problem, run_dir, options, observers, about)
+            summary = _single(config, problem, run_dir, options, [*followers, watcher], about)
         else:
             run_dir.write_config(config)
             run_dir.write_about(problem, make_roles(config, problem), **about)
-            if tracker is not None:
-                tracker.on_start()
+            for follower in followers:
+                follower.on_start()
             summary = run_repeats(
                 config, problem, run_dir, address=options.address, report=options.report
             )
@@ -118,8 +117,9 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
         conclude(problem, run_dir, summary)
     finally:
         watcher.close()
-        if tracker is not None:
-            options.report(tracker.finish().text)
+        for line in [follower.on_written() for follower in followers]:
+            if line:
+                options.report(line)
     return summary
 
 
@@ -165,12 +165,15 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any]) -> None
         registry.load("reports", name)(run_dir)
 
 
-def _tracker(config: RunConfig, run_dir: RunDir) -> Any:
-    """Return the observer that logs to MLflow; None where the configuration has none."""
-    if config.tracking is None or "mlflow" not in registry.names("observers"):
-        return None
-    experiment = config.tracking.experiment or config.name
-    return registry.load("observers", "mlflow")(run_dir, config.tracking.uri, experiment)
+def _followers(config: RunConfig, run_dir: RunDir, options: Options) -> list[Observer]:
+    """Return the registered observers that want to follow this run.
+
+    Each entry of ``paretolab.observers`` is called with the run's directory and configuration and
+    returns an observer or None.
+    """
+    seen = config if options.track else config.model_copy(update={"tracking": None})
+    made = [registry.load("observers", name)(run_dir, seen) for name in registry.names("observers")]
+    return [observer for observer in made if observer is not None]
 
 
 def uid_of(run_dir: RunDir) -> str:

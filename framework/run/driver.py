@@ -74,6 +74,16 @@ class Observer:
     def on_end(self, progress: Progress) -> None:
         """After the last one; ``progress.stopped`` says why it was the last."""
 
+    def on_written(self) -> str:
+        """After front, summary and reports are written, or the run was stopped.
+
+        Returns
+        -------
+        str
+            A line for the user, or nothing.
+        """
+        return ""
+
 
 def run(
     problem: Problem,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.run.driver import Observer
 from tracking.mlflow_log.follower import FINISH
@@ -65,6 +66,9 @@ class MlflowTracker(Observer):
         except OSError as error:
             self._problem = str(error)
 
+    def on_written(self) -> str:
+        return self.finish().text
+
     def finish(self, timeout: float = 60.0) -> Outcome:
         """Have the rest logged; wait for it at most ``timeout`` seconds."""
         process = self._process
@@ -89,6 +93,13 @@ class MlflowTracker(Observer):
     def _kept(self, why: str) -> Outcome:
         again = f"paretolab sync {self.run_dir.path}"
         return Outcome(False, f"not logged to MLflow ({why}); kept for `{again}`")
+
+
+def follow(run_dir: RunDir, config: RunConfig) -> MlflowTracker | None:
+    """Return what logs a run to MLflow; None where its configuration has no ``tracking``."""
+    if config.tracking is None:
+        return None
+    return MlflowTracker(run_dir, config.tracking.uri, config.tracking.experiment or config.name)
 
 
 def _resolved(run_dir: RunDir, uri: str) -> str:

@@ -275,18 +275,17 @@ def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, u
 @contextmanager
 def _logged(plan: SweepPlan, out: RunDir, options: Options) -> Iterator[None]:
     """Log the sweep to MLflow while it goes on, where that is wanted."""
-    if not options.track or plan.config.tracking is None:
+    from tracking.mlflow_log.tracker import follow
+
+    tracker = follow(out, plan.config) if options.track else None
+    if tracker is None:
         yield
         return
-    from tracking.mlflow_log.tracker import MlflowTracker
-
-    tracking = plan.config.tracking
-    tracker = MlflowTracker(out, tracking.uri, tracking.experiment or plan.config.name)
     tracker.on_start()
     try:
         yield
     finally:
-        options.report(tracker.finish().text)
+        options.report(tracker.on_written())
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""A package that knows paretolab and that paretolab does not know."""

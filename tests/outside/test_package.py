@@ -1,0 +1,124 @@
+"""A package outside the repository adds a problem, a search, a model and more by entry points."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.command import PROGRAM, environment
+
+PACKAGE = Path(__file__).parent / "package"
+CONFIG = {
+    "name": "votes",
+    "problem": {"kind": "voters", "columns": 9},
+    "objectives": [
+        {"metric": "right", "sense": "max"},
+        {"metric": "asked", "sense": "min"},
+    ],
+    "algorithm": {"kind": "climb", "batch": 10},
+    "budget": {"evaluations": 100},
+    "workers": "serial",
+    "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "votes"},
+}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Install the package into a folder of its own; return the folder."""
+    room = tmp_path_factory.mktemp("outside")
+    shutil.copytree(PACKAGE, room / "source")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    command += ["--no-build-isolation", "--target", room / "site", room / "source"]
+    subprocess.run(command, check=True, capture_output=True)
+    return room / "site"
+
+
+@pytest.fixture(scope="module")
+def call(installed, tmp_path_factory):
+    """Return what calls the command in a folder, with the package installed."""
+    place = tmp_path_factory.mktemp("place")
+    (place / "votes.yaml").write_text(yaml.safe_dump(CONFIG))
+
+    def called(*arguments, code=0):
+        path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [PROGRAM, *map(str, arguments)],
+            cwd=place,
+            env=environment(PYTHONPATH=path, COLUMNS="160"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    called.place = place
+    return called
+
+
+@pytest.fixture(scope="module")
+def run(call):
+    return call("run", "votes.yaml", "--out", "first")
+
+
+def test_its_classes_are_listed_and_checked(call):
+    assert "climb" in call("list", "algorithms").stdout
+    assert "voters.right" in call("list", "metrics").stdout
+    checked = call("check", "votes.yaml").stdout
+    assert "subsets" in checked or "Bits" in checked
+    wrong = call("check", "votes.yaml", "--set", "problem.colums=3", code=2)
+    assert "did you mean 'columns'?" in wrong.stderr
+    unfit = call("check", "votes.yaml", "--set", "algorithm={kind: emsco}", code=2)
+    assert "climb" in unfit.stderr.split("take another algorithm")[1]
+
+
+def test_a_run_has_its_front_report_observer_and_returned_set(call, run):
+    front = pd.read_csv(call.place / "first" / "front.csv")
+    assert (front["right"] > 0.5).all()
+    assert "diary: 10 batches" in run.stderr
+    assert (call.place / "first" / "diary.txt").read_text() == "10 batches\n"
+    assert (call.place / "first" / "note.txt").read_text() == f"{len(front)} solutions\n"
+    returned = pd.read_csv(call.place / "first" / "returned.csv")
+    assert returned["id"].tolist() == [returned["id"][0]]
+
+
+def test_a_run_that_went_on_is_the_run_that_never_stopped(call, run):
+    short = ["--set", "budget.evaluations=40", "--no-mlflow"]
+    call("run", "votes.yaml", "--out", "second", *short)
+    call("resume", "second", "--set", "budget.evaluations=100", "--no-mlflow")
+    first, second = ((call.place / n / "front.csv").read_bytes() for n in ("first", "second"))
+    assert first == second
+
+
+def test_its_indicator_is_compared(call, run):
+    call("run", "votes.yaml", "--out", "third", "--set", "algorithm.batch=5", "--no-mlflow")
+    call("compare", "first", "third", "--out", "page")
+    table = pd.read_csv(call.place / "page" / "compare.csv")
+    assert {"smallest", "hypervolume"} <= set(table.columns)
+    assert np.isfinite(table["smallest"]).all()
+
+
+def test_its_model_is_exported_and_asked(call, run):
+    call("choose", "first", "--best", "right", "--export", "model", "--no-mlflow")
+    answers = call("predict", "model", "model/example.csv").stdout.splitlines()
+    assert answers[0] == "label"
+    assert len(answers) == 4
+    assert "It asks q" in (call.place / "model" / "README.md").read_text()
+
+
+def test_mlflow_has_the_run(call, run):
+    import mlflow
+
+    client = mlflow.MlflowClient(f"sqlite:///{call.place / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("votes")
+    found = client.search_runs([experiment.experiment_id])
+    assert found
+    assert "hypervolume" in {name for one in found for name in one.data.metrics}
