@@ -1,4 +1,4 @@
-"""Algorithm: a serial coordinator that proposes candidates and learns from their values."""
+"""The contract of a search: it proposes candidates and learns from their values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from framework.streams import algorithm_stream
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an algorithm knows of its result beyond the rows.
+    """What an algorithm knows about its result besides the rows.
 
     Attributes
     ----------
     findings : mapping of str to JSON value
-        For ``summary.json``.
+        Written to ``summary.json``.
     returned : numpy.ndarray of int64, shape (r,), or None
-        Ids of the rows that the method returns by its own definition, feasible ones; None where
-        that is the front of everything evaluated.
+        Ids of the feasible rows that the method returns by its own definition; None if that is
+        the front of everything evaluated.
     tables : mapping of str to columns
-        Further tables: name of a CSV file to columns of one length.
+        Further tables: the name of each CSV file, and its columns, of equal length.
     """
 
     findings: Mapping[str, Any] = field(default_factory=dict)
@@ -43,8 +43,9 @@ class Algorithm(ABC):
     """Base of all searches: ``ask`` for candidates, ``tell`` their values, in the order asked.
 
     A subclass implements :meth:`propose` and :meth:`learn`. It keeps the space and the roles but
-    not the problem, draws from ``self.rng`` alone, and looks at nothing but what it was told; so
-    the same seed asks for the same candidates whoever evaluates them.
+    not the problem, takes its random numbers from ``self.rng`` only, and uses nothing but the
+    values it was told. The same seed therefore asks for the same candidates, whoever evaluates
+    them.
 
     Parameters
     ----------
@@ -56,13 +57,13 @@ class Algorithm(ABC):
     Attributes
     ----------
     spaces : tuple of Space classes
-        What it can search; a class attribute.
+        Class attribute: the spaces that it can search.
     lookahead : int
-        Batches it may propose before earlier answers arrive.
+        Number of batches that it may propose before earlier answers arrive.
     done : bool
         True once it has nothing more to propose; ``reason`` says why.
     plan : str
-        What the user is told before it starts: a line, or nothing.
+        A line for the user about what it is going to do, shown before it starts; may be empty.
 
     Raises
     ------
@@ -91,25 +92,32 @@ class Algorithm(ABC):
 
     @abstractmethod
     def propose(self) -> Array | None:
-        """Return genomes to evaluate, shape (n, d), n >= 1; None = nothing until told."""
+        """Return genomes to evaluate, shape (n, d), n >= 1.
+
+        None says that it needs the answers to earlier batches first, or is ``done``.
+        """
 
     @abstractmethod
     def learn(self, batch: Evaluated) -> None:
-        """Take in a batch that :meth:`propose` returned, whole and in order."""
+        """Learn from the values of a whole batch that :meth:`propose` returned, in its order."""
 
     def prepare(self, work: LongWork) -> None:  # noqa: B027 (a hook)
-        """Do what the first ask rests on, with the workers' help; nothing unless overridden.
+        """Compute what the first batch needs, with the help of the workers.
 
-        The driver calls it once a session, before the first ask. An algorithm that is asked
-        without must come to the same by itself.
+        The driver calls it once in each session, before the first :meth:`ask`. It does nothing
+        unless overridden. An algorithm that is asked without this call must reach the same state
+        by itself.
         """
 
     def outcome(self) -> Outcome:
-        """Return what it knows of its result beyond the rows told so far."""
+        """Return what it knows about its result besides the rows told so far."""
         return Outcome()
 
     def ask(self) -> Array | None:
-        """Return the next batch of genomes, shape (n, d), read-only; None = nothing until told."""
+        """Return the next batch of genomes, shape (n, d), read-only.
+
+        None says that it needs the answers to earlier batches first, or is ``done``.
+        """
         if self.done or len(self._asked) >= self.lookahead:
             return None
         X = self.propose()
@@ -144,7 +152,7 @@ def name_of(algorithm: type[Algorithm]) -> str:
 
 
 def fitting(space: Space) -> list[str]:
-    """Return the names of the registered algorithms that search spaces of this kind."""
+    """Return the names of the registered algorithms that can search a space."""
     names = registry.names("algorithms")
     return [n for n in names if isinstance(space, registry.load("algorithms", n).spaces)]
 
@@ -152,12 +160,12 @@ def fitting(space: Space) -> list[str]:
 def make(
     algorithm: type[Algorithm], problem: Problem, roles: Roles, *, seed: int, **parameters: Any
 ) -> Algorithm:
-    """Return an algorithm at its start.
+    """Return an algorithm in its initial state.
 
     Raises
     ------
     InputError
-        It cannot search the problem; those that may are named.
+        It cannot search the problem; the message names algorithms that can.
     """
     try:
         return algorithm(problem, roles, seed=seed, **parameters)

@@ -1,4 +1,4 @@
-"""Names for the array types that the contracts speak of."""
+"""Names for the array types in the signatures of the contracts."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Evaluated:
 
     @property
     def ok(self) -> BoolArray:
-        """Tell which rows succeeded, shape (n,)."""
+        """Whether each row succeeded, shape (n,)."""
         mask = np.ones(len(self), dtype=bool)
         if self.errors:
             mask[np.isin(self.ids, list(self.errors))] = False
@@ -84,14 +84,14 @@ class Evaluated:
         X : numpy.ndarray, shape (n, d)
             Its genomes.
         metrics : sequence of str
-            What every row must have, as numbers unless it failed.
+            Names that every row must have a value of; NaN only where the row failed.
         place : str
-            Who is answered, for the message.
+            Name of the receiver, for the message.
 
         Raises
         ------
         ContractError
-            Rows are unknown, missing or in another order, genomes differ, or a metric lacks.
+            Rows are unknown, missing or in another order, genomes differ, or a metric is missing.
         """
         if not np.array_equal(self.ids, np.arange(first, first + len(X))):
             raise ContractError(

@@ -1,4 +1,4 @@
-"""Where what is costly to make is kept between runs."""
+"""The folder in which results that are expensive to compute are kept between runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The errors that paretolab raises on purpose: one root, few children, each says what to do.
+"""The errors that paretolab raises on purpose: all are children of ``ParetolabError``.
 
-A message names the place (file, key), what was expected, what was found and what to do about
-it, in one sentence; the command prints it as it is and leaves with ``exit_code``.
+A message is one sentence: the place (file, key), what was expected, what was found, and what to
+do about it. The command prints it as it is and ends with ``exit_code``.
 """
 
 from __future__ import annotations

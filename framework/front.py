@@ -1,4 +1,7 @@
-"""Fronts: the non-dominated, feasible, successful rows of a run, one row a distinct vector."""
+"""Fronts: the non-dominated rows of a run that succeeded and meet the constraints.
+
+Of rows with equal objectives the first is kept.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ GENE_PREFIX = "gene_"
 
 
 def nondominated(losses: FloatArray) -> BoolArray:
-    """Tell which rows no other row dominates, all to be minimised.
+    """Return which rows are dominated by no other row, where smaller is better.
 
-    Of rows with equal losses the first counts.
+    Of rows with equal losses only the first is non-dominated.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ class Archive:
         self.losses: FloatArray = np.zeros((0, len(roles.objectives)))
 
     def update(self, batch: Evaluated) -> bool:
-        """Take in a batch; tell whether the front changed."""
+        """Add a batch; return whether the front changed."""
         usable = batch.ok & (self.roles.violation(batch.values) == 0.0)
         if not usable.any():
             return False
@@ -89,9 +92,9 @@ class Archive:
 
 
 def volume(losses: FloatArray, roles: Roles) -> float:
-    """Return the volume that losses dominate, as a share of the box between best and worst values.
+    """Return the hypervolume of losses, as a share of the box between best and worst values.
 
-    0 for none. The box is ``Roles.bounds``; it must be finite.
+    It is 0 where there are no losses. The box is ``Roles.bounds`` and must be finite.
     """
     if len(losses) == 0:
         return 0.0
@@ -102,7 +105,7 @@ def volume(losses: FloatArray, roles: Roles) -> float:
 
 @dataclass(frozen=True)
 class Front:
-    """A front, by id.
+    """The front of a run: the best trade-offs among its rows, in the order of their ids.
 
     Attributes
     ----------
@@ -178,7 +181,11 @@ class Front:
         return cls(Evaluated.concat(pieces), roles, gene_names)
 
     def frame(self) -> pd.DataFrame:
-        """Return a row a solution: ``id``, metrics, ``test_`` metrics, ``gene_`` columns."""
+        """Return a table with a row for each solution.
+
+        Its columns: ``id``, the metrics, ``test_`` and the name of each metric on the test
+        records, ``gene_`` and the name of each gene.
+        """
         columns: dict[str, Array] = {"id": self.ids, **self.rows.values}
         if self.test is not None:
             columns |= {f"test_{name}": column for name, column in self.test.items()}
@@ -186,7 +193,7 @@ class Front:
         return pd.DataFrame(columns | genes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write :meth:`frame` as CSV; floats round-trip exactly. The file appears whole."""
+        """Write :meth:`frame` as a CSV file, from which floats are read back exactly."""
         write_whole(Path(path), self.frame().to_csv(index=False))
 
     @classmethod

@@ -1,6 +1,6 @@
-"""Quality of a front in one number: thin, pure functions over moocore. NaN is refused.
+"""The quality of a front in one number: pure functions over moocore that refuse NaN.
 
-All take losses (smaller is better), as ``Roles.losses`` gives them.
+All take losses (smaller is better), as ``Roles.losses`` returns them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long work: what an algorithm does before its first row, shown, bounded and resumable."""
+"""Long work of an algorithm before its first batch: with progress, time limit and resumption."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from framework.workforce import InProcess, Workforce
 
 @dataclass(frozen=True)
 class Work:
-    """What goes on before there are answers.
+    """Progress of work that comes before the first values, such as training shared parts.
 
     Attributes
     ----------
     what : str
-        In words.
+        A description of the work.
     done, total : int
-        How much of it is done, and how much there is.
+        How many pieces are finished, and how many there are.
     seconds : float
-        Since it began.
+        Time since it began.
     values : mapping of str to float
         Numbers worth following, such as incumbent, bound and gap.
     """
@@ -38,20 +38,20 @@ def _ignore(work: Work) -> None:
 
 @dataclass
 class LongWork:
-    """What an algorithm is given for the work that its first row rests on.
+    """What an algorithm uses for the work that its first batch depends on.
 
-    It should report often (at least every second or so): interruptions are heeded there. Work of
-    minutes and more should keep notes of what is proven and, where it can stop early with an
-    answer, stop once ``over`` says so.
+    It should report at least every second or so, because interruptions take effect there. Work
+    that takes minutes should write down what it has proven in ``notes``, and should stop when
+    ``over`` returns true, if it can stop early with an answer.
 
     Attributes
     ----------
     workers : Workforce
-        Who builds shared parts and does pieces of the work; results do not depend on them.
+        Builds shared parts and does pieces of the work; results do not depend on it.
     notes : mutable mapping of str to bytes
-        What an earlier session of the same run noted; what is noted now is there for a later one.
+        Intermediate results, also those of earlier sessions of the same run.
     over : callable
-        Tells whether the run's budget of seconds is spent.
+        Returns whether the run's budget of seconds is spent.
     """
 
     workers: Workforce = field(default_factory=InProcess)
@@ -60,5 +60,5 @@ class LongWork:
     tell: Callable[[Work], None] = _ignore
 
     def report(self, what: str, done: int, total: int, **values: float) -> None:
-        """Say what is being done and how far it is; ends the work where the user interrupts."""
+        """Report the progress of the work; raises KeyboardInterrupt where it is interrupted."""
         self.tell(Work(what, done, total, values=values))

@@ -1,4 +1,4 @@
-"""Notes: what an algorithm keeps of long work, so that a resumed run goes on from it."""
+"""Notes: intermediate results of long work, from which a resumed run continues."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _OWNER = "owner"
 
 
 class Notes(MutableMapping[str, bytes]):
-    """Keys and contents; those of a run lie on the disk and survive its death.
+    """A mapping of names to bytes that is kept on the disk and survives a crash.
 
-    A note is written in one transaction: after a crash the old content is there or the new one. A
-    note that is damaged counts as absent, so the work that it stood for is done again.
+    A note is written in one transaction: after a crash it has either its old or its new content.
+    A damaged note counts as absent, so that its work is done again.
 
     Parameters
     ----------
     path : path-like, optional
         An SQLite file, made with the first note; in memory if None.
     owner : str
-        What the notes belong to; notes of another owner are dropped.
+        Identifies the run that the notes belong to; notes of another owner are deleted.
 
     Raises
     ------

@@ -17,13 +17,13 @@ class Parts:
     Attributes
     ----------
     keys : numpy.ndarray of uint64, shape (m, key words)
-        What names a part.
+        The name of each part.
     bits : numpy.ndarray of uint64, shape (m, planes, words)
-        What scoring needs.
+        What scoring reads.
     models : list of bytes, length m
-        What decoding needs; empty where the parts were stripped for scoring.
+        What :meth:`Problem.decode` reads; empty where the parts were stripped for scoring.
     errors : mapping of int to str
-        Why a part could not be built, by position.
+        Why a part could not be built, by its position.
     """
 
     keys: WordArray
@@ -38,12 +38,13 @@ class Parts:
 class SharedParts:
     """The part of a problem's interface that concerns shared parts.
 
-    The answers here are those of a problem without parts; a problem whose candidates are scored
-    from shared parts overrides all but ``open_store`` and ``failed_parts``. The evaluator asks
-    which parts a batch is missing, has them built (in parallel, each once), adds them, and then
-    scores. ``evaluate`` itself builds what is missing where nobody did. Parts are numbered in the
-    order in which they were added. A problem pickles without its parts and without the store:
-    workers are sent what they lack.
+    As defined here, a problem has no parts; a problem whose candidates are scored from shared
+    parts overrides all methods but ``open_store`` and ``failed_parts``. The evaluator asks which
+    parts a batch needs and the problem does not have yet, lets the workers build them (in
+    parallel, each once), adds them, and then scores the batch. Without an evaluator, ``evaluate``
+    builds them itself. Parts are numbered in the order in which they were added. A pickled
+    problem contains neither its parts nor its store: each worker is sent the parts that it does
+    not have.
 
     Attributes
     ----------
@@ -54,15 +55,15 @@ class SharedParts:
     part_name: str = "parts"
 
     def open_store(self) -> None:
-        """Keep parts on this machine's disk too, and take them from there."""
+        """Also keep parts on this machine's disk, and read from there those it already has."""
 
     @property
     def n_parts(self) -> int:
-        """Number of parts held."""
+        """Number of parts that the problem has."""
         return 0
 
     def missing_parts(self, X: Array) -> WordArray:
-        """Return the keys that the batch needs and the problem does not hold, each once.
+        """Return the keys of the parts that a batch needs and the problem does not have.
 
         Parameters
         ----------
@@ -75,17 +76,17 @@ class SharedParts:
         return np.zeros((0, 1), dtype=np.uint64)
 
     def build_parts(self, keys: WordArray) -> Parts:
-        """Build parts; pure and independent of the parts held."""
+        """Build parts from their keys alone, whatever parts the problem already has."""
         return Parts(keys[:0], np.zeros((0, 0, 0), dtype=np.uint64))
 
     def add_parts(self, parts: Parts) -> None:
-        """Hold parts (those already held are skipped)."""
+        """Add parts to those that the problem has; parts that it already has are skipped."""
 
     def parts_since(self, start: int) -> Parts:
-        """Return the parts numbered ``start`` and up, without models: what a scorer lacks."""
+        """Return the parts from number ``start`` on, without their models: enough to score."""
         return self.build_parts(np.zeros((0, 1), dtype=np.uint64))
 
     def failed_parts(self, keys: WordArray, error: str) -> Parts:
-        """Return parts that say why they could not be built."""
+        """Return parts that could not be built, with the reason of each."""
         bits = np.zeros((len(keys), 0, 0), dtype=np.uint64)
         return Parts(keys, bits, [b""] * len(keys), dict.fromkeys(range(len(keys)), error))

@@ -1,4 +1,4 @@
-"""Problem: what candidates mean and what they are worth. It lives in the workers."""
+"""The contract of a problem: what candidates mean and how they are scored."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from framework.streams import RowStreams
 
 
 class Described:
-    """How a problem presents itself in reports. Every answer may be left as it is here."""
+    """How a problem describes itself in reports; each method has a default."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what reports say of the data.
+        """Return a description of the data, for reports.
 
-        ``name``, ``source``, ``fingerprint``, ``records``; of ``train``, ``validation``, ``test``,
-        ``features``, ``models`` and ``classes`` what there is.
+        Keys: ``name``, ``source``, ``fingerprint`` and ``records``, and those of ``train``,
+        ``validation``, ``test``, ``features``, ``models`` and ``classes`` that apply.
         """
         return {}
 
     def memory(self, candidates: int | None) -> tuple[int, str]:
-        """Return the bytes that evaluating so many candidates may hold, and that in words.
+        """Return how many bytes a run over so many candidates may need, and a line that says so.
 
-        ``candidates`` is None where nobody knows. (0, "") where it is not worth a line.
+        ``candidates`` is None where their number is unknown. The answer is (0, "") where the need
+        is too small to mention.
         """
         return 0, ""
 
@@ -37,12 +38,12 @@ class Problem(SharedParts, Described, ABC):
     """A space of candidates and how to score them.
 
     Evaluation is pure: the same genome has the same values in any worker, in any batch, at any
-    time. A problem pickles (it travels to the workers once) and knows neither the algorithm nor
-    where it is evaluated.
+    time. A problem can be pickled, since it is sent to each worker once; it knows neither the
+    algorithm nor where it is evaluated.
 
-    A class must give :meth:`evaluate` and the attributes below; :meth:`from_config` makes it usable
-    from a configuration, :class:`Deployable` its genomes usable as models, and
-    :class:`~framework.parts.SharedParts` lets candidates share expensive parts.
+    A class must define :meth:`evaluate` and the attributes below. With :meth:`from_config` it can
+    be used in a configuration, with :class:`Deployable` its genomes can be used as models, and
+    with :class:`~framework.parts.SharedParts` candidates can share expensive parts.
 
     Attributes
     ----------
@@ -54,9 +55,10 @@ class Problem(SharedParts, Described, ABC):
     stochastic : bool
         Whether ``evaluate`` draws from the rows' streams.
     fingerprint : str
-        Names the problem's content (data, split, parameters): equal fingerprints, equal values.
+        A digest of the problem's content (data, split, parameters). Problems with equal
+        fingerprints give equal values.
     gene_names : tuple of str
-        One a gene; columns of ``front.csv``.
+        A name for each gene; they name columns of ``front.csv``.
     """
 
     space: Space
@@ -81,12 +83,12 @@ class Problem(SharedParts, Described, ABC):
         Parameters
         ----------
         config : pydantic model
-            Of the class attribute ``Config``, checked.
+            A checked instance of the class attribute ``Config``.
 
         Raises
         ------
         InputError
-            Data that cannot be used; or the class cannot be made from a configuration.
+            The data cannot be used, or the class cannot be used in a configuration.
         """
         raise InputError(
             f"problem.kind: expected a problem that a configuration can make, found "
@@ -94,17 +96,17 @@ class Problem(SharedParts, Described, ABC):
         )
 
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
-        """Return points of reference for these metrics as objectives; None where there are none.
+        """Return what trivial candidates reach, as points of reference; None if there are none.
 
-        Each is a share of the way from the best (0) to the worst value (1) of every metric: what
-        trivial candidates reach.
+        Each point has a coordinate for every metric: the share of the way from its best value (0)
+        to its worst one (1).
         """
         return None
 
     def true_front(self, n: int) -> FloatArray | None:
-        """Return ``n`` points of the best front there is, as losses; None where it is unknown.
+        """Return ``n`` points spread evenly over the best possible front; None if it is unknown.
 
-        Spread evenly over the front; shape (n, number of metrics).
+        They are losses, shape (n, number of metrics).
         """
         return None
 
@@ -126,24 +128,24 @@ class Problem(SharedParts, Described, ABC):
         """
 
     def evaluate_test(self, X: Array, streams: RowStreams) -> Mapping[str, Array] | None:
-        """Score a batch on records that no search may see; None where there are none."""
+        """Score a batch on the test records, which no search may see; None if there are none."""
         return None
 
     def explain(self, x: Array) -> str | None:
-        """Say why a row's values are NaN, where the problem knows."""
+        """Return why the values of a genome are NaN; None if the problem does not know."""
         return None
 
     def tables(self) -> Any:
-        """Return what exact methods and baselines read beyond values of single genomes.
+        """Return data that exact methods and baselines read besides the values of single genomes.
 
-        Its type is an affair between the problem and those who read it: the sub-classifiers of a
-        multi-stage problem, say, or the votes of a pool. None where there is nothing to read.
+        Examples are the sub-classifiers of a multi-stage problem or the votes of a pool. Their type
+        is agreed between the problem and its readers. None if there is no such data.
         """
         return None
 
 
 class Deployable(ABC):
-    """What a problem adds whose genomes stand for models that can be deployed."""
+    """Methods of problems whose genomes stand for models that can be deployed."""
 
     @abstractmethod
     def decode(self, x: Array) -> Any:
@@ -156,7 +158,7 @@ class Deployable(ABC):
         """
 
     def example(self) -> Mapping[str, list[Any]]:
-        """Return some raw input records for the model, column by column."""
+        """Return a few input records for the model, as columns."""
         return {}
 
     def walk(self, model: Any) -> Any:

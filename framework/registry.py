@@ -1,4 +1,4 @@
-"""Names of algorithms, problems and the rest, found through entry points, imported on demand.
+"""Algorithms, problems and other plug-ins by name: found through entry points, loaded on demand.
 
 A package that registers a class under one of the groups below is usable by name in a
 configuration as soon as it is installed::

@@ -1,4 +1,4 @@
-"""What each metric is for, and the only place where a sign flips.
+"""The role of each metric: objective, constraint or neither. Signs flip here and nowhere else.
 
 A problem reports *metrics* in natural sign and unit. A configuration gives some of them the
 role of an *objective* or a *constraint*. Everything that compares candidates works on *losses*:
@@ -102,7 +102,7 @@ class Roles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Metric of each objective, in order."""
+        """The names of the objectives, in order."""
         return tuple(objective.metric for objective in self.objectives)
 
     def losses(self, values: Mapping[str, Array]) -> FloatArray:
@@ -111,11 +111,11 @@ class Roles:
         return np.asarray(np.column_stack(columns) * self._signs + 0.0)  # + 0.0: no negative zero
 
     def natural(self, losses: FloatArray) -> FloatArray:
-        """Undo :meth:`losses`, keeping the matrix form."""
+        """Return the values of objectives in natural sign from their losses, shape (n, m)."""
         return np.asarray(losses * self._signs + 0.0)
 
     def limits(self) -> FloatArray:
-        """Return the least and the greatest loss that each metric allows, (objectives, 2)."""
+        """Return the least and the greatest possible loss of each objective, shape (m, 2)."""
         rows = []
         for objective, sign in zip(self.objectives, self._signs, strict=True):
             metric = self.metrics[objective.metric]
@@ -131,7 +131,7 @@ class Roles:
         return bounds
 
     def kinds(self) -> tuple[str, ...]:
-        """Return 'rate' or 'amount' for each objective."""
+        """The kind of each objective's metric, ``bounded`` or ``ratio``."""
         return tuple(self.metrics[name].kind for name in self.names)
 
     def violation(self, values: Mapping[str, Array]) -> FloatArray:

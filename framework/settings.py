@@ -1,4 +1,4 @@
-"""Sections of a configuration that the frame itself reads: checked values, no YAML."""
+"""The base of all sections of a configuration, and the budget: checked values, no YAML."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Section(BaseModel):
 
 
 class Budget(Section):
-    """When a run ends: at whichever comes first; at least one of the first four is needed.
+    """The limits of a run, which ends at the first one it reaches; one of the first four is needed.
 
-    generations : batches after the first one.
-    evaluations : rows.
-    seconds : of searching, all sessions together; the one budget whose front depends on the
-        machine.
-    patience : batches in a row without a change of the front.
-    max_failed_share : share of failed rows above which the run stops (once 50 rows are in).
+    generations : number of batches after the first one.
+    evaluations : number of rows.
+    seconds : time spent searching, over all sessions; the one limit with which the front depends
+        on the machine.
+    patience : number of batches in a row without a change of the front.
+    max_failed_share : share of failed rows above which the run stops, from the 50th row on.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"failures": "max_failed_share"}

@@ -46,14 +46,15 @@ class Space(ABC):
         """Draw ``size`` genomes, shape (size, d)."""
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw genomes whose own size (stages, items picked) is spread evenly.
+        """Draw genomes so that all sizes (numbers of stages, of items picked) are equally likely.
 
-        As :meth:`sample`, where a space has no notion of size or spreads it already.
+        The same as :meth:`sample` where genomes of the space have no size, or where that spreads
+        the sizes evenly already.
         """
         return self.sample(rng, size)
 
     def contains(self, X: Array) -> BoolArray:
-        """Tell for each row of ``X``, shape (n, d), whether it is a genome of this space."""
+        """Return for each row of ``X``, shape (n, d), whether it is a genome of this space."""
         return np.asarray(((self.lower <= X) & (self.upper >= X)).all(axis=1), dtype=bool)
 
     def __repr__(self) -> str:
@@ -134,10 +135,10 @@ class Partition(Space):
         return genes.astype(self.dtype)
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw a stage for every item, uniform over a stage count that is itself uniform.
+        """Draw the number of stages uniformly, then a stage for every item uniformly.
 
-        A third of the genomes of at most three stages have one stage, then, where a draw from all
-        genomes hardly ever has: a start for searches, not what "a random design" means.
+        With at most three stages a third of the genomes has a single stage, which is very rare
+        among all genomes. That makes a good start for a search, but is not "a random design".
         """
         stages = rng.integers(1, self.k + 1, size=(size, 1))
         raw = np.floor(rng.random((size, self.n)) * (stages + self.removal)).astype(np.int64)
@@ -182,7 +183,7 @@ class Counts(Space):
     n, max_count : int
         At least 1.
     empty : bool
-        Whether picking nothing is a member; an ensemble of no models is none.
+        Whether a genome may pick nothing at all; an ensemble needs at least one model.
     """
 
     words = "counts of items"
@@ -206,11 +207,11 @@ class Counts(Space):
         return f"counts of {self.n} items, each at most {self.max_count}"
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw each count uniformly; without ``empty`` the number of items picked comes first.
+        """Draw genomes: with ``empty`` each count uniformly, without it small genomes more often.
 
-        That number and the counts are then drawn log-uniformly: few items are as likely as many.
-        Counts drawn one by one would pick nearly all items, and ensembles that large are of
-        little use.
+        Without ``empty``, first the number of items picked and then their counts are drawn
+        log-uniformly, so that few items are as likely as many. Uniform counts would pick nearly
+        all items, and ensembles that large are of little use.
         """
         if self.empty:
             return rng.integers(0, self.max_count + 1, size=(size, self.n), dtype=np.int32)
@@ -225,7 +226,7 @@ class Counts(Space):
 
 
 class Bits(Space):
-    """Subsets of ``n`` items, a 0/1 gene each."""
+    """Subsets of ``n`` items: a gene of 0 or 1 for each item."""
 
     words = "subsets"
 
@@ -243,7 +244,7 @@ class Bits(Space):
         return int(2**self.n)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw each bit by a fair coin."""
+        """Draw each bit as 0 or 1 with equal probability."""
         return rng.integers(0, 2, size=(size, self.n), dtype=np.int8)
 
 

@@ -1,4 +1,4 @@
-"""One seed, many independent random streams.
+"""Many independent random streams from one seed.
 
 The algorithm draws from a stream of its own; each row of a stochastic problem has a stream that
 depends on the seed and the row's id alone, so that neither chunks nor workers change a value.
@@ -28,7 +28,7 @@ def repeat_seed(seed: int, repeat: int) -> int:
 
 
 class RowStreams:
-    """A generator for each row of a batch, made when it is asked for."""
+    """A random generator for each row of a batch, made when it is first used."""
 
     def __init__(self, seed: int, ids: IntArray) -> None:
         self.seed, self.ids = seed, ids

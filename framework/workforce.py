@@ -1,4 +1,4 @@
-"""Workforces: who builds shared parts and does what an algorithm needs before it can ask."""
+"""Workforces build shared parts and compute what an algorithm needs before its first batch."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ _PARTS = 4096  # parts built in this process at a time
 
 
 class Workforce(Protocol):
-    """Work that an algorithm needs done before it can ask.
+    """Workers that compute what an algorithm needs before its first batch.
 
-    What comes out does not depend on who does it.
+    The results do not depend on who computes them.
     """
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """Have the problem hold shared parts: keys, shape (m, key words), none of them held yet.
+        """Build shared parts and add them to the problem.
 
-        Yields how many more are there, now and then. Nothing is built where the problem has no
-        shared parts.
+        Parameters
+        ----------
+        keys : numpy.ndarray of uint64, shape (m, key words)
+            Keys of parts that the problem does not have yet. Nothing is built where the problem
+            has no shared parts.
+
+        Yields
+        ------
+        int
+            How many parts were added since the last time.
         """
         ...
 
@@ -30,19 +38,19 @@ class Workforce(Protocol):
     ) -> Iterator[Any]:
         """Yield ``function(shared, piece)`` for each piece, in order.
 
-        ``function`` is a module's own and pure: it, ``shared`` and the pieces may travel. What it
-        raises is raised here.
+        ``function`` is pure and defined in a module, so that it, ``shared`` and the pieces can be
+        sent to other processes. An exception of the function is raised here.
         """
         ...
 
 
 class InProcess:
-    """A :class:`Workforce` that is this process.
+    """A :class:`Workforce` that works in this process.
 
     Parameters
     ----------
     problem : SharedParts, optional
-        Whose parts to build.
+        The problem whose parts are built.
     """
 
     def __init__(self, problem: SharedParts | None = None) -> None:

@@ -1,1 +1,1 @@
-"""What is done with fronts that exist: compare them, test differences, choose a solution."""
+"""Finished fronts: compare them, test their differences, choose a solution."""

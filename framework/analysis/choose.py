@@ -1,4 +1,4 @@
-"""Choosing one solution of a front: conditions first, then one rule."""
+"""Choosing one solution of a front: conditions narrow it, then one rule picks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Condition(NamedTuple):
         return f"{self.metric}{self.operator}{self.value:.12g}"
 
     def holds(self, column: Array) -> BoolArray:
-        """Tell for which values it holds, shape (n,)."""
+        """Return for each value, shape (n,), whether the condition holds."""
         return np.asarray(_OPERATORS[self.operator](column, self.value), dtype=bool)
 
 
@@ -52,7 +52,7 @@ class Margin(NamedTuple):
         return f"{self.metric}={shown}"
 
     def holds(self, losses: FloatArray) -> BoolArray:
-        """Tell which losses of the metric are near enough to the least, shape (n,)."""
+        """Return for each loss, shape (n,), whether it is near enough to the least one."""
         best = losses.min()
         allowed = self.amount * abs(best) if self.relative else self.amount
         return np.asarray(losses <= best + allowed, dtype=bool)
@@ -106,32 +106,33 @@ def choose(
     weights: Mapping[str, float] | None = None,
     id: int | None = None,
 ) -> int:
-    """Choose one solution, on validation metrics alone.
+    """Choose one solution of a front by its metrics on the validation records.
 
-    ``where`` and then ``within`` narrow the front, one after the other; of what is left one rule
-    picks. Losses are normalised between the best and the worst value left, 0 to 1.
+    First ``where`` and then ``within`` narrow the front; then one rule picks from the solutions
+    that are left. Rules use normalised losses: 0 at the best value left, 1 at the worst one.
 
     Parameters
     ----------
     front : Front
     where : sequence of str or Condition
-        Kept is what meets ``coverage>=0.9``.
+        Conditions such as ``coverage>=0.9``; only solutions that meet all of them are kept.
     within : sequence of str or Margin
-        Kept is what lies within ``accuracy=2%`` (or ``accuracy=0.02``) of the best value left.
+        Margins such as ``accuracy=2%`` or ``accuracy=0.02``; only solutions that are this near to
+        the best value left are kept.
     best : str, optional
-        Pick the best value of this metric; ties go to the better objective, in their order.
+        Rule: the best value of this metric. Ties are broken by the objectives, in their order.
     knee : bool
-        Pick the solution nearest to the ideal point (every objective at its best) in normalised
-        losses, by Euclidean distance. The rule where no other is given.
+        Rule: the least Euclidean distance, in normalised losses, to the ideal point, which has
+        every objective at its best. It applies where no other rule is given.
     weights : mapping of str to float, optional
-        Pick the least weighted sum of normalised losses.
+        Rule: the least weighted sum of normalised losses.
     id : int, optional
-        Pick the solution with this id.
+        Rule: the solution with this id.
 
     Returns
     -------
     int
-        Position in the front. All ties end at the lowest id.
+        Position in the front. Of solutions that are still tied, the one with the lowest id.
 
     Raises
     ------

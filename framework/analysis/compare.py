@@ -1,4 +1,4 @@
-"""Many runs on one problem, side by side: which search found more, and is that more than luck?"""
+"""Comparison of runs on one problem: which search finds more, and is the difference significant?"""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class ComparedRun:
     Attributes
     ----------
     algorithm : str
-        Kind, with the parameters in which runs of that kind differ.
+        Its kind, and the parameters in which compared runs of that kind differ.
     seed, evaluations : int
     distinct : float
-        Different candidates among those evaluated; NaN in runs of before it was counted.
+        Number of different candidates among those evaluated; NaN in older runs, which did not
+        count them.
     seconds : float
-        Of searching.
+        Time spent searching.
     front : Front
     path : Path
     """
@@ -68,7 +69,8 @@ class Comparison:
     indicators : mapping of str to Indicator
         Those that have a meaning for these objectives, by column.
     tests : mapping of str to RankTests
-        By indicator, searches in the order of ``algorithms``; empty where the seeds do not allow.
+        The tests of each indicator, with the searches in the order of ``algorithms``; empty where
+        the searches have too few seeds in common.
     """
 
     title: str
@@ -87,9 +89,10 @@ class Comparison:
         return list(dict.fromkeys(run.algorithm for run in self.runs))
 
     def summary(self) -> pd.DataFrame:
-        """Return a row a search: its number of runs, and mean and standard deviation of each.
+        """Return a table with a row for each search.
 
-        The standard deviation is the sample's (NaN for a single run).
+        Its columns: the number of runs, then the mean and the sample standard deviation (NaN for
+        a single run) of each number in ``frame``, and mean ranks where there are tests.
         """
         numbers = [*NUMBERS, *self.indicators]
         groups = self.frame.groupby("algorithm", sort=False)[numbers]
@@ -172,7 +175,7 @@ def compare_runs(
 
 
 def beaten(comparison: Comparison) -> int:
-    """Return how many vectors of the reference front some run dominates; 0 for an exact one."""
+    """Return how many vectors of the reference front some run dominates; 0 if it is exact."""
     everything = [comparison.reference, *(run.front.losses for run in comparison.runs)]
     kept = nondominated(np.concatenate(everything))[: len(comparison.reference)]
     return int((~kept).sum())

@@ -1,4 +1,4 @@
-"""Indicators: numbers that say how good the result of a run is, found by name.
+"""Indicators: numbers that measure the quality of a run's result, found by name.
 
 A package adds one by registering an :class:`Indicator` under ``paretolab.indicators``::
 
@@ -26,17 +26,17 @@ _SAME = 1e-9  # of the range of an objective: vectors nearer than that are one
 
 @dataclass(frozen=True)
 class Judged:
-    """What an indicator sees of a run.
+    """The result of a run, as indicators receive it.
 
     Attributes
     ----------
     losses : numpy.ndarray, shape (n, objectives)
-        Of the solutions judged, smaller is better; n may be 0.
+        Losses of the solutions, where smaller is better; n may be 0.
     reference : numpy.ndarray, shape (r, objectives)
-        Losses of a front to measure against, distinct; r >= 1.
+        Losses of the reference front, distinct; r >= 1.
     roles : Roles
     anchors : numpy.ndarray, shape (k, objectives), or None
-        The problem's reference points, where it names some.
+        Points of reference of the problem, if it has some (``Problem.anchors``).
     """
 
     losses: FloatArray
@@ -58,12 +58,12 @@ class Judged:
 
     @property
     def target(self) -> FloatArray:
-        """``reference``, scaled likewise."""
+        """``reference``, scaled in the same way."""
         low, span = self.scale
         return np.asarray((self.reference - low) / span)
 
     def found(self) -> BoolArray:
-        """Tell which vectors of the reference are among the losses, shape (r,)."""
+        """Return for each vector of the reference, shape (r,), whether it is among the losses."""
         if not len(self.losses):
             return np.zeros(len(self.reference), dtype=bool)
         distance, _ = cKDTree(self.scaled).query(self.target)
@@ -72,7 +72,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Indicator:
-    """A number that says how good a result is.
+    """A number that measures the quality of a result.
 
     Attributes
     ----------
@@ -80,9 +80,10 @@ class Indicator:
         Its name in print.
     better : 'high' or 'low'
     text : str
-        What it means, in a sentence's part.
+        What it means, in a few words.
     measure : callable
-        Takes a :class:`Judged`; NaN where it has no meaning for these objectives.
+        Takes a :class:`Judged` and returns the number; NaN if it has no meaning for these
+        objectives.
     """
 
     label: str

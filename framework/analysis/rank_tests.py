@@ -1,6 +1,7 @@
-"""Is one of several searches better? Tests on ranks, as Demsar 2006 recommends them.
+"""Rank tests of whether one of several searches is better, as Demsar (2006) recommends them.
 
-A table has a row a block (a seed, a data set) and a column a search; smaller is better.
+A table has a row for each block (a seed or a data set) and a column for each search; smaller
+values are better.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from framework.errors import InputError
 
 @dataclass(frozen=True)
 class RankTests:
-    """What the tests say of k searches over n blocks.
+    """Results of the tests of k searches over n blocks.
 
     Attributes
     ----------
@@ -44,9 +45,9 @@ class RankTests:
     alpha: float
 
     def cliques(self) -> list[tuple[int, int]]:
-        """Return the largest groups that Nemenyi's test does not tell apart.
+        """Return the largest groups of searches that Nemenyi's test does not distinguish.
 
-        Each is a pair (first, last) of places in the order of mean ranks, both inclusive.
+        Each group is a pair (first, last) of positions in the order of mean ranks, both inclusive.
         """
         ordered = np.sort(self.ranks)
         reach = np.searchsorted(ordered, ordered + self.critical_difference, side="right") - 1

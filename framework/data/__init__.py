@@ -1,6 +1,6 @@
 """Data sets, splits, feature costs and the encoding of features.
 
-Names are imported when asked for, so that a worker that needs one of them loads only that.
+Each name is loaded when it is first used, so that a worker loads only what it needs.
 """
 
 from __future__ import annotations

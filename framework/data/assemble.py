@@ -1,4 +1,4 @@
-"""From a raw frame to a checked ``Table``: what is wrong with the data is said here."""
+"""Turns a raw frame into a ``Table`` and reports what is wrong with the data."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Table:
 
     Attributes
     ----------
-    name : what to call it in reports.
+    name : the name of the data set in reports.
     features : DataFrame of n records; numeric columns are float64 (NaN where missing), the others
         pandas categoricals of texts.
     labels : int64 (n,), positions in ``classes``.
     classes : labels as the data have them, sorted.
-    positive : the positive class as a position in ``classes``; None for several classes unless
-        one was named.
-    source : where the data came from, for people.
+    positive : position of the positive class in ``classes``; None where there are more than two
+        classes and none was named positive.
+    source : a description of where the data come from.
     fingerprint : sha256 over names, kinds, values and labels; equal for equal content.
     """
 
@@ -54,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Raw:
-    """A frame as its source gave it: ``name`` and ``source`` as in ``Table``."""
+    """A frame as read from its source; ``name`` and ``source`` are as in ``Table``."""
 
     frame: pd.DataFrame
     name: str
@@ -75,8 +75,8 @@ def assemble(
     Raises
     ------
     InputError
-        No records, no feature columns, a column that is not in the data, a target with missing
-        values, one class or too small a class, and features that cannot be used.
+        There are no records, no features, no column of a given name, missing labels, only one
+        class, too few records of a class, or features that cannot be used.
     """
     place = f"{where}: {raw.source}"
     features = _features(raw, where, target, categorical, drop)
@@ -94,7 +94,7 @@ def assemble(
 
 @dataclass(frozen=True)
 class ValueTable:
-    """A data set for regression: as ``Table``, with float64 ``values`` (n,) for labels."""
+    """A data set for regression: as ``Table``, but with ``values``, float64 (n,), as target."""
 
     name: str
     features: pd.DataFrame

@@ -1,7 +1,7 @@
-"""What kind a column is, and one spelling for each category.
+"""Whether a column is numeric or of categories, and a single spelling for each category.
 
-The same category may arrive as ``3``, ``3.0`` (a column with gaps), ``"3"`` or an entry of a
-pandas categorical; one spelling makes them equal, in training and in production.
+The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``"3"`` or as
+an entry of a pandas categorical. A single spelling makes them equal, in training and later.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _Costs = Annotated[
 
 
 class CostsConfig(Section):
-    """Exactly one of the first four.
+    """The costs of the features; exactly one of the first four keys is given.
 
     classes : cost class of each feature, a list in the features' order or a mapping.
     values : cost of each feature, likewise.

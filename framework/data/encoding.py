@@ -1,7 +1,7 @@
-"""From features as people have them to the numbers that classifiers take, feature by feature.
+"""Encodes the features of a table as the numbers that classifiers need, feature by feature.
 
-Each original feature has its own columns, so that a stage of a classifier can encode what it
-acquires and nothing else.
+Each original feature has columns of its own, so that a stage of a classifier can encode just the
+features that it acquires.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A feature of categories: one column each; missing and unknown ones are all zeros."""
+    """A feature of categories: a column for each; zeros where a value is missing or unknown."""
 
     categories: tuple[str, ...]
 
@@ -162,7 +162,13 @@ class Encoder:
         return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
     def transform(self, data: pd.DataFrame | Array) -> FloatArray:
-        """Encode all features of records: float64 (n, width). Raises as transform_features."""
+        """Encode all features of records: float64 (n, width).
+
+        Raises
+        ------
+        InputError
+            A column is missing, or a numeric feature holds text or infinite values.
+        """
         return self.transform_features(data, range(len(self.feature_names)))
 
     def transform_features(
@@ -171,15 +177,15 @@ class Encoder:
         features: Iterable[int | str],
         records: IntArray | None = None,
     ) -> FloatArray:
-        """Encode some features, reading no others.
+        """Encode some features without reading any other.
 
         Parameters
         ----------
         data : DataFrame or ndarray (n, d)
-            Of a frame only the columns of ``features`` need be there.
+            A frame needs only the columns of ``features``.
         features : positions or names
         records : int64 (m,), optional
-            Records to read, of no other is a value looked at; all n if None.
+            Positions of the records to read, all n if None; no other record is read.
 
         Returns
         -------
@@ -243,7 +249,7 @@ class Encoder:
         return _column(data, i)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON types; floats come back to the bit."""
+        """Return the encoder as plain JSON types, from which floats are read back exactly."""
         features = [
             {"name": name, **feature.to_json()}
             for name, feature in zip(self.feature_names, self.features, strict=True)
@@ -257,7 +263,7 @@ class Encoder:
         Raises
         ------
         InputError
-            It describes none.
+            ``plain`` is not the description of an encoder.
         """
         try:
             rows = plain["features"]

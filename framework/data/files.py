@@ -1,7 +1,7 @@
-"""Reading tables from CSV (also gzipped) and Parquet files, with every mistake named by its line.
+"""Reads tables from CSV (also gzipped) and Parquet files; mistakes are reported with their line.
 
-pandas accepts short rows silently (as missing values), renames duplicate columns and names
-nameless ones; so the lines of a CSV file are looked at before pandas parses them.
+pandas accepts short rows silently (as missing values), renames duplicate columns and invents
+missing names. The lines of a CSV file are therefore checked before pandas parses them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
 
 
 def read_frame(path: Path) -> pd.DataFrame:
-    """Read a table; the ending of its name (``.parquet`` or not) says how.
+    """Read a table: a Parquet file if its name ends in ``.parquet``, otherwise a CSV file.
 
     Raises
     ------
     InputError
-        The file is missing, unreadable, empty, ragged, or its header is not one.
+        The file is missing, unreadable or empty, its rows differ in length, or its header has
+        empty or repeated names.
     """
     if not path.is_file():
         found = "a directory" if path.is_dir() else "no such file"
@@ -36,12 +37,12 @@ def read_frame(path: Path) -> pd.DataFrame:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield ``(line number, fields)`` of a CSV file: the header, then the rows, all as long as it.
+    """Yield ``(line number, fields)`` of the header of a CSV file, then of its rows.
 
     Raises
     ------
     InputError
-        As ``read_frame``.
+        See :func:`read_frame`.
     """
     return iter(_rows(_text(path), path))
 

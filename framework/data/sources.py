@@ -1,4 +1,4 @@
-"""Where tables come from: a folder of files, OpenML, scikit-learn's own sets, a generator."""
+"""Sources of tables: a folder of files, OpenML, the data sets of scikit-learn, a generator."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ _KNOWN = {
 
 
 def known_names() -> list[str]:
-    """Return the names that ``{name: ...}`` takes here: files of the data folder, and OpenML's."""
+    """Return the names of data sets: those in the data folder, and those known on OpenML."""
     names = {*_KNOWN, *_names_in(_data_folder())}
     # NAME_groups.csv says which subject each record of NAME.csv is of; it is no data set
     return sorted(name for name in names if name.removesuffix("_groups") not in names - {name})
 
 
 def from_name(name: str, where: str) -> Raw:
-    """Return a set by its name: from the folder of ``PARETOLAB_DATA``, else from OpenML.
+    """Return a data set by its name: from the folder ``PARETOLAB_DATA``, otherwise from OpenML.
 
     Raises
     ------
     InputError
-        The name is neither in the folder nor known, or the set cannot be had.
+        The name is neither in the folder nor known, or the data set cannot be loaded.
     """
     folder = _data_folder()
     if folder is not None and not folder.is_dir():
@@ -108,7 +108,7 @@ def from_name(name: str, where: str) -> Raw:
 
 
 def from_path(path: Path) -> Raw:
-    """Return the table of a file."""
+    """Return the table in a file."""
     name = path.name
     for ending in TABLE_ENDINGS:
         name = name.removesuffix(ending)
@@ -116,9 +116,9 @@ def from_path(path: Path) -> Raw:
 
 
 def from_openml(dataset: int | str, version: int | None, where: str) -> Raw:
-    """Return a set of OpenML by its id, or by name and version (the active one if None).
+    """Return a data set of OpenML by its id, or by name and version (the active one if None).
 
-    The label is in column ``target``, also where OpenML calls it otherwise.
+    The labels are in the column ``target``, whatever OpenML calls it.
     """
     bunch = _fetch(dataset, version, where)
     frame = bunch.frame.copy()
@@ -131,7 +131,7 @@ def from_openml(dataset: int | str, version: int | None, where: str) -> Raw:
 
 
 def from_sklearn(name: BuiltIn) -> Raw:
-    """Return one of the sets that scikit-learn brings along."""
+    """Return one of the data sets that are part of scikit-learn."""
     from sklearn import datasets
 
     loaders: dict[BuiltIn, Callable[..., Any]] = {
@@ -149,7 +149,7 @@ def from_sklearn(name: BuiltIn) -> Raw:
 
 
 def from_generator(where: str, **parameters: Any) -> Raw:
-    """Return a synthetic set of ``sklearn.datasets.make_classification``, columns f1 to fn."""
+    """Return a data set of ``sklearn.datasets.make_classification`` with columns f1 to fn."""
     from sklearn.datasets import make_classification
 
     try:

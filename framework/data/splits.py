@@ -1,4 +1,4 @@
-"""Training, validation and test parts of a data set, from a seed alone."""
+"""The division of a data set into training, validation and test records, by a seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STREAM = 71  # keeps the draws of splits apart from a run's other streams of th
 
 
 class SplitConfig(Section):
-    """Shares of the records; ``stratify`` keeps each class's share in every part."""
+    """The share of records in each part; ``stratify`` gives each part the same share of a class."""
 
     train: float = Field(0.5, gt=0, lt=1)
     validation: float = Field(0.25, gt=0, lt=1)
@@ -33,7 +33,7 @@ class SplitConfig(Section):
 
 
 class Split(NamedTuple):
-    """Sorted, disjoint record numbers (int64) of the three parts, together all records."""
+    """The positions of the records in each of three disjoint parts, int64 and sorted."""
 
     train: IntArray
     validation: IntArray
@@ -54,7 +54,7 @@ def split_records(labels: IntArray, config: SplitConfig, where: str = "problem.s
     Raises
     ------
     InputError
-        A part with a share would be empty, or a class would have no training record.
+        A part whose share is above 0 would be empty, or a class would have no training record.
 
     Notes
     -----

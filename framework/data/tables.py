@@ -1,4 +1,4 @@
-"""The ``dataset`` section of a configuration, and the table it stands for."""
+"""The section ``dataset`` of a configuration, and the table that it describes."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class SyntheticConfig(Section):
 
 
 class DatasetConfig(Section):
-    """Exactly one source, and how to read it.
+    """The source of a data set, exactly one of the first five keys, and how to read it.
 
     name : a file of the folder ``PARETOLAB_DATA`` without its ending, or a known set.
     path : a CSV (also ``.csv.gz``) or Parquet file, relative to the configuration's folder.
-    sklearn : a set that scikit-learn brings along.
+    sklearn : a data set that is part of scikit-learn.
     openml : an id or a name of OpenML, the latter with ``version`` (the active one if None).
     synthetic : a generated set.
     target : column of the labels.
     categorical : columns of numbers that mean categories.
     drop : columns to leave out.
-    positive : label of the positive class; of two classes the last one, unless said.
+    positive : label of the positive class; the last one of two classes if it is not given.
     """
 
     name: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
@@ -101,7 +101,7 @@ def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
     Raises
     ------
     InputError
-        The data cannot be had, or cannot be used.
+        The data cannot be loaded, or cannot be used.
     """
     return assemble(
         _raw(config, where),

@@ -1,1 +1,1 @@
-"""From a configuration to run directories: one run, its repeats, resumption, export."""
+"""Running a configuration: directories of runs and their repeats, resuming, exported models."""

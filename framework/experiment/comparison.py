@@ -19,15 +19,15 @@ _FINISHED = ("done", "failed")
 
 
 def compare(directories: Sequence[str | Path], reference: str | Path | None = None) -> Comparison:
-    """Read runs (each of a directory's repeats is one) and compare them.
+    """Read runs and compare them; each repeat in a directory counts as one run.
 
     Parameters
     ----------
     directories : sequence of path-like
-        Of finished runs on the same problem with the same objectives and constraints.
+        Directories of finished runs on one problem, with the same objectives and constraints.
     reference : path-like, optional
-        A ``front.csv`` to measure against, such as an exact one; the non-dominated vectors of all
-        runs together where there is none.
+        A ``front.csv`` to measure against, such as an exact one. None: the non-dominated vectors
+        of all runs together.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""YAML -> a checked configuration, with every mistake named at once.
+"""Reads a configuration from YAML and checks it; all mistakes are reported at once.
 
-A mistake is one line: file, key, what was expected, what was found; an unknown key suggests the
-nearest known one.
+A mistake is one line: file, key, what was expected and what was found. For an unknown key the
+nearest known one is suggested.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from framework.settings import Budget, Section
 
 
 class ObjectiveConfig(Section):
-    """``{metric: coverage, sense: max}``; ``worst`` is where the hypervolume starts."""
+    """An objective, such as ``{metric: coverage, sense: max}``.
+
+    ``worst`` is the value of its metric at the reference point of the hypervolume.
+    """
 
     metric: str
     sense: Literal["min", "max"]
@@ -41,7 +44,7 @@ class ObjectiveConfig(Section):
 
 
 class ConstraintConfig(Section):
-    """``{metric: false_positive_rate, at_most: 0.1}``."""
+    """A constraint, such as ``{metric: false_positive_rate, at_most: 0.1}``."""
 
     metric: str
     at_most: float | None = None
@@ -65,7 +68,10 @@ _KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algori
 
 
 class RunConfig(Section):
-    """A run, or its repeats. ``problem`` and ``algorithm`` are checked by the class they name."""
+    """The configuration of a run and its repeats.
+
+    The sections ``problem`` and ``algorithm`` are checked by the class that their ``kind`` names.
+    """
 
     renamed: ClassVar[Mapping[str, str]] = {"trials": "repeats"}
 
@@ -97,9 +103,10 @@ class RunConfig(Section):
         return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
 
     def identity(self) -> dict[str, Any]:
-        """Return, flat, the keys that decide which rows a run evaluates.
+        """Return the dotted keys that decide which rows a run evaluates, and their values.
 
-        Budget, workers, repeats, tracking and the name do not: a run may be resumed with others.
+        Budget, workers, repeats, tracking and the name are not among them: a run may be resumed
+        with other ones.
         """
         kept = self.model_dump(
             include={"problem", "objectives", "constraints", "algorithm", "seed"}
@@ -110,20 +117,27 @@ class RunConfig(Section):
 def load_config(
     path: str | os.PathLike[str], overrides: Sequence[str] = (), **top_level: Any
 ) -> RunConfig:
-    """Read, override and check a configuration.
+    """Read a configuration, override some of its keys, and check it. Data are not loaded.
 
     Parameters
     ----------
     path : path-like
-    overrides : sequence of 'dotted.key=value'
-        Values are YAML. List items go by number: ``objectives.0.sense=min``.
+        A YAML file.
+    overrides : sequence of str
+        Assignments ``dotted.key=value``, with values in YAML. Items of lists are addressed by
+        their number: ``objectives.0.sense=min``.
     **top_level
-        Further top-level keys (``seed``, ``repeats``, ``workers``); None is ignored.
+        Values of top-level keys (``seed``, ``repeats``, ``workers``); None is ignored.
+
+    Returns
+    -------
+    RunConfig
+        With all defaults filled in.
 
     Raises
     ------
     InputError
-        Whatever is wrong with it, a line a mistake. The data are not looked at.
+        Something is wrong with it; the message has a line for each mistake.
     """
     path = Path(path)
     raw = read_yaml(path)
@@ -136,12 +150,12 @@ def load_config(
 
 
 def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
-    """Check the content of a configuration; ``path`` is where it was read or will be kept.
+    """Check the content of a configuration; ``path`` is where it was read or will be written.
 
     Raises
     ------
     InputError
-        Whatever is wrong with it, a line a mistake.
+        Something is wrong with it; the message has a line for each mistake.
     """
     found: list[str] = []
     sections: dict[str, Any] = {}
@@ -158,7 +172,7 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
 
 @contextmanager
 def noting(found: list[str]) -> Iterator[None]:
-    """Note mistakes instead of raising them, to report all of them at once."""
+    """Append the message of an InputError to ``found`` instead of raising it."""
     try:
         yield
     except InputError as error:
@@ -166,7 +180,7 @@ def noting(found: list[str]) -> Iterator[None]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which takes no key twice."""
+    """YAML's safe loader, except that it refuses a key that comes twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -202,7 +216,7 @@ def section(
 ) -> dict[str, Any]:
     """Check a section whose ``kind`` names a registered class; return it with all defaults.
 
-    Paths in it are resolved against ``context['base']`` by models that have some.
+    Relative paths in it are taken relative to ``context['base']``.
     """
     if "kind" not in raw:
         known = ", ".join(registry.names(group))
@@ -217,10 +231,10 @@ def section(
 
 
 def parameters(cls: type) -> type[BaseModel]:
-    """Return the model of a class's configuration.
+    """Return the pydantic model of a class's section in a configuration.
 
-    It is the class's ``Config`` where it has one, else made of the keyword parameters of its
-    ``__init__`` with their annotations and defaults; so what Python takes, a configuration takes.
+    It is ``Config`` of the class if it has one. Otherwise it is made from the keyword parameters
+    of ``__init__``, so that a configuration takes the same names, types and defaults as Python.
     """
     own = getattr(cls, "Config", None)
     if own is not None:
@@ -239,7 +253,7 @@ def parameters(cls: type) -> type[BaseModel]:
 def check(
     model: type[typing.Any], raw: Any, where: str, context: Mapping[str, Any] | None = None
 ) -> Any:
-    """Validate ``raw``; all mistakes become one InputError, a line each."""
+    """Validate ``raw`` with a model; raise one InputError that has a line for each mistake."""
     try:
         return model.model_validate(raw, context=dict(context or {}))
     except ValidationError as error:
@@ -273,7 +287,7 @@ def override(raw: dict[str, Any], assignment: str) -> None:
 
 
 def put(raw: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; list items go by number."""
+    """Set the value of a dotted key; items of lists are addressed by their number."""
     *path, last = key.split(".")
     node: Any = raw
     for step in path:

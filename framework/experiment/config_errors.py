@@ -1,7 +1,7 @@
-"""pydantic's complaints about a configuration, as lines that a person can act on.
+"""Turns pydantic's errors about a configuration into lines that a person can act on.
 
-A line says where, what was expected and what was found. What the branches of a union complain
-about becomes one line.
+A line says where the mistake is, what was expected and what was found. The errors of the branches
+of a union become one line.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _WANTED: dict[str, str] = {
 
 
 def lines(model: type[BaseModel], error: ValidationError, where: str) -> list[str]:
-    """Return a line a mistake, each once.
+    """Return a line for each mistake.
 
     Parameters
     ----------
     model : type
-        What the configuration was checked against.
+        The pydantic model that the configuration was checked against.
     error : pydantic.ValidationError
     where : str
         The file, and the section in it (``file: section``).
@@ -67,7 +67,7 @@ def lines(model: type[BaseModel], error: ValidationError, where: str) -> list[st
 
 
 def shown(value: Any) -> str:
-    """Return a value as it reads in a sentence."""
+    """Return a value as it is written in a sentence."""
     return "nothing" if value is None else reprlib.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""A whole experiment in a directory: one run, or its repeats with other seeds."""
+"""Executes a configuration in a directory: one run, or its repeats with other seeds."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from framework.run.driver import Observer
 
 
 class Watcher(Observer):
-    """An observer that shows something, and ends doing so."""
+    """An observer that shows the progress of a run, until it is closed."""
 
     def close(self) -> None:
-        """Stop showing; safe to call twice."""
+        """Stop showing progress; may be called again."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to run, as opposed to what: nothing here changes a front.
+    """How a configuration is executed; nothing here changes a front.
 
     Attributes
     ----------
     address : str or None
-        A running Ray cluster.
+        Address of a running Ray cluster.
     track : bool
         Whether to log to MLflow.
     watcher : callable
-        Makes what shows the progress of a run.
+        Returns a new :class:`Watcher`.
     report : callable
-        Takes lines for the user.
+        Shows a line of text to the user.
     """
 
     address: str | None
@@ -54,9 +54,9 @@ class Options:
 
 @contextmanager
 def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
-    """Make the directory of a new run: ``out``, or the first free ``runs/NAME-001``.
+    """Make the directory of a new run: ``out``, or the first free one of ``runs/NAME-001``, ...
 
-    A directory that was made here goes again if no search has begun in it at the end.
+    It is removed again at the end if no search has begun in it.
 
     Raises
     ------
@@ -94,9 +94,10 @@ def _free_path(name: str) -> Path:
 
 
 def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
-    """Run, or go on with, an experiment; return its summary.
+    """Start or resume a run and its repeats; return the summary.
 
-    Repeats that are done are left alone. Whatever happens, what was told is in the journals.
+    Repeats that are finished are not run again. If anything fails, the journals contain every
+    batch that was evaluated before.
     """
     problem = make_problem(config)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
@@ -153,7 +154,7 @@ def _single(
 
 
 def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any]) -> None:
-    """Write what follows from a finished front: the recommended model and the plots."""
+    """Write the recommended model and the plots of a finished front."""
     if not summary["front_size"]:
         return
     from framework.analysis.choose import choose
@@ -177,7 +178,7 @@ def _followers(config: RunConfig, run_dir: RunDir, options: Options) -> list[Obs
 
 
 def uid_of(run_dir: RunDir) -> str:
-    """Return what identifies the run wherever it is logged; a resumed run keeps it."""
+    """Return the unique id under which a run is logged; a resumed run keeps it."""
     if run_dir.about_file.is_file():
         return str(run_dir.about()["uid"])
     return uuid.uuid4().hex

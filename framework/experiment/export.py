@@ -33,9 +33,9 @@ def load_problem(run_dir: RunDir) -> Problem:
 def export(
     problem: Problem, front: Front, position: int, directory: Path, about: Mapping[str, Any]
 ) -> bool:
-    """Write the model of one solution, with some example records if the problem has them.
+    """Write the model of one solution, with a few example records if the problem has some.
 
-    A model that is there is replaced.
+    A model that is already in the directory is replaced.
 
     Parameters
     ----------

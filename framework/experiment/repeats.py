@@ -1,4 +1,4 @@
-"""Repeats of one run: independent runs with other seeds, over one set of parts."""
+"""Repeats of a run: independent runs with other seeds that share the problem's parts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Say = Callable[[str], None]
 def run_repeats(
     config: RunConfig, problem: Problem, run_dir: RunDir, *, address: str | None, report: Say
 ) -> dict[str, Any]:
-    """Run the repeats that are not done; return the summary over all.
+    """Run the repeats that are not finished yet; return the summary over all of them.
 
-    With Ray each repeat is a task with a serial driver of its own; otherwise they go one by one.
-    A repeat's directory is ``repeats/NNN``, from 000.
+    With Ray, each repeat is a task that runs serially; otherwise they run one after the other.
+    The directory of a repeat is ``repeats/NNN``, counted from 000.
     """
     started = time.perf_counter()
     open_repeats = []

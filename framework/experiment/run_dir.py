@@ -1,4 +1,4 @@
-"""A run's directory: the names in it, and how to read it without the problem's data."""
+"""The directory of a run: the files in it, and how to read them without the problem's data."""
 
 from __future__ import annotations
 
@@ -22,15 +22,24 @@ from framework.roles import Constraint, Metric, Objective, Roles
 
 
 class RunDir:
-    """Paths of one run, and readers for what lies there.
+    """The paths of a run, and methods that read its files.
 
-    ``config.yaml`` resolved configuration · ``journal.sqlite`` the truth · ``front.csv`` ·
-    ``returned.csv`` what the method returns by its own definition, where that is another set ·
-    ``notes.sqlite`` what was proven by long work ·
-    ``summary.json`` · ``plots/`` · ``model/`` the chosen solution, ready to use · ``about.json``
-    what readers need of the problem (metrics, roles, gene names, data) · ``tracking.json`` what
-    MLflow has so far · ``repeats/NNN/`` one such directory a repeat with another seed, or
-    ``trials/NNN/`` one a trial of a sweep, and ``sweep.yaml`` what the sweep varies.
+    ===================  ======================================================================
+    ``config.yaml``      the configuration with all defaults
+    ``journal.sqlite``   every row that was evaluated
+    ``notes.sqlite``     what long work has proven so far
+    ``front.csv``        the front, with test metrics where the problem has test records
+    ``returned.csv``     what the method returns by its own definition, if that is another set
+    ``summary.json``     status, evaluations, indicators, versions
+    ``about.json``       metrics, roles, names of genes and the data, for readers
+    ``plots/``           figures
+    ``model/``           the chosen solution as a model, ready to use
+    ``tracking.json``    what was logged to MLflow so far
+    ``repeats/NNN/``     a directory of this kind for each repeat with another seed
+    ``trials/NNN/``      a directory of this kind for each trial of a sweep
+    ``sweep.yaml``       what a sweep varies
+    ===================  ======================================================================
+
     An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
     """
 
@@ -55,7 +64,7 @@ class RunDir:
         Raises
         ------
         InputError
-            It is not one.
+            There is no ``config.yaml`` in it.
         """
         found = cls(path)
         if not found.config_file.is_file():
@@ -64,12 +73,12 @@ class RunDir:
 
     @property
     def repeats(self) -> Path:
-        """Where the repeats of a run lie."""
+        """The folder with the repeats of a run."""
         return self.path / "repeats"
 
     @property
     def trials(self) -> Path:
-        """Where the trials of a sweep lie."""
+        """The folder with the trials of a sweep."""
         return self.path / "trials"
 
     def children(self) -> list[RunDir]:
@@ -78,11 +87,11 @@ class RunDir:
         return [RunDir(path) for path in sorted(found) if path.is_dir()]
 
     def runs(self) -> list[RunDir]:
-        """Return the directories of single runs: its children, or itself."""
+        """Return the directories of its repeats or trials, or its own if it has none."""
         return self.children() or [self]
 
     def config(self) -> RunConfig:
-        """Return the resolved configuration (no override, no second look at its sections)."""
+        """Return the configuration of the run; its sections are not checked again."""
         raw = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
         return RunConfig.model_validate(raw)
 
@@ -91,7 +100,7 @@ class RunDir:
         write_whole(self.config_file, text)
 
     def write_about(self, problem: Problem, roles: Roles, **more: Any) -> None:
-        """Note what readers of the directory need of the problem."""
+        """Write ``about.json``: what readers of the directory need to know of the problem."""
         about = {
             "fingerprint": problem.fingerprint,
             "metrics": [metric._asdict() for metric in problem.metrics],
@@ -122,7 +131,7 @@ class RunDir:
         return Front.load(self.front_file, self.roles())
 
     def summary(self) -> dict[str, Any]:
-        """Return summary.json, or an empty mapping where the run has not ended."""
+        """Return the content of ``summary.json``; an empty mapping if the run has not ended."""
         if not self.summary_file.is_file():
             return {}
         return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Whole runs side by side: one after another in this process, or as Ray tasks.
+"""Execution of several whole runs: one after the other in this process, or as Ray tasks.
 
 Each run has a directory of its own and evaluates serially.
 """
@@ -25,19 +25,19 @@ _TOKEN = ".token"  # tells a worker whether it sees the driver's disk
 
 
 class RunPool(Protocol):
-    """Takes runs and hands them back when they have ended, in any order."""
+    """Executes runs and returns them when they have ended, in any order."""
 
     def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
-        """Take a run; its directory exists."""
+        """Add a run, whose directory exists."""
         ...
 
     def collect(self) -> Ended:
-        """Wait for the next run that ends; return its directory and what it raised, if anything."""
+        """Wait for the next run that ends; return its directory and its exception or None."""
         ...
 
 
 class SerialPool:
-    """Runs in this process, in the order in which they came.
+    """Executes runs in this process, in the order in which they were added.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class SerialPool:
 
 
 class RayPool:
-    """Runs as Ray tasks of one CPU each.
+    """Executes runs as Ray tasks of one CPU each.
 
-    A worker that does not see the driver's disk works in a directory of its own, whose files come
+    A worker that cannot access the driver's disk uses a directory of its own, whose files are sent
     back at the end.
 
     Parameters
@@ -126,7 +126,7 @@ class RayPool:
 def ray_pool(
     work: Work, home: RunDir, workers: int | None, address: str | None
 ) -> Iterator[tuple[RayPool, str]]:
-    """Start or join Ray; yield a pool on it and the words for where it runs.
+    """Start or join Ray; yield a pool on it and a description of where it runs.
 
     Raises
     ------

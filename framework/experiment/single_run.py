@@ -1,4 +1,4 @@
-"""One run in one directory: from a configuration to journal, front and summary."""
+"""A single run in its directory: from a configuration to journal, front and summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore",
 
 
 def make_problem(config: RunConfig) -> Problem:
-    """Return the problem of a checked configuration, data loaded."""
+    """Return the problem of a checked configuration, with its data loaded."""
     raw = dict(config.problem)
     cls = registry.load("problems", raw.pop("kind"))
     problem: Problem = cls.from_config(parameters(cls).model_validate(raw))
@@ -44,14 +44,14 @@ def make_roles(config: RunConfig, problem: Problem) -> Roles:
 
 
 def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorithm:
-    """Return the algorithm of a checked configuration, at its start."""
+    """Return the algorithm of a checked configuration, in its initial state."""
     raw = dict(config.algorithm)
     cls = registry.load("algorithms", raw.pop("kind"))
     return make(cls, problem, roles, seed=config.seed, **raw)
 
 
 def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
-    """Return how many candidates a budget allows, at most; None where that is not known."""
+    """Return the greatest number of candidates that a budget allows; None if it is unknown."""
     if config.budget.evaluations is not None:
         return config.budget.evaluations
     generation = getattr(algorithm, "population", None)
@@ -83,14 +83,25 @@ def run_single(
     about: Mapping[str, Any] | None = None,
     report: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Run, or go on with, one run in its directory; return its summary.
+    """Start or resume a single run in its directory; return its summary.
 
-    ``evaluated_by`` says afterwards who evaluated; ``about`` is added to ``about.json``;
-    ``report`` takes lines for the user.
+    It writes ``config.yaml``, ``about.json``, ``journal.sqlite``, ``front.csv`` and
+    ``summary.json``. If it is interrupted (by Ctrl-C, or an error such as a full disk), it writes
+    the front and the summary so far and raises the exception again.
 
-    The directory gets ``config.yaml``, ``about.json``, ``journal.sqlite``, ``front.csv`` and
-    ``summary.json``. Interrupted (Ctrl-C, or an error such as a full disk), it has the front and
-    the summary so far, and the exception goes on to the caller.
+    Parameters
+    ----------
+    config : RunConfig
+    problem : Problem
+    run_dir : RunDir
+    evaluator : Evaluator
+    observers : sequence of Observer
+    evaluated_by : callable
+        Returns, after the search, which kind of worker evaluated.
+    about : mapping, optional
+        Further content of ``about.json``.
+    report : callable
+        Shows a line of text to the user.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Who evaluates a run: this process, Ray actors here or on a cluster, or whichever pays."""
+"""The evaluator of a run: this process, Ray here or on a cluster, or whichever is faster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.run.evaluator import Evaluator, SerialEvaluator
 
 
 class BudgetLeft(Observer):
-    """Knows the share of the budget that is left; None where it cannot be known."""
+    """An observer that returns the share of the budget that is left; None if it is unknown."""
 
     def __init__(self) -> None:
         self._share: float | None = 0.0
@@ -35,24 +35,24 @@ def evaluator_for(
     left: BudgetLeft,
     report: Callable[[str], None],
 ) -> Iterator[tuple[Evaluator, Callable[[], str]]]:
-    """Open the evaluator of a run, and close it with all it started.
+    """Start the evaluator of a run; at the end, close it and everything that it started.
 
     Parameters
     ----------
     workers : 'serial', 'auto', 'all' or int
-        ``auto`` starts serially and moves to Ray once the measured work is worth its start.
+        ``auto`` starts serially, and moves to Ray when the measured work justifies starting it.
     address : str, optional
-        A running Ray cluster to join; Ray is used then, whatever ``workers`` says.
+        Address of a running Ray cluster; Ray is used then, whatever ``workers`` says.
     left : BudgetLeft
         An observer of the same run.
     report : callable
-        Told, in a line, what evaluates.
+        Shows a line of text to the user: which evaluator is used.
 
     Yields
     ------
     evaluator : Evaluator
     description : callable
-        Says what evaluated, afterwards.
+        Returns, after the search, which kind of worker evaluated.
     """
     with ExitStack() as stack:
         used = ["serial"]

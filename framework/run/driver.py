@@ -1,4 +1,4 @@
-"""The one loop: ask, evaluate, journal, tell - until the budget is spent."""
+"""The loop of every search: ask, evaluate, write to the journal, tell, until the budget ends."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands after a batch was told.
+    """The state of a run after the algorithm was told a batch.
 
     Attributes
     ----------
     generation : int
-        Batches told, the first being generation 0; -1 before it.
+        Number of the last batch, from 0; -1 before the first one.
     evaluations, failed : int
-        Rows told, and how many of them failed.
+        Number of rows told, and how many of them failed.
     front_size : int
     hypervolume : float
         Share of the box between best and worst values that the front dominates.
     seconds : float
-        Of searching, all sessions together.
+        Time spent searching, over all sessions.
     share : float or None
-        Of the budget that is spent, 0 to 1; None where only patience bounds the run.
+        Share of the budget that is spent, 0 to 1; None where only ``patience`` limits the run.
     replayed : bool
         Whether the batch came from the journal.
     stopped : str
@@ -60,19 +60,19 @@ class Progress:
 
 
 class Observer:
-    """Looks on; every hook does nothing until overridden. It must not raise."""
+    """Follows a run, to show or log it. Hooks do nothing unless overridden and must not raise."""
 
     def on_start(self) -> None:
-        """Before the first batch."""
+        """Called before the first batch."""
 
     def on_work(self, work: Work) -> None:
-        """Now and then while the algorithm prepares its first batch, or parts are built."""
+        """Called every half second or so while work goes on that batches have to wait for."""
 
     def on_batch(self, progress: Progress) -> None:
-        """After each batch told."""
+        """Called after each batch that the algorithm was told."""
 
     def on_end(self, progress: Progress) -> None:
-        """After the last one; ``progress.stopped`` says why it was the last."""
+        """Called after the last batch; ``progress.stopped`` says why the run ended."""
 
     def on_written(self) -> str:
         """After front, summary and reports are written, or the run was stopped.
@@ -97,32 +97,34 @@ def run(
 ) -> Front:
     """Search until the budget is spent or the algorithm is done.
 
-    A journal with rows in it is replayed first: the algorithm asks again for what it asked for
-    before and is told from the journal, so a resumed run goes on as if it had never stopped and
-    no row is evaluated twice.
+    A journal that has rows is replayed first: the algorithm asks for the same rows again and is
+    told their values from the journal. A resumed run therefore continues as if it had never
+    stopped, and no row is evaluated twice.
 
     Parameters
     ----------
     problem : Problem
-        Gives the names of the genes; it is evaluated through ``evaluator`` alone.
+        Here it only gives the names of the genes: ``evaluator`` does the evaluating.
     algorithm : Algorithm
-        Fresh: nothing asked yet.
+        In its initial state: it was not asked for anything yet.
     evaluator : Evaluator
     budget : Budget
     journal : Journal, optional
+        Where each batch is written before the algorithm is told; None writes nothing.
     notes : Notes, optional
-        What the algorithm noted of long work in an earlier session; kept in memory if None.
+        Intermediate results of long work, also those of earlier sessions; None keeps them in
+        memory.
     observers : sequence of Observer
 
     Returns
     -------
     Front
-        Of all rows told.
+        The front of all rows.
 
     Raises
     ------
     JournalError
-        The journal cannot be written, or holds rows this algorithm does not ask for.
+        The journal cannot be written, or holds rows that this algorithm does not ask for.
     """
     loop = _Loop(algorithm, evaluator, budget, journal, notes)
     for observer in observers:

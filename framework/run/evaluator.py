@@ -1,4 +1,4 @@
-"""Evaluators: who scores the candidates. The serial one, and what all of them share."""
+"""Evaluators, which score candidates: their contract, the serial one, and what all share."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not wa
 
 
 class Evaluator(ABC):
-    """Scores rows somewhere, and does what an algorithm needs done before it can ask.
+    """Scores rows, in this process or in others.
 
-    ``submit`` returns at once; ``collect`` waits until something is there (or until ``timeout``
-    seconds have passed) and returns pieces in any order: any subset of the rows submitted, each
-    row once. A failed evaluation is a row with its error, never an exception.
+    ``submit`` returns at once. ``collect`` waits until some rows are finished, or until
+    ``timeout`` seconds have passed, and returns them in pieces: in any order, each row once. A
+    failed evaluation is a row with its error, never an exception.
 
-    It is a :class:`~framework.workforce.Workforce` too; unless overridden, that work is done in
-    this process.
+    It is also a :class:`~framework.workforce.Workforce`, which works in this process unless
+    overridden.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ class Evaluator(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free what the evaluator holds; rows not collected are lost."""
+        """End the evaluator and what it started; rows that were not collected are lost."""
 
     def parts(self) -> tuple[int, int]:
-        """Return how many parts that batches wait for are built, of how many; (0, 0) for none."""
+        """Return how many of the parts that batches wait for are built, and how many there are."""
         return 0, 0
 
     def build(self, keys: WordArray) -> Iterator[int]:
@@ -69,9 +69,8 @@ class Evaluator(ABC):
 class SerialEvaluator(Evaluator):
     """Scores batches in this process, one after the other, when they are collected.
 
-    Where a batch needs more shared parts than are built within the timeout of ``collect``, that
-    returns without rows and goes on with the parts when it is called again. So it is as long as
-    batches take their time; light ones are scored at once.
+    Shared parts that a batch needs are built first. Where that takes longer than the timeout of
+    ``collect``, it returns no rows and continues with the parts at its next call.
 
     Parameters
     ----------
@@ -130,10 +129,10 @@ class SerialEvaluator(Evaluator):
 
 
 def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evaluated:
-    """Score rows and turn whatever goes wrong into rows with an error.
+    """Score rows; whatever goes wrong becomes the error of a row.
 
-    Where the batch as a whole raises, its rows are scored one by one, so that only the culprits
-    fail. NaN in any metric is a failure too.
+    Where the batch as a whole raises an exception, its rows are scored one by one, so that only
+    those that cause it fail. NaN in any metric is a failure, too.
     """
     try:
         values = _checked(problem, problem.evaluate(X, RowStreams(seed, ids)), len(X))
@@ -155,7 +154,7 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
 
 
 def failed_rows(problem: Problem, ids: IntArray, X: Array, error: str) -> Evaluated:
-    """Return rows that all failed for one reason."""
+    """Return rows that all failed for the same reason."""
     nothing = {name: np.full(len(X), np.nan) for name in problem.metric_names}
     return Evaluated(ids, X, nothing, dict.fromkeys(ids.tolist(), error))
 

@@ -15,12 +15,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption(Observer):
-    """While a search goes on, a first signal waits for the batch; a second one ends it at once.
+    """Ends a search after the current batch at a first signal, and at once at a second one.
 
-    Where no batch is there yet, it waits for the next report of the work.
-
-    An exception raised at any moment, inside compiled code too, is not safe; between batches it
-    is.
+    Before the first batch it ends at the next report of the work that precedes it. An exception at
+    an arbitrary moment, possibly inside compiled code, would not be safe; between batches it is.
 
     Parameters
     ----------
@@ -51,7 +49,7 @@ class Interruption(Observer):
         self.close()
 
     def close(self) -> None:
-        """Give the signals back; safe to call twice."""
+        """Restore the handlers of the signals; may be called again."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
