@@ -16,7 +16,7 @@ from framework.experiment.experiment import Options, Watcher, execute, new_direc
 from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 
 PathLike = str | os.PathLike[str]
 
@@ -88,7 +88,7 @@ class RunResult:
         position = choose(self.front, where=conditions, best=best, **rule)
         if self._problem is None:
             self._problem = load_problem(self._run_dir)
-        if type(self._problem).decode is Problem.decode:
+        if not isinstance(self._problem, Deployable):
             raise InputError(
                 f"choose: expected solutions that are models, found those of problem "
                 f"{self.config.problem['kind']!r}; paretolab.choose(front, ...) returns a position"
