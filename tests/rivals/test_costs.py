@@ -38,8 +38,8 @@ def cstc_path(model, z):
         if node >= inner:
             break
         scores = weights[:, :-1] @ z + weights[:, -1]
-        gate = model.tree_.gates[node]
-        node = 2 * node + (1 if scores @ gate[:-1] > gate[-1] else 2)
+        score = scores[node % len(scores)]
+        node = 2 * node + (1 if score > model.tree_.gates[node] else 2)
     leaf = model.leaves_[node - inner]
     assert {j for j in range(len(z)) if np.abs(leaf.coef_[:, j]).max() > 1e-12} <= read
     return read

@@ -73,7 +73,7 @@ class CSTC(BudgetedClassifier):
     - The loss of a node is the log loss (two classes: sigmoid; more: softmax) instead of the
       squared loss, since a record is rejected by its probability.
     - A gate is a sigmoid of the node's own score less a threshold, as in the paper. With more than
-      two classes it reads a learned combination of the class scores.
+      two classes it reads the score of one class, another one from node to node.
     - All nodes are optimised at once by L-BFGS, instead of one after the other (which ends in the
       same optimum), with the mixed norm smoothed less and less, until no component of the gradient
       exceeds 1e-5 or the loss no longer decreases.

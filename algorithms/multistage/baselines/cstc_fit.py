@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from algorithms.multistage.baselines.cstc_loss import Data, Tree, loss
+from algorithms.multistage.baselines.cstc_loss import Data, Tree, gate_places, loss
 from framework.arrays import FloatArray
 
 SMOOTHINGS = (0.1, 0.03, 0.01, 0.003, 0.001)
@@ -89,12 +89,9 @@ def _descended(
     tree: Tree, data: Data, smoothing: float, iterations: int, tolerance: float
 ) -> Minimum:
     """Minimise the loss jointly over all of the tree by L-BFGS."""
-    combine = tree.weights.shape[1] > 1  # with one score there is nothing to combine
 
     def flat_loss(flat: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = loss(tree.like(flat), data, smoothing)
-        if not combine:
-            gradient.gates[:, :-1] = 0.0
         return value, gradient.flat()
 
     found = minimize(
@@ -122,22 +119,20 @@ def _starts(
     there are leaves, then gates that all cut them in half. After these random classifiers and
     gates at 0.
     """
-    rows, (nodes, inner) = len(weights), (2 ** (depth + 1) - 1, 2**depth - 1)
-    score = np.arange(inner) % rows  # that a gate begins with
+    nodes, inner = 2 ** (depth + 1) - 1, 2**depth - 1
     level = np.log2(np.arange(inner) + 1).astype(np.int64)
     place = np.arange(inner) + 1 - 2**level
     shares = [(2 * place + 1) / 2 ** (level + 1), np.full(inner, 0.5)]
     scores = data.Z @ weights.T
     for number in range(count):
-        gates = np.zeros((inner, rows + 1))
-        gates[np.arange(inner), score] = 1.0
+        tree = Tree(np.tile(weights, (nodes, 1, 1)), np.zeros(inner))
         if number < len(shares):
-            gates[:, -1] = [
-                np.quantile(scores[:, s], 1.0 - share)  # the first child has the greater scores
-                for s, share in zip(score, shares[number], strict=True)
+            tree.gates[:] = [
+                np.quantile(scores[:, score], 1.0 - share)  # the first child has the greater scores
+                for score, share in zip(gate_places(tree)[1], shares[number], strict=True)
             ]
-            yield Tree(np.tile(weights, (nodes, 1, 1)), gates)
+            yield tree
         else:
-            yield Tree(rng.normal(size=(nodes, *weights.shape)), gates)
+            yield tree._replace(weights=rng.normal(size=(nodes, *weights.shape)))
         if not depth:
             return  # convex: there is one minimum

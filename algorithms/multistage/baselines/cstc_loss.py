@@ -2,7 +2,9 @@
 
 The tree is a full binary heap of ``M`` nodes, node ``m`` with children ``2 m + 1`` and ``2 m + 2``;
 the first ``I`` of them are inner nodes. Every node has a linear classifier, every inner node a gate
-that reads the scores of its own classifier and nothing else, so that a gate acquires no feature.
+that compares a score of its own classifier with a threshold, so that a gate acquires no feature.
+With more than two classes it is the score of one class, another one from node to node; a gate that
+weighed scores could make up for small weights, which the cost would take for unused features.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ class Tree(NamedTuple):
     """Parameters of a tree.
 
     weights : float64 (M, R, D + 1), with the intercepts as last column; R = 1 for two classes.
-    gates : float64 (I, R + 1), what a gate makes of the R scores, and its threshold.
+    gates : float64 (I,), the thresholds.
     """
 
     weights: FloatArray
@@ -77,9 +79,14 @@ def scores_of(tree: Tree, Z: FloatArray) -> FloatArray:
 
 def gate_scores(tree: Tree, scores: FloatArray) -> FloatArray:
     """Return (n, I) what sends a record to a node's first child, above 0, or to its second."""
-    inner = len(tree.gates)
-    passed = np.einsum("nmr,mr->nm", scores[:, :inner], tree.gates[:, :-1])
-    return np.asarray(passed - tree.gates[:, -1])
+    node, score = gate_places(tree)
+    return np.asarray(scores[:, node, score] - tree.gates)
+
+
+def gate_places(tree: Tree) -> tuple[IntArray, IntArray]:
+    """Return the inner nodes, and which of its scores the gate of each reads."""
+    node = np.arange(len(tree.gates))
+    return node, node % tree.weights.shape[1]
 
 
 def traversal(gates: FloatArray) -> FloatArray:
@@ -150,14 +157,13 @@ def loss(tree: Tree, data: Data, smoothing: float) -> tuple[float, Tree]:
         by_gate[:, level] = reached[:, level] * through * (1.0 - through) * gain
         below[:, level] += second + through * gain
     by_score = reached[:, :, None] * slopes / n
-    by_score[:, :inner] += by_gate[:, :, None] * tree.gates[:, :-1]
+    node, score = gate_places(tree)
+    by_score[:, node, score] += by_gate
     width = data.Z.shape[1]
     weights = (by_score.reshape(n, -1).T @ data.Z).reshape(*by_score.shape[1:], width)
     shrink = on_path.T @ (share[:, None] * data.costs / norms) + data.ridge  # (M, d)
     weights[:, :, :-1] += shrink[:, data.feature_of][:, None, :] * tree.weights[:, :, :-1]
-    projection = np.einsum("nm,nmr->mr", by_gate, scores[:, :inner])
-    gradient = np.column_stack([projection, -by_gate.sum(axis=0)])
-    return float(value), Tree(weights, gradient)
+    return float(value), Tree(weights, -by_gate.sum(axis=0))
 
 
 def _log_losses(scores: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
