@@ -286,7 +286,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         ensemble.classes_ = np.asarray(classes)
         ensemble._adopt(models, weights, costs, encoder)
         for name, model in zip(ensemble.names_, ensemble.models_, strict=True):
-            _places(model, ensemble.classes_, name)
+            places_of(model, ensemble.classes_, name)
         return ensemble
 
     def _targets(self, y: Array) -> Array:
@@ -311,7 +311,7 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
     def _probabilities(self, records: Any) -> FloatArray:
         found = []
         for name, model in zip(self.names_, self.models_, strict=True):
-            places = _places(model, self.classes_, name)
+            places = places_of(model, self.classes_, name)
             part = np.zeros((len(records), len(self.classes_)))
             part[:, places] = model.predict_proba(records)
             found.append(part)
@@ -359,7 +359,7 @@ class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: igno
         return self._mean([np.asarray(m.predict(records), np.float64) for m in self.models_])
 
 
-def _places(model: Any, classes: Array, name: str) -> list[int]:
+def places_of(model: Any, classes: Array, name: str) -> list[int]:
     """Return the column of the ensemble's probabilities for each of a member's classes."""
     known, own = classes.tolist(), np.asarray(model.classes_).tolist()
     if set(own) <= set(known):

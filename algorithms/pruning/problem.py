@@ -23,7 +23,7 @@ from framework.data.assemble import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.settings import Section
@@ -72,7 +72,7 @@ class PruningConfig(Section):
         return (value,) if isinstance(value, str) else value
 
 
-class PruningProblem(Problem):
+class PruningProblem(Problem, Deployable):
     """The confusion matrix, size, diversity and costs of pruned ensembles.
 
     A classifier votes positive where its probability of the positive class is above 1/2.
@@ -217,6 +217,24 @@ class PruningProblem(Problem):
     def explain(self, x: Array) -> str | None:
         members, _ = self.split(x[np.newaxis])
         return None if members.any() else "expected a member or more, found none"
+
+    def example(self) -> Mapping[str, list[Any]]:
+        from algorithms.ensembling.deploy import example_records
+
+        return example_records(self.library)
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted vote (see :mod:`algorithms.pruning.model`) of a genome.
+
+        Raises
+        ------
+        InputError
+            The library has no fitted models, or one cannot be read.
+        """
+        from algorithms.pruning.deploy import deploy
+
+        members, thresholds = self.split(x[np.newaxis])
+        return deploy(self.library, members[0], int(thresholds[0]), self.positive, self.costs)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()  # tables are made again from the library

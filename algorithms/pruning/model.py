@@ -1,0 +1,229 @@
+"""Pruned ensembles that run: members vote, and more than a threshold of votes says positive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
+from framework.arrays import Array, FloatArray, IntArray
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.libraries.library import Cost
+from framework.models.card import cell
+from framework.models.files import ModelFiles
+from framework.models.model import Card
+
+_TEXT = """\
+A record is {positive} if more than {threshold} of the {members} classifiers say so, else \
+{negative}. A classifier says so if its probability of {positive} is above 1/2. {cost}
+
+| {header} |
+| {rule} |
+{rows}"""
+
+
+class PrunedVotingClassifier(WeightedEnsembleClassifier):
+    """Two classes by counted votes: positive above ``threshold`` positive votes.
+
+    ``from_votes`` makes one of fitted classifiers, as a pruned library has them; ``fit`` trains
+    the members.
+
+    Parameters
+    ----------
+    estimators : sequence of (str, classifier with ``predict_proba``), optional
+        None: a logistic regression.
+    threshold : int, optional
+        Votes that a negative record may have, 0 to the number of members; half of them, rounded
+        down, if None: a tie is negative.
+
+    Attributes
+    ----------
+    threshold_ : int
+    positive_ : int
+        Which of ``classes_`` is the positive one.
+
+    The others as of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
+    """
+
+    kind = "pruned_vote"
+    weights: None = None  # every member has one vote
+
+    def __init__(
+        self,
+        estimators: Sequence[tuple[str, Any]] | None = None,
+        threshold: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.threshold = threshold
+
+    def fit(self, X: pd.DataFrame | Array, y: Array) -> Any:
+        """Fit a clone of each member.
+
+        Parameters
+        ----------
+        X : DataFrame or array (n, d)
+        y : (n,), two classes, the second one being positive
+
+        Raises
+        ------
+        InputError
+            A threshold that is no number of votes.
+        ValueError
+            More than two classes, or what scikit-learn or a member refuses.
+        """
+        super().fit(X, y)
+        size = len(self.models_)
+        self._vote(size // 2 if self.threshold is None else self.threshold, 1)
+        return self
+
+    @classmethod
+    def from_votes(
+        cls,
+        models: Mapping[str, Any],
+        threshold: int,
+        classes: Sequence[Any] | Array,
+        *,
+        positive: int = 1,
+        costs: Mapping[str, Cost] | None = None,
+        encoder: Encoder | None = None,
+    ) -> PrunedVotingClassifier:
+        """Return an ensemble of fitted classifiers, without training.
+
+        Parameters
+        ----------
+        models : mapping of str to classifier
+            The members; their classes are those of ``classes``, or positions in it.
+        threshold : int
+        classes : sequence, length 2
+        positive : int
+            Position of the positive class.
+        costs : mapping of str to Cost, optional
+            Values one a member.
+        encoder : Encoder, optional
+            What turns records into what the members take.
+
+        Raises
+        ------
+        InputError
+            The parts do not fit together.
+        """
+        ensemble = cls.from_fitted(
+            models, np.ones(len(models)), classes, costs=costs, encoder=encoder
+        )
+        assert isinstance(ensemble, cls)
+        ensemble._vote(threshold, positive)
+        return ensemble
+
+    def votes(self, X: pd.DataFrame | Array) -> IntArray:
+        """Return how many members say positive, shape (n,), for records (n, d)."""
+        return self._counted(self._records(X))
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write each member; see :class:`~framework.models.model.DeployableModel`."""
+        return {
+            **super().save_into(files),
+            "threshold": self.threshold_,
+            "positive": self.positive_,
+        }
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
+        """Return the ensemble that ``save_into`` wrote."""
+        ensemble = super().load_from(files, description)
+        if not (ensemble.weights_ == 1).all():
+            raise InputError("weights: expected one vote a member, found other weights")
+        ensemble._vote(description["threshold"], description["positive"])
+        return ensemble
+
+    def card(self) -> Card:
+        """Return the members with their costs as a table."""
+        labels = [cell(str(label)) for label in self.classes_]
+        units = [f"{cell(n)}{f' ({c.unit})' if c.unit else ''}" for n, c in self.costs_.items()]
+        header = ["member", "kind", *units]
+        rows = []
+        for i, (name, model) in enumerate(zip(self.names_, self.models_, strict=True)):
+            costs = [f"{cost.values[i]:.6g}" for cost in self.costs_.values()]
+            rows.append(f"| {' | '.join([cell(name), type(model).__name__, *costs])} |")
+        sums = [
+            f"{cell(name)} {value:.6g} {self.costs_[name].unit}".rstrip()
+            for name, value in self.predict_cost().items()
+        ]
+        text = _TEXT.format(
+            positive=labels[self.positive_],
+            negative=labels[1 - self.positive_],
+            threshold=self.threshold_,
+            members=len(rows),
+            cost=f"A prediction runs all of them and costs: {', '.join(sums)}."
+            if sums
+            else "A prediction runs all of them.",
+            header=" | ".join(header),
+            rule=" | ".join(["---"] * len(header)),
+            rows="\n".join(rows),
+        )
+        several = f"{len(rows)} classifiers" if len(rows) > 1 else "one classifier"
+        return Card(
+            title=f"A vote of {several}, positive above {self.threshold_}",
+            text=text,
+            answers="the columns `label` and `confidence`",
+            methods="a scikit-learn estimator: `predict`, `predict_proba`, `votes`, `predict_cost`",
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _targets(self, y: Array) -> Array:
+        from sklearn.utils.multiclass import type_of_target
+
+        targets = super()._targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind != "binary":
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is " + str(kind)
+            )
+        if len(self.classes_) < 2:
+            raise ValueError("expected two classes in y, found one class")
+        return targets
+
+    def _vote(self, threshold: Any, positive: Any) -> None:
+        """Take a threshold and a positive class, checked."""
+        size = len(self.models_)
+        whole = all(
+            isinstance(v, int | np.integer) and not isinstance(v, bool)
+            for v in (threshold, positive)
+        )
+        if len(self.classes_) != 2 or not whole or positive not in (0, 1):
+            raise InputError(
+                f"classes: expected two, one of them positive, found {list(self.classes_)} and "
+                f"{positive!r}"
+            )
+        if not 0 <= threshold <= size:
+            raise InputError(
+                f"threshold: expected a number of votes from 0 to {size}, found {threshold}"
+            )
+        self.threshold_, self.positive_ = int(threshold), int(positive)
+
+    def _counted(self, records: Any) -> IntArray:
+        votes = np.zeros(len(records), dtype=np.int64)
+        for name, model in zip(self.names_, self.models_, strict=True):
+            places = places_of(model, self.classes_, name)
+            both = np.zeros((len(records), 2))
+            both[:, places] = model.predict_proba(records)
+            # as a library has it: float32, of the second class
+            second = both[:, 1].astype(np.float32)
+            votes += second > 0.5 if self.positive_ == 1 else second < 0.5
+        return votes
+
+    def _probabilities(self, records: Any) -> FloatArray:
+        """Return shares of votes, stretched so that 1/2 lies between the threshold and one more."""
+        votes, middle = self._counted(records), self.threshold_ + 0.5
+        above = (votes - middle) / max(len(self.models_) - middle, 0.5)
+        share = np.where(votes < middle, 0.5 * votes / middle, 0.5 + 0.5 * above)
+        found = np.empty((len(share), 2))
+        found[:, self.positive_], found[:, 1 - self.positive_] = share, 1.0 - share
+        return found
