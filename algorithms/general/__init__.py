@@ -1,1 +1,1 @@
-"""Searches that know no family: they run on every problem whose space they declare."""
+"""Searches for any family: they run on every problem whose space they declare."""

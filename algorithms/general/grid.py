@@ -1,4 +1,4 @@
-"""Every genome of a small space, once: tuning on a grid as a search."""
+"""Grid search: every genome of a small space, once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_GENOMES = 10_000_000
 
 
 class GridSearch(Algorithm):
-    """Ask for every genome of a space, once, in lexicographic order, and learn nothing.
+    """Evaluate every genome of a space once, in lexicographic order.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class GridSearch(Algorithm):
         Over whole-numbered genes with at most 10 million combinations.
     roles : Roles
     seed : int
-        Not used: nothing is drawn.
+        Not used, as nothing is random.
     batch : int
-        Combinations of genes gone through a batch; those that are no genomes are left out.
+        Combinations of genes in a batch; those that are not genomes of the space are left out.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pareto local search: whole neighbourhoods of the best rows known."""
+"""Pareto local search: it evaluates the neighbourhoods of the best rows known."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ _FEWEST_STEPS, _ATTEMPTS = 2, 16
 
 
 class ParetoLocalSearch(Algorithm):
-    """Explore the neighbours of non-dominated rows, then of those next behind them.
+    """Explore the neighbours of non-dominated rows, then those of the Pareto layers behind them.
 
-    An archive keeps rows of distinct objective vectors, best Pareto layer first. Each batch takes
-    archive rows not explored yet, from the best layer that has some, and asks for their whole
-    neighbourhoods (or samples of them), as far as they were never asked for. Where all of the
-    archive is explored, random walks from its rows start the search anew.
+    An archive keeps rows with distinct objective vectors, the best Pareto layer first. Each batch
+    takes rows of the archive that are not explored yet, from the best layer that has some, and
+    evaluates their neighbourhoods (or samples of them), leaving out genomes that were evaluated
+    before. When the whole archive is explored, the search continues from the ends of random walks
+    that start at its rows.
 
-    On ordered partitions the neighbours are: an item to another stage or to a new one, two items
-    swapped, two neighbouring stages merged, an item left out or taken in. On counts and subsets:
-    one pick more, one less, a member dropped, a member swapped for another model. On whole
-    numbers: one more, one less; members are dropped and swapped too. In a box: one gene moved by
-    1/2, 1/8, ... of its range.
+    Neighbours of an ordered partition: an item moves to another stage or to a new one, two items
+    are swapped, two neighbouring stages are merged, an item is left out or taken in. Of counts and
+    subsets: one pick more or less, a member is dropped or swapped for another model. Of whole
+    numbers: one more or one less; members are dropped and swapped, too. In a box: one gene moves
+    by 1/2, 1/8, ... of its range.
 
     Parameters
     ----------
@@ -43,19 +44,20 @@ class ParetoLocalSearch(Algorithm):
     roles : Roles
     seed : int
     batch : int
-        Rows a batch, at least; the last neighbourhood is asked for whole.
+        Least number of rows in a batch; the last neighbourhood in it is evaluated completely.
     archive : int
-        Rows kept. The non-dominated ones are kept in any case; those behind them, in whole
-        order of layers, lead around local optima. With 1 it is a Pareto local search proper.
+        Number of rows kept. Non-dominated rows are always kept; rows of the next layers help to
+        leave local optima. With 1 it is a plain Pareto local search.
     perturbation : int
-        Steps of a restart's random walk, at most; longer where walks end at rows known.
+        Greatest number of steps in the random walk of a restart; it grows where walks end at rows
+        that are known already.
     neighbours : int, optional
-        How many neighbours of a row are asked for at a time, drawn at random, before its layer's
-        other rows get their turn; all at once if None.
+        How many random neighbours of a row are evaluated before it is the turn of the next row of
+        its layer; None: all of them.
 
     Notes
     -----
-    No genome is asked for twice. The run ends where walks find no genome that is new.
+    No genome is evaluated twice. The run ends when random walks find no new genome.
 
     Infeasible rows rank below all feasible ones, by violation; failed rows are not kept. Of rows
     with equal objectives and violation the first stays.
@@ -91,7 +93,7 @@ class ParetoLocalSearch(Algorithm):
         self._explored: BoolArray = np.zeros(0, dtype=bool)
 
     def propose(self) -> Array | None:
-        """Return new neighbours of archive rows, shape (at least batch, d), or what there is."""
+        """Return new neighbours of archive rows, shape (m, d); ``batch`` or more if possible."""
         pieces = self._explore()
         pieces += self._restart(self.batch - sum(map(len, pieces)))
         if not sum(map(len, pieces)):
@@ -100,7 +102,7 @@ class ParetoLocalSearch(Algorithm):
         return np.concatenate(pieces)
 
     def learn(self, batch: Evaluated) -> None:
-        """Take rows with new objective vectors into the archive, drop the worst layers."""
+        """Add rows with new objective vectors to the archive and drop its worst layers."""
         rows = batch.take(batch.ok)
         losses, violation = self.roles.losses(rows.values), self.roles.violation(rows.values)
         new = self._vectors.add(np.column_stack([losses, violation]).view(np.int64))

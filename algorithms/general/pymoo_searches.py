@@ -1,4 +1,4 @@
-"""NSGA-II, NSGA-III and SMS-EMOA (through pymoo) with operators that fit the space."""
+"""NSGA-II, NSGA-III and SMS-EMOA of pymoo, with variation operators that fit the space."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from framework.roles import Roles
 
 
 class Peer(Algorithm):
-    """A search of pymoo in ask/tell form: its selection and survival, our variation.
+    """A search with the selection and survival of pymoo and variation operators of paretolab.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Peer(Algorithm):
     roles : Roles
     seed : int
     population : int
-        Survivors, and children a generation.
+        Number of survivors, and of children in each generation.
     mutation_rate, crossover_rate : float, optional
-        What suits the space if None: 0.075 and 0.8 on ordered partitions (as in
+        None: a default for the space, 0.075 and 0.8 on ordered partitions (as in
         :class:`~algorithms.multistage.emsco.EMSCO`) and on counts, one gene in a genome and 0.9
         on subsets, one gene in a genome and 1 on boxes. On counts a child gets one move, and with
         chance ``mutation_rate`` one more each time.
@@ -60,13 +60,14 @@ class Peer(Algorithm):
       too; an ordered number of a child lies between its parents' and moves by a step or to
       anywhere. On subsets: fair coins, single-point crossover, flips of bits; on boxes: simulated
       binary crossover and polynomial mutation, both with distribution index 20.
-    - No genome is twice in a population.
-    - pymoo draws from this algorithm's stream and from nothing else.
+    - A population contains no genome twice.
+    - pymoo takes its random numbers from this algorithm's stream only.
     - Losses are scaled to [0, 1] by the metrics' bounds where they have some, since pymoo
       compares some differences with absolute thresholds.
-    - Constraints as in pymoo: feasible rows first, then by violation; failed rows are left out.
-    - Where a generation fails altogether the next one is made from the same parents.
-    - The run ends where 100 attempts at mating give no new genome.
+    - Constraints are handled as in pymoo: feasible rows first, then by violation. Failed rows are
+      left out.
+    - If a whole generation fails, the next one is made from the same parents.
+    - The run ends when 100 attempts at mating give no new genome.
 
     pymoo: Blank and Deb 2020, doi:10.1109/ACCESS.2020.2990567.
     """
@@ -159,7 +160,7 @@ class NSGAIII(Peer):
     """NSGA-III: non-dominated sorting and niches around reference directions.
 
     The directions are the finest simplex lattice (Das and Dennis 1998) of at most ``population``
-    points. Parents are drawn by lot, the less infeasible of two. Parameters: :class:`Peer`.
+    points. A parent is the less infeasible of two random rows. Parameters: :class:`Peer`.
 
     Deb and Jain 2014, doi:10.1109/TEVC.2013.2281535.
     """

@@ -14,7 +14,7 @@ from framework.roles import Roles
 
 
 class RandomSearch(Algorithm):
-    """Sample the space, batch after batch, and learn nothing.
+    """Draw random genomes of the space, batch after batch.
 
     Parameters
     ----------
@@ -22,11 +22,11 @@ class RandomSearch(Algorithm):
     roles : Roles
     seed : int
     batch : int
-        Genomes a batch.
+        Number of genomes in a batch.
     sampling : {'uniform', 'by_size'}
-        Draw from all genomes alike, or give every size the same chance first: of ordered
-        partitions the number of stages, which makes one-stage designs frequent. Counts that may
-        not all be zero are drawn by size either way.
+        ``uniform`` draws every genome with the same probability. ``by_size`` first draws the size,
+        for ordered partitions the number of stages, which makes designs of one stage frequent.
+        Counts that may not all be zero are always drawn by size.
     """
 
     lookahead = 4

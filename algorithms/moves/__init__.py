@@ -1,1 +1,1 @@
-"""Sampling, recombination, mutation and neighbours of genomes, a module a space."""
+"""Sampling, recombination, mutation and neighbours of genomes, in a module for each space."""

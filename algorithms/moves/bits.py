@@ -10,9 +10,10 @@ from framework.jit import njit
 
 @njit
 def recombine_rows(A: Array, B: Array, U: FloatArray) -> Array:
-    """Return a child of each pair of rows by single-point crossover: a head of A, a tail of B.
+    """Return a child of each pair of rows by single-point crossover: the head of A, the tail of B.
 
-    Each has at least a gene, where there are two. ``U`` has shape (n,), numbers in [0, 1).
+    Both parts have at least one gene, if there are two. ``U`` are random numbers in [0, 1), shape
+    (n,).
     """
     out = A.copy()
     d = A.shape[1]
@@ -25,7 +26,7 @@ def recombine_rows(A: Array, B: Array, U: FloatArray) -> Array:
 
 @njit
 def mutate_rows(X: Array, rate: float, U: FloatArray) -> None:
-    """Flip each bit with chance ``rate``, in place.
+    """Flip each bit with probability ``rate``, in place.
 
     One number of ``U``, shape (n, d), is used for each flip and one more: it gives the way to the
     next bit that flips (the geometric distribution), so a row costs O(rate d).

@@ -11,7 +11,7 @@ from framework.jit import njit
 
 
 def neighbourhood_size(x: Array) -> int:
-    """Return how many neighbours the counts ``x``, shape (d,), have at most."""
+    """Return the greatest possible number of neighbours of the counts ``x``, shape (d,)."""
     members = int(np.count_nonzero(x))
     return len(x) + members * (2 + len(x) - members)
 
@@ -20,8 +20,8 @@ def neighbourhood_size(x: Array) -> int:
 def neighbours(x: Array, max_count: int, empty: bool, out: Array) -> int:
     """Fill ``out`` with all vectors one move away from ``x``; return their number.
 
-    The moves: one pick more; one less; a member dropped; a member swapped for a model that is
-    none, with all its picks. No vector occurs twice.
+    The moves: one pick more; one less; a member is dropped; a member is replaced by a model that
+    is not a member, which gets all its picks. No vector occurs twice.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ def wander(
 
 @njit
 def move(x: Array, max_count: int, empty: bool, rng: np.random.Generator) -> None:
-    """Make one random move: more, less, drop or swap, each with one chance in four.
+    """Make one random move: more, less, drop or swap, each with probability 1/4.
 
-    A move that cannot be made is one pick more of some model instead, unless all are full.
+    A move that is impossible is replaced by one pick more of some model, unless all are full.
     """
     kind = int(rng.random() * 4.0)
     members = np.flatnonzero(x)
@@ -103,7 +103,7 @@ def move(x: Array, max_count: int, empty: bool, rng: np.random.Generator) -> Non
 def mutate_rows(
     X: Array, max_count: int, empty: bool, again: float, rng: np.random.Generator
 ) -> None:
-    """Make a random move on each row of ``X``, and one more each time with chance ``again``."""
+    """Make random moves on each row of ``X``: one, then another each time with chance ``again``."""
     for r in range(len(X)):
         move(X[r], max_count, empty, rng)
         while rng.random() < again:
@@ -126,7 +126,7 @@ def recombine_rows(A: Array, B: Array, empty: bool, rng: np.random.Generator) ->
 
 
 def first_rows(n: int, d: int, rng: np.random.Generator) -> Array:
-    """Return ``n`` subsets of ``d``, as int64; the logarithm of their size is uniform."""
+    """Return ``n`` random subsets of ``d`` items, int64, with log-uniform sizes."""
     sizes = np.minimum(np.exp(rng.random(n) * math.log(d + 1)).astype(np.int64), d)
     ranks = rng.random((n, d)).argsort(axis=1).argsort(axis=1)
     return np.asarray(ranks < sizes[:, np.newaxis], dtype=np.int64)

@@ -13,7 +13,7 @@ from framework.jit import njit
 
 
 def neighbourhood_size(x: Array, members: int) -> int:
-    """Return how many neighbours ``x``, shape (d,), has at most."""
+    """Return the greatest possible number of neighbours of ``x``, shape (d,)."""
     picked = int(np.count_nonzero(x[:members]))
     return 2 * len(x) + picked * (1 + members - picked)
 
@@ -70,8 +70,8 @@ def move(
 ) -> None:
     """Make one random move in place, if one can be made.
 
-    With chance 1/2 (always where there is one kind of genes alone) an ordered number is drawn
-    anew or steps by one, a coin decides; else an item is swapped, or its count steps by one.
+    With probability 1/2 (or always, if there is only one kind of gene) an ordered number changes:
+    it is drawn again or moves by one. Otherwise an item is swapped, or its count moves by one.
     """
     d = len(x)
     if members < d and (members == 0 or rng.random() < 0.5):
@@ -123,7 +123,7 @@ def mutate_rows(
     again: float,
     rng: np.random.Generator,
 ) -> None:
-    """Make a random move on each row of ``X``, and one more each time with chance ``again``."""
+    """Make random moves on each row of ``X``: one, then another each time with chance ``again``."""
     for r in range(len(X)):
         move(X[r], lower, upper, members, rng)
         while rng.random() < again:

@@ -10,7 +10,7 @@ from framework.jit import njit
 
 
 def neighbourhood_size(n: int, k: int) -> int:
-    """Return how many neighbours a genome of ``n`` items in ``k`` stages can have at most."""
+    """Return the greatest possible number of neighbours of ``n`` items in ``k`` stages."""
     return n * (2 * k + 2) + n * (n - 1) // 2 + k
 
 
@@ -18,10 +18,10 @@ def neighbourhood_size(n: int, k: int) -> int:
 def neighbours(x: Array, k: int, removal: bool, out: Array) -> int:
     """Fill ``out`` with all genomes one move away from ``x``; return their number.
 
-    The moves: an item to another stage, or to a new one before, between or after the stages; two
-    items of different stages swapped; two neighbouring stages merged; with ``removal`` an item
-    left out (unless it is the last) or taken in again. A genome may occur more than once, and
-    ``x`` itself may occur.
+    The moves: an item goes to another stage, or to a new one before, between or after the stages;
+    two items of different stages are swapped; two neighbouring stages are merged; with
+    ``removal``, an item is left out (unless it is the last one) or taken in again. A genome may
+    occur more than once, and ``x`` itself may occur.
 
     Parameters
     ----------
@@ -105,10 +105,10 @@ def _swapped(x: Array, out: Array, count: int) -> int:
 def wander(
     X: Array, k: int, removal: bool, fewest: int, most: int, rng: np.random.Generator
 ) -> None:
-    """Take each row of ``X`` on a random walk of ``fewest`` to ``most`` steps, in place.
+    """Change each row of ``X`` by a random walk of ``fewest`` to ``most`` steps, in place.
 
-    A step sends an item to a stage, or to a new one at a random place, or (one in three) swaps two
-    items; with ``removal`` it may leave the item out. Some steps change nothing.
+    A step moves an item to another stage or to a new one at a random place, or swaps two items
+    (with probability 1/3); with ``removal`` it may leave the item out. Some steps change nothing.
     """
     for r in range(len(X)):
         steps = fewest + int(rng.random() * (most - fewest + 1))

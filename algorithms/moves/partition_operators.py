@@ -111,9 +111,9 @@ def recombine(
 ) -> None:
     """Fill ``child`` from two parents (Algorithm 2); gaps are left for ``compress``.
 
-    The child's stage count is one of the parents' or their mean rounded down, each with one chance
-    in three; each gene is a parent's relative stage, round((stage + 1) / its count * the child's
-    count) - 1, at least 0. Halves are rounded up. A removed feature stays removed.
+    The child's number of stages is that of either parent or their mean rounded down, each with
+    probability 1/3. Each gene is a parent's relative stage, round((stage + 1) / its count * the
+    child's count) - 1, at least 0. Halves are rounded up. A removed feature stays removed.
     """
     option = np.int64(rng.random() * 3.0)
     stages = (stages_a + stages_b) // 2

@@ -20,8 +20,8 @@ def recombine_rows(
 ) -> FloatArray:
     """Return a child of each pair of rows by simulated binary crossover.
 
-    Half of the genes are recombined; the child lies on either parent's side, gene by gene, and
-    within the bounds (Deb and Agrawal 1995).
+    Half of the genes are recombined. Each of them lies near one of the parents and within the
+    bounds (Deb and Agrawal 1995).
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def recombine_rows(
 def mutate_rows(
     X: FloatArray, lower: FloatArray, upper: FloatArray, rate: float, U: FloatArray
 ) -> None:
-    """Change each gene with chance ``rate`` by polynomial mutation, in place.
+    """Change each gene with probability ``rate`` by polynomial mutation, in place.
 
     The bounded form of Deb (PPSN 2008 code): a gene next to a bound moves away from it. ``U``
     has shape (n, 2 d), numbers in [0, 1).
@@ -75,7 +75,7 @@ def mutate_rows(
 
 
 def neighbourhood_size(x: Array) -> int:
-    """Return how many neighbours a vector of shape (d,) has at most."""
+    """Return the greatest possible number of neighbours of a vector of shape (d,)."""
     return 2 * SCALES * len(x)
 
 

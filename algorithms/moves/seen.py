@@ -1,4 +1,4 @@
-"""A set of rows, as 64-bit codes: which of these were there before?"""
+"""A set of rows that were seen before, stored as 64-bit codes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FIRST_CODE = np.uint64(14695981039346656037)
 
 
 class Seen:
-    """Remembers rows of numbers; it pickles, and the order of adding is all it depends on.
+    """Remembers rows of numbers. It can be pickled, and depends only on the rows and their order.
 
-    Two different rows share a code with probability 2^-63; the later one then counts as seen.
+    Two different rows have the same code with probability 2^-63; the later one then counts as seen.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class Seen:
         return self._used
 
     def add(self, rows: Array) -> BoolArray:
-        """Add rows, shape (n, d); tell which are new, shape (n,). Of equal rows the first is."""
+        """Add rows, shape (n, d); return which are new, shape (n,): the first of equal ones."""
         new: BoolArray = _add_rows(self.reserve(len(rows)), _words(rows))
         self._used += int(new.sum())
         return new
 
     def knows(self, rows: Array) -> BoolArray:
-        """Tell which rows, shape (n, d), were added before; add none."""
+        """Return which rows, shape (n, d), were added before."""
         known: BoolArray = _known_rows(self._table, _words(rows))
         return known
 

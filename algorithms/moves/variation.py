@@ -1,4 +1,4 @@
-"""How a search moves in a space: one object a kind of space, for all searches that need one."""
+"""How searches move in a space: neighbours, random walks and genetic operators for each kind."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Variation(ABC):
 
     @abstractmethod
     def room(self, x: Array) -> int:
-        """Return how many neighbours genome ``x`` has at most."""
+        """Return the greatest possible number of neighbours of genome ``x``."""
 
     @abstractmethod
     def neighbours(self, x: Array, out: Array) -> int:
-        """Fill ``out``, shape (at least room(x), d), with genome x's neighbours; count them."""
+        """Fill ``out``, shape (at least room(x), d), with neighbours of ``x``; count them."""
 
     @abstractmethod
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
-        """Take each row on a random walk of ``fewest`` to ``most`` steps, in place."""
+        """Change each row by a random walk of ``fewest`` to ``most`` steps, in place."""
 
     @abstractmethod
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
@@ -55,7 +55,7 @@ class Variation(ABC):
 
     @abstractmethod
     def first(self, n: int, rng: np.random.Generator) -> Array:
-        """Return a genetic algorithm's first ``n`` genomes."""
+        """Return ``n`` genomes for the first generation of a genetic algorithm."""
 
     @abstractmethod
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
@@ -66,7 +66,7 @@ class Variation(ABC):
         """Mutate the rows of ``X`` in place and return it."""
 
     def crossed(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        """Return a child of each pair of rows, recombined with the rate of crossover, or A."""
+        """Return a child of each pair of rows: recombined with ``crossover_rate``, otherwise A."""
         A, B = A.astype(self.dtype), B.astype(self.dtype)
         if self.crossover_rate >= 1.0:
             return self.recombine(A, B, rng)

@@ -1,1 +1,1 @@
-"""Multi-stage classifiers with early exit and a terminal reject (EMSCO and its rivals)."""
+"""Multi-stage classifiers with early exit and a terminal reject: EMSCO, exact, baselines."""

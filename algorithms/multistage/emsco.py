@@ -28,18 +28,19 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 class EMSCO(Algorithm):
     """A genetic algorithm on ordered partitions (Algorithm 3).
 
-    Each generation keeps the elite of the one before and fills up with children: parents by
-    roulette wheel on a fitness that puts Pareto rank first and the length of the objective vector
-    second, recombination of relative stages, mutation biased to early stages.
+    Each generation consists of the elite of the one before and of children. Parents are selected
+    by roulette wheel, with a fitness that compares the Pareto rank first and the length of the
+    objective vector second. Recombination works on relative stages, and mutation is biased to
+    early stages.
 
     Parameters
     ----------
     problem : Problem
         Over a :class:`~framework.space.Partition`.
     roles : Roles
-        The paper's objectives are coverage, accuracy (max) and cost (min). A ``rate`` counts as
-        its distance from its worst value, in [0, 1]; an ``amount`` as the least of the generation
-        over its own (Equation 5, inverse cost, for any amount to minimise).
+        The paper's objectives are coverage, accuracy (max) and cost (min). A ``bounded`` metric
+        counts as its distance from its worst value, in [0, 1]; a ``ratio`` as the least value of
+        the generation over its own (Equation 5, inverse cost, for any ratio to minimise).
     seed : int
     population : int
         Size of a generation.
@@ -55,7 +56,7 @@ class EMSCO(Algorithm):
         The paper's g: stop when the fittest genome stayed the same for so many generations. The
         paper has 20 in Section 4.3 and none in 4.2, where runs go to 500.
     unique : {'objectives', 'chromosome'}
-        What makes two rows the same for the elite.
+        By which two rows count as the same for the elite.
     memetic : float
         Share of the children that are made by local search instead: rows of the elite after one
         random move (:func:`~algorithms.moves.partition_neighbours.wander`), none that was asked for
@@ -123,7 +124,7 @@ class EMSCO(Algorithm):
 
     @property
     def elite(self) -> Evaluated | None:
-        """What the last generation hands on, by id; None before the first (Section 3.2.2)."""
+        """The elite of the last generation, by id; None before the first one (Section 3.2.2)."""
         return self._elite
 
     def propose(self) -> Array | None:

@@ -252,9 +252,10 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return self.cascade(records_for(self, X))
 
     def cascade(self, X: pd.DataFrame | Array) -> Outcome:
-        """Do what ``outcome`` does, reading nothing but the features it acquires.
+        """Do the same as ``outcome`` while reading only the features that are acquired.
 
-        A frame may have its columns in any order, further ones, and lack those of no stage.
+        A frame may have its columns in any order and may have further columns. Columns of features
+        that no stage acquires may be missing.
         """
         n = len(X)
         probabilities = np.zeros((n, len(self.classes_)))

@@ -1,4 +1,4 @@
-"""What the README of a multi-stage classifier says of it."""
+"""The description of a multi-stage classifier in the README of its directory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sub-classifiers on disk, so that none is ever trained twice: one SQLite file a fingerprint.
+"""Sub-classifiers on disk, so that none is trained twice: an SQLite file for each fingerprint.
 
-Several processes may use a file at once. The store is a convenience: where it cannot be read or
-written, the run says so once and goes on without it.
+Several processes may use a file at once. Where it cannot be read or written, the run says so once
+and continues without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sub-classifiers that a process holds: a growing table, found by feature set."""
+"""The sub-classifiers in the memory of a process: a growing table, indexed by feature set."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class PartTable:
 
     Notes
     -----
-    Models are not held, and of bits as many words as the parts that came have: the memory is
-    ``8 * (key words + planes * words)`` bytes a part, up to twice that for room to grow.
+    Models are not kept. A part takes ``8 * (key words + planes * words)`` bytes, up to twice that
+    because the table grows in steps; ``words`` is the number of words of the parts added.
     """
 
     def __init__(self, key_words: int, planes: int, words: int) -> None:
@@ -55,7 +55,7 @@ class PartTable:
         return kernels.find(self.slots, self._keys, key)
 
     def add(self, parts: Parts) -> None:
-        """Take in parts; those already held are skipped."""
+        """Add parts; those that are in the table already are skipped."""
         keys = np.array(parts.keys)  # writeable, as the kernels' other arguments of that type
         fresh = [i for i in range(len(parts)) if self.find(keys[i]) < 0]
         if not fresh:

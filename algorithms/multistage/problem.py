@@ -41,13 +41,13 @@ PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
 class MultiStageProblem(Problem, Deployable):
     """Coverage, conclusive accuracy and cost of ordered feature partitions.
 
-    Usually made by :meth:`from_config`. Measures, over the validation records:
+    Usually made by :meth:`from_config`. Its metrics, over the validation records:
 
     ``coverage``
         Share of records that leave with an answer (Equation 3, conclusiveness).
     ``accuracy``
-        Share of the answers that are right (Equation 4, conclusive accuracy). Without any answer
-        it is undefined (0/0); 0 then.
+        Share of the answers that are right (Equation 4, conclusive accuracy); 0 where there is no
+        answer at all.
     ``cost``
         Mean cost of the features acquired, undecided records included (Section 2.2.3, raw cost).
     ``stages``
@@ -58,7 +58,7 @@ class MultiStageProblem(Problem, Deployable):
         Share of the negative records with an answer that are called positive; 0 where no negative
         record has one. Only where there is a positive class.
 
-    All are exact: integer counts over integer counts, costs in fixed point.
+    All values are exact: they are ratios of integer counts, and costs are fixed-point numbers.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""From a configuration to a multi-stage problem, and from a genome to a model: the driver's part.
+"""Makes a multi-stage problem from a configuration, and a model from a genome.
 
-Kept apart from the problem so that workers, which only score, need not load any of it.
+This is apart from the problem because workers, which only score, need none of it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def set_up_table(
 ) -> dict[str, Any]:
     """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
 
-    Everything that is fitted (imputing, scaling, encoding, importance) sees the training records
-    alone.
+    Everything that is fitted (imputing, scaling, encoding, importance) is fitted on the training
+    records only.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Training of sub-classifiers: from feature sets to bits per record and a model to keep."""
+"""Training of sub-classifiers: a feature set becomes bits for each record, and a stored model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_CONVERGED = "logistic regression did not converge; lower C"
 
 @dataclass(frozen=True)
 class StageData:
-    """Records in the form that training wants.
+    """The records in the form in which sub-classifiers are trained and scored.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def train(
     *,
     keep_all: bool = False,
 ) -> Parts:
-    """Train a sub-classifier for each feature set; pure, each alone.
+    """Train a sub-classifier for each feature set, each independently of the others.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chains of feature sets: another way to write ordered partitions, for exact searches.
+"""Chains of feature sets: a representation of ordered partitions for exact searches.
 
 A chromosome with stages Q1, Q2, ... is the chain of sets acquired so far: Q1, Q1 + Q2, ..., all
 features. Sets are bit masks. The metrics of a chain are whole numbers: records with an answer,
@@ -19,7 +19,7 @@ from framework.front import nondominated
 
 @dataclass(frozen=True)
 class ChainFront:
-    """Points, each with a chain that reaches it.
+    """Points of objective values, each with a chain that has these values.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ChainFront:
     chains : numpy.ndarray of int, shape (m, stages - 1)
         Sets acquired up to each stage but the last, in any order; 0 where there is no such stage.
     chromosomes : numpy.ndarray of int64, shape (m,), or None
-        How many chains reach the point; None where they were not counted.
+        How many chains have the values of the point; None where they were not counted.
     """
 
     answered: IntArray
@@ -93,9 +93,9 @@ def single_stage(tables: StageTables, total: int) -> tuple[int, int, int]:
 
 
 def hard_first(tables: StageTables) -> StageTables:
-    """Return the tables with the records that few sets answer first.
+    """Return the tables with those records first that few sets answer.
 
-    What is still undecided then lies in the first words.
+    The records that are still undecided are then in the first words.
     """
     order = np.argsort(_bits(tables.conclusive, tables.records).sum(axis=0), kind="stable")
     conclusive, right = (

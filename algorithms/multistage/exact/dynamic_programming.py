@@ -1,18 +1,22 @@
-"""The exact front of any number of stages, by a dynamic programme over sets and records.
+"""The exact front of any number of stages, by dynamic programming over sets and records.
 
-A state is a set of features acquired, the records still undecided, and what was paid for it so
-far: wrong answers, cost, stages. What can follow depends on the set and the undecided records
-alone, so of the states of one set many need not be followed:
+A state is a set of acquired features, the records that are still undecided, and what was spent so
+far: wrong answers, cost, stages. What can follow depends only on the set and on the undecided
+records, so many states of a set need not be followed:
 
-P1  the same undecided records: only the Pareto-optimal (wrong, cost, stages).
-P2  undecided records, wrong, cost and stages of one all within those of another: the other goes.
-    Any end of the other does as well after the one: it answers a superset of records, of which
-    the same or fewer wrongly, and pays for fewer.
-P3  a stage that answers no record does what the next one does with both their features: skipped.
-P4  a state none of whose ends can beat a known point in coverage, accuracy or cost goes.
+P1  Of states with the same undecided records, only those with Pareto-optimal (wrong, cost, stages)
+    are kept.
+P2  A state is dropped if another one has a subset of its undecided records and no more wrong
+    answers, cost and stages. Every completion of the dropped state is at least as good after the
+    other one: it answers a superset of records, no more of them wrongly, and pays for fewer.
+P3  A stage that answers no record is skipped: the next stage with the features of both does the
+    same.
+P4  A state is dropped if no completion of it can be better than a known point in coverage,
+    accuracy or cost.
 
-P3 and P4 keep every objective vector but lose chromosomes that tie, so these are not counted.
-The tests for P1, P2 and P4 may miss a case (lists are short): that costs time, never exactness.
+P3 and P4 keep every objective vector but lose tied chromosomes, which are therefore not counted.
+The tests for P1, P2 and P4 may miss a case because their lists are short: that costs time, but the
+result stays exact.
 """
 
 from __future__ import annotations
@@ -48,14 +52,15 @@ Stop = Literal["memory", "time"]
 
 @dataclass(frozen=True)
 class Limits:
-    """How far the programme may go, counted, so that it goes equally far on any machine.
+    """Limits of the search, counted in states, so that they are the same on any machine.
 
     Attributes
     ----------
     rows : int
-        States held; see :func:`row_bytes`.
+        Greatest number of states in memory; see :func:`row_bytes`.
     steps : float
-        States followed to larger sets; each takes about :data:`STEP_SECONDS`.
+        Greatest number of states that are extended to larger sets; each takes about
+        :data:`STEP_SECONDS`.
     """
 
     rows: int
@@ -64,7 +69,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class UpperBound:
-    """Points that no chain beats: each chain's is at most as good as one of them, in everything.
+    """An upper bound: every chain is at most as good as one of these points, in every objective.
 
     Attributes
     ----------
@@ -105,17 +110,17 @@ class UpperBound:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the programme came to.
+    """The result of the search.
 
     Attributes
     ----------
     found : ChainFront
-        Attained points, none dominated by another, by cost, without counts; the front if
-        ``stopped`` is None.
+        Non-dominated points of chains, by cost, without counts; the exact front if ``stopped`` is
+        None.
     stopped : {'memory', 'time'} or None
-        The limit that it met.
+        The limit that it reached.
     above : UpperBound or None
-        Where it was stopped and that was asked for.
+        The upper bound, if the search was stopped and a bound was wanted.
     """
 
     found: ChainFront
@@ -143,12 +148,12 @@ def front_of_chains(
     k : int
         Greatest number of stages, 2 <= k <= n.
     known : ChainFront
-        Some chains' points, none dominated by another; the better, the faster.
+        Non-dominated points of some chains; the better they are, the faster the search.
     limits : Limits
     bounds : bool
-        Whether to say, where a limit is met, what the front cannot beat.
+        Whether to compute an upper bound of the front if a limit is reached.
     report : callable
-        Told how many feature sets are done, of how many.
+        Called with the number of feature sets that are done, and the number of all.
 
     Returns
     -------

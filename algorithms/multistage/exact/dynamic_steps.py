@@ -1,4 +1,4 @@
-"""The steps of the dynamic programme of ``dynamic_programming.py``, compiled."""
+"""The compiled steps of ``dynamic_programming.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FULL_STATES, FULL_POINTS = -1, -2  # what expand() answers where room is short
 
 
 class Sets(NamedTuple):
-    """What is known of every feature set, a row a set.
+    """Tables with a row for each feature set.
 
     ``undecided``, ``wrong`` (sets, words): records without an answer, with a wrong one.
     ``reach``, ``hope`` (sets, words): records that some larger set answers, and answers rightly.
@@ -30,11 +30,11 @@ class Sets(NamedTuple):
 
 
 class States(NamedTuple):
-    """States, those of a set together: set ``s`` has ``first[s]`` to ``stop[s] - 1``.
+    """All states; those of set ``s`` are the rows ``first[s]`` to ``stop[s] - 1``.
 
-    ``waiting`` the undecided records, ``left`` of them; ``wrong`` answers, ``cost`` and
-    ``stages`` so far (0 where as many stages may be as there are features); ``owner`` the set,
-    ``parent`` the state before.
+    ``waiting`` has the undecided records and ``left`` their number; ``wrong``, ``cost`` and
+    ``stages`` are what was spent so far (``stages`` is 0 where their number is not limited);
+    ``owner`` is the set, and ``parent`` the state before.
     """
 
     first: IntArray
@@ -49,7 +49,7 @@ class States(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Complete chains that no other known one dominates, by cost; ``size[0]`` of them."""
+    """Non-dominated points of complete chains, by cost; the first ``size[0]`` rows are used."""
 
     size: IntArray
     answered: IntArray

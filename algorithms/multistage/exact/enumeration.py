@@ -1,8 +1,9 @@
-"""Every chain of feature sets, one by one: the exact front of few stages, with counts.
+"""The exact front of few stages by enumeration of all chains of feature sets, with counts.
 
-For each pair (answered, right) the least cost over all chains is kept, how many chains have it,
-and one of them. The front lies among these cells, and everything is an integer. The chains are
-divided by their first set into pieces that can be done anywhere: minima and counts are merged.
+For each pair (answered, right), a cell holds the least cost over all chains, how many chains have
+this cost, and one of them. The front is among these cells, and all numbers are integers. The
+chains are divided by their first set into pieces that any worker can do; the minima and counts of
+the pieces are merged.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ def enumerate_chains(
     k : int
         Greatest number of stages, 1 <= k <= n.
     workers : Workforce, optional
-        Do the pieces; this process if not given. They change nothing but the time.
+        Enumerate the pieces; this process if None. The result does not depend on them.
     report : callable
-        Told how many chains are done, of how many.
+        Called with the number of chains that are done, and the number of all.
 
     Returns
     -------

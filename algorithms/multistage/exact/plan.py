@@ -1,4 +1,4 @@
-"""What an exact search will do, chosen and told before it starts; or why it cannot be done."""
+"""Chooses how an exact search proceeds, or explains why it is impossible, before it starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Method = Literal["enumeration", "dynamic_programming"]
 
 @dataclass(frozen=True)
 class Task:
-    """How large a search is, and what it may take.
+    """The size of an exact search, and the limits of its memory and time.
 
     Attributes
     ----------
@@ -85,23 +85,23 @@ class Task:
 def choose(
     task: Task, method: Literal["auto"] | Method, *, one_way: bool, counted: bool, bounds: bool
 ) -> tuple[Method, str]:
-    """Return the method to begin with and the plan, or refuse what cannot be done.
+    """Return the method to begin with, and the plan in words for the user.
 
     Parameters
     ----------
     task : Task
     method : {'auto', 'enumeration', 'dynamic_programming'}
     one_way : bool
-        Whether constraints leave the dynamic_programming.
+        Whether the constraints allow dynamic programming.
     counted : bool
-        Whether chromosomes are wanted, which the programme does not know.
+        Whether chromosomes are wanted, which dynamic programming does not count.
     bounds : bool
-        Whether bounds will do.
+        Whether bounds are enough.
 
     Raises
     ------
     InputError
-        It cannot finish within memory and hours, as far as can be told.
+        The search is not expected to finish within memory and hours.
     """
     if task.n > FEATURES_AT_MOST:
         raise Unfit(

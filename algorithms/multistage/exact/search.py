@@ -1,4 +1,4 @@
-"""Exact: the global front of ordered partitions, proven by integer arithmetic."""
+"""The exact global front of ordered partitions, computed in integer arithmetic."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ _SETTINGS: dict[Stop, str] = {"memory": "memory_gb", "time": "hours"}
 
 
 class Exact(Algorithm):
-    """The exact front of a multi-stage problem: no candidate that beats a member exists.
+    """The exact front of a multi-stage problem: no candidate dominates a member of it.
 
-    All 2^n - 1 sub-classifiers are trained by the workers; then the front is found from their
-    bits, in integers, and its members are asked for in one batch. What the evaluator answers must
-    agree to the bit.
+    The workers train all 2^n - 1 sub-classifiers. The front is then computed from their bits, in
+    integers, and its members are evaluated in one batch, whose values must agree exactly.
 
     Parameters
     ----------
@@ -45,36 +44,38 @@ class Exact(Algorithm):
     seed : int
         Nothing is drawn.
     method : {'auto', 'enumeration', 'dynamic_programming'}
-        ``enumeration`` goes through all chromosomes and counts those that share a vector; the
-        workers share the chains. ``dynamic_programming`` is for many stages and does not count.
-        ``auto`` enumerates up to about a minute's work; beyond, it enumerates only if dynamic
-        programming has not finished in the time that takes.
+        ``enumeration`` evaluates all chromosomes, divided among the workers, and counts those that
+        share an objective vector. ``dynamic_programming`` is for many stages and does not count.
+        ``auto`` enumerates if that takes up to about a minute. Otherwise it starts with dynamic
+        programming, and enumerates if that has not finished in the time an enumeration takes.
     memory_gb : float
-        What the search may hold besides the sub-classifiers. A Ray worker that goes through
-        chains holds a table of its own.
+        Limit of the memory of the search besides the sub-classifiers. A Ray worker that enumerates
+        needs a table of its own.
     hours : float
-        What the search may take besides training, as counted in steps at a usual core's pace: it
-        ends at the same step on any machine. An enumeration estimated to take longer is refused.
+        Limit of the time of the search besides training. It is counted in steps at the speed of a
+        usual core, so that a search ends at the same step on any machine. An enumeration that is
+        estimated to take longer is refused.
     bounds : bool
-        Where the programme meets a limit, return what it has: attained points, and an upper bound
-        that no candidate beats. That is not the exact front, and says so.
+        If dynamic programming reaches a limit, return the points found so far and an upper bound
+        that no candidate exceeds. This is not the exact front, and the summary says so.
     chromosomes : int
-        Most chromosomes to list of those that share a vector of the front; needs enumeration.
+        Greatest number of chromosomes to list of those that share an objective vector of the
+        front; needs enumeration.
 
     Raises
     ------
     InputError
-        The problem or the roles are of another kind, or the search cannot finish within the
-        settings; from :meth:`prepare`, where the programme meets a limit on the way and no bounds
-        were asked for.
+        The problem or the roles are of another kind, or the search is not expected to finish
+        within the limits; from :meth:`prepare`, if dynamic programming reaches a limit and
+        ``bounds`` is false.
 
     Notes
     -----
-    Objectives fewer than three, and constraints, only filter: the front of some of the objectives
-    is a part of the front of all three, and so is that of the candidates within bounds against
-    the worse (coverage or accuracy at least, cost at most), since what dominates a candidate is
-    within them too. Bounds the other way are taken by the enumeration alone, which knows the
-    least cost of each (coverage, accuracy), and not for cost.
+    With fewer than three objectives the front is a part of the front of all three. The same holds
+    with constraints against bad values (at least some coverage or accuracy, at most some cost):
+    whatever dominates a feasible candidate is feasible, too. Constraints in the other direction,
+    on coverage or accuracy, need enumeration, which knows the least cost of each (coverage,
+    accuracy); on cost they are refused.
     """
 
     def __init__(
@@ -137,8 +138,8 @@ class Exact(Algorithm):
         Raises
         ------
         InputError
-            A sub-classifier cannot be trained, or the programme meets a limit and no bounds were
-            asked for.
+            A sub-classifier cannot be trained, or dynamic programming reaches a limit and
+            ``bounds`` is false.
         """
         if self._problem is not None:
             keys, done = self._problem.lacking_sets(), 0

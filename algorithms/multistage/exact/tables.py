@@ -1,4 +1,4 @@
-"""Every sub-classifier of a multi-stage problem at once: what exact searches work on."""
+"""The answers of every sub-classifier of a multi-stage problem, as exact searches read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from framework.arrays import WordArray
 
 @dataclass(frozen=True)
 class StageTables:
-    """What the sub-classifier of each feature set does with each validation record.
+    """The answers of the sub-classifier of each feature set to each validation record.
 
     Attributes
     ----------

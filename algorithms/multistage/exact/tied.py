@@ -1,6 +1,6 @@
-"""Which chains share the points of a front: a second walk through all of them, to write them down.
+"""Lists the chains that share the points of a front, by a second enumeration.
 
-The enumeration counts them; where thousands tie, nobody wants to see all, so a number bounds them.
+The first enumeration only counts them. There may be thousands, so their number is limited.
 """
 
 from __future__ import annotations

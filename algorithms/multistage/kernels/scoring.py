@@ -1,8 +1,8 @@
-"""Ordered partitions scored over bits: which sub-classifiers they need, and what they are worth.
+"""Scores ordered partitions from bits: the sub-classifiers that they need, and their metrics.
 
-A feature set is a row of 64-bit words (bit ``i % 64`` of word ``i // 64`` for feature ``i``). Held
-sets are found through an open-addressing hash table: ``slots`` has a power of two of entries, each
-the number of a part or -1.
+A feature set is a row of 64-bit words (bit ``i % 64`` of word ``i // 64`` for feature ``i``). The
+sets that have a sub-classifier are found by an open-addressing hash table: ``slots`` has a power
+of two of entries, each the number of a part or -1.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def score(
     everyone: WordArray,
     negatives: WordArray,
 ) -> IntArray:
-    """Run every record through the stages of each partition and count what comes of it.
+    """Send every record through the stages of each partition and count the results.
 
     Parameters
     ----------
