@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection
-from importlib import import_module
 from typing import Any
 
 from framework.errors import InputError
-
-LIGHTGBM = (
-    "collections.OrderedDict",
-    "lightgbm.basic.Booster",
-    "lightgbm.sklearn.LGBMClassifier",
-    "lightgbm.sklearn.LGBMRegressor",
-)
+from framework.models.fitted import check_fitted
+from framework.models.native import Unsound
+from framework.models.schema import checked
 
 
 def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> bytes:
@@ -26,7 +20,7 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
     name : str
         What to call it in messages.
     also : collection of str
-        Full names of classes that it may hold beyond scikit-learn's and LightGBM's.
+        Full names of classes that it may hold beyond those of :mod:`framework.models.trusted`.
 
     Raises
     ------
@@ -35,13 +29,22 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
     """
     from skops import io
 
-    content: bytes = io.dumps(estimator)
-    trusted_types(content, name, also)
+    try:
+        content: bytes = io.dumps(estimator)
+    except Exception as error:  # skops says in many ways what it cannot write
+        raise InputError(
+            f"{name}: expected a model that can be written in skops's format, found "
+            f"{type(estimator).__name__}, which cannot ({error})"
+        ) from error
+    checked(content, name, also)
     return content
 
 
 def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any:
-    """Load an object from skops's format, trusting known classes and ``also`` alone.
+    """Load an estimator from skops's format.
+
+    The whole file is checked before anything is made of it, and what is made of it before it is
+    asked.
 
     Parameters
     ----------
@@ -49,50 +52,23 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
     name : str
         What to call it in messages.
     also : collection of str
-        Further types to trust, by their full names.
+        Further classes to trust, by their full names.
 
     Raises
     ------
     InputError
-        It is damaged, or holds other types.
+        It is damaged, or holds something that is not trusted.
     """
     from skops import io
 
-    types = trusted_types(content, name, also)
+    schema = checked(content, name, also)
     try:
-        return io.loads(content, trusted=types)
-    except Exception as error:  # a damaged file may fail anywhere in skops
+        model = io.loads(schema.content, trusted=sorted(schema.types))
+        check_fitted(model)
+    except Unsound as error:
         raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
-
-
-def trusted_types(content: bytes, name: str, also: Collection[str] = ()) -> list[str]:
-    """Return the types in skops's format beyond those that skops trusts by itself.
-
-    Raises
-    ------
-    InputError
-        One of them is not trusted, or the content is damaged.
-    """
-    from skops import io
-
-    try:
-        types = io.get_untrusted_types(data=content)
     except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
-    for found in types:
-        if found not in also and found not in LIGHTGBM and not _is_scikit_learn_class(found):
-            raise InputError(
-                f"{name}: expected types of scikit-learn and LightGBM alone, found {found}; such a "
-                "model cannot be loaded safely"
-            )
-    return list(types)
-
-
-def _is_scikit_learn_class(name: str) -> bool:
-    module, _, attribute = name.rpartition(".")
-    if not name.startswith("sklearn."):
-        return False
-    try:
-        return inspect.isclass(getattr(import_module(module), attribute))
-    except (ImportError, AttributeError):
-        return False
+        raise InputError(
+            f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
+        ) from error
+    return model

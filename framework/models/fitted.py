@@ -1,0 +1,172 @@
+"""What a fitted estimator's attributes must satisfy before it is asked for predictions.
+
+The object is made of trusted types, and its compiled parts are sound by themselves
+(:mod:`framework.models.native`); here they are checked against each other, because compiled code
+asked through one attribute follows another without looking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from framework.models.native import sound
+
+_MOST_JOBS = 1024
+_METRICS = ("euclidean", "manhattan", "chebyshev", "minkowski", "cityblock", "l1", "l2", "cosine")
+_KERNELS = ("linear", "poly", "rbf", "sigmoid")
+_WORD = re.compile(r"[\w.+-]*")  # no blank, no '=': LightGBM would read another parameter
+
+
+def check_fitted(model: Any) -> None:
+    """Check all parts of an estimator that was loaded.
+
+    Raises
+    ------
+    Unsound
+        They do not fit together.
+    """
+    for part in parts_of(model):
+        name = type(part).__name__
+        for start, (attribute, check) in _CHECKS.items():
+            if name.startswith(start) and hasattr(part, attribute):  # it was fitted
+                check(part)
+        jobs = getattr(part, "n_jobs", None)
+        sound(jobs is None or abs(jobs) <= _MOST_JOBS, f"{name}: n_jobs of {jobs}")
+
+
+def parts_of(model: Any) -> Iterator[Any]:
+    """Yield every object that hangs on a model, itself first, each once."""
+    seen: set[int] = set()
+    waiting = [model]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str | bytes | int | float | type(None)) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, np.ndarray):
+            waiting += part.ravel().tolist() if part.dtype == object else []
+        elif isinstance(part, Mapping):
+            waiting += part.values()
+        elif isinstance(part, list | tuple | set):
+            waiting += part
+        else:
+            yield part
+            waiting += getattr(part, "__dict__", {}).values()
+
+
+def _tree_model(model: Any) -> None:
+    from sklearn.tree._tree import Tree
+
+    sound(type(model.tree_) is Tree, "a tree without its nodes")
+    sound(model.n_features_in_ == model.tree_.n_features, "a tree of other features")
+
+
+def _forest(model: Any) -> None:
+    for tree in model.estimators_:
+        sound(hasattr(tree, "tree_"), "a forest of other models than trees")
+        sound(tree.n_features_in_ == model.n_features_in_, "a forest of other features")
+
+
+def _boosting(model: Any) -> None:
+    from sklearn.tree import DecisionTreeRegressor
+
+    rounds, outputs = model.estimators_.shape
+    sound(rounds and outputs == model.n_trees_per_iteration_, "a boosted model's trees")
+    for tree in model.estimators_.ravel().tolist():
+        sound(type(tree) is DecisionTreeRegressor, "a boosted model of other models than trees")
+        sound(tree.n_features_in_ == model.n_features_in_, "a boosted model of other features")
+        sound(tree.tree_.n_outputs == tree.tree_.max_n_classes == 1, "a boosted model's outputs")
+    start = model._raw_predict_init(np.zeros((2, model.n_features_in_), dtype=np.float32))
+    sound(start.shape == (2, outputs) and start.dtype == np.float64, "a boosted model's start")
+
+
+def _histogram_boosting(model: Any) -> None:
+    sound(model._preprocessor is None and model.is_categorical_ is None, "categorical features")
+    for tree in (tree for trees in model._predictors for tree in trees):
+        nodes = tree.nodes
+        sound(nodes.ndim == 1 and len(nodes), "a boosted tree's nodes")
+        sound(not nodes["is_categorical"].any(), "categorical features")
+        inner = np.flatnonzero(nodes["is_leaf"] == 0)
+        for side in ("left", "right"):
+            child = nodes[side][inner].astype(np.int64)
+            sound(((child > inner) & (child < len(nodes))).all(), "a boosted tree's children")
+        split = nodes["feature_idx"][inner]
+        sound(((split >= 0) & (split < model.n_features_in_)).all(), "a boosted tree's features")
+
+
+def _neighbours(model: Any) -> None:
+    records, y = model._fit_X, model._y
+    sound(isinstance(records, np.ndarray) and records.ndim == 2, "neighbours' records")
+    sound(records.shape[1] == model.n_features_in_, "neighbours of other features")
+    sound(len(records) == model.n_samples_fit_ == len(y), "neighbours' number")
+    if hasattr(model, "classes_"):
+        lists = isinstance(model.classes_, list)
+        for labels, column in zip(
+            model.classes_ if lists else [model.classes_], y.T if lists else [y], strict=True
+        ):
+            sound(((column >= 0) & (column < len(labels))).all(), "neighbours' classes")
+    sound(model.effective_metric_ in _METRICS, f"the metric {model.effective_metric_!r}")
+    sound(isinstance(model.metric, str), "a metric")
+    exponent = dict(model.effective_metric_params_ or {})
+    sound(isinstance(exponent.pop("p", 2.0), int | float), "a metric's exponent")
+    sound(exponent.pop("w", None) is None and not exponent, "a metric's weights")
+    if model._tree is not None:
+        data = np.asarray(model._tree.data)
+        sound(type(model._tree).__name__ in ("KDTree", "BallTree"), "a search tree")
+        sound(data.shape == records.shape, "a search tree of other records")
+
+
+def _support_vectors(model: Any) -> None:
+    classes = len(model.classes_) if hasattr(model, "classes_") else 2
+    pairs = classes * (classes - 1) // 2
+    count, features = model.support_vectors_.shape
+    sound(not model._sparse and model.kernel in _KERNELS, f"the kernel {model.kernel!r}")
+    sound(features == model.n_features_in_, "support vectors of other features")
+    sound(model._n_support.shape == (classes,), "the numbers of support vectors")
+    sound((model._n_support >= 0).all(), "the numbers of support vectors")
+    used = model._n_support if hasattr(model, "classes_") else model._n_support[:1]
+    sound(used.sum() == count == len(model.support_), "the numbers of support vectors")
+    sound(model._dual_coef_.shape == (classes - 1, count), "the weights of support vectors")
+    sound(model._intercept_.shape == (pairs,), "the intercepts of support vectors")
+    for name in ("_probA", "_probB"):
+        sound(getattr(model, name).shape in ((0,), (pairs,)), "a sigmoid of support vectors")
+    for name in ("support_vectors_", "_dual_coef_", "_intercept_", "_probA", "_probB"):
+        sound(getattr(model, name).dtype == np.float64, f"{name} of support vectors")
+
+
+def _lightgbm(model: Any) -> None:
+    values = [*model._other_params.values(), *model.get_params().values()]
+    sound(
+        all(v is None or _WORD.fullmatch(str(v)) for v in values if not isinstance(v, Mapping)),
+        "a parameter of LightGBM",
+    )
+    sound(not {"predict_disable_shape_check", "kwargs"} & set(model._other_params), "a parameter")
+
+
+def _random_state(state: Any) -> None:
+    plain = state.get_state(legacy=False)["state"]
+    sound(0 <= plain.get("pos", 0) <= 624, "a random state")
+
+
+# By how a class's name starts: an attribute that fitted ones have, and the check.
+_CHECKS = {
+    "DecisionTree": ("tree_", _tree_model),
+    "ExtraTreeClassifier": ("tree_", _tree_model),
+    "ExtraTreeRegressor": ("tree_", _tree_model),
+    "ExtraTreesClassifier": ("estimators_", _forest),
+    "ExtraTreesRegressor": ("estimators_", _forest),
+    "RandomForest": ("estimators_", _forest),
+    "GradientBoosting": ("estimators_", _boosting),
+    "HistGradientBoosting": ("_predictors", _histogram_boosting),
+    "KNeighbors": ("_fit_X", _neighbours),
+    "SVC": ("support_vectors_", _support_vectors),
+    "SVR": ("support_vectors_", _support_vectors),
+    "NuSVC": ("support_vectors_", _support_vectors),
+    "NuSVR": ("support_vectors_", _support_vectors),
+    "LGBM": ("_Booster", _lightgbm),
+    "RandomState": ("get_state", _random_state),
+}

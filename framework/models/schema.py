@@ -1,0 +1,297 @@
+"""The schema of a file in skops's format, checked whole before anything is made of it.
+
+A ``.skops`` file is a zip of ``schema.json``, a tree of nodes that each name a type and how to make
+it, and of arrays. skops imports and calls what the nodes name, if told to trust it. Here every node
+must be of a kind that is known to make plain data or an object of the fixed list in
+:mod:`framework.models.trusted`; all others, known or not, are refused. What is handed to skops is
+written anew from the checked nodes, so that it reads what was checked and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Collection
+from io import BytesIO
+from typing import Any
+
+from framework.errors import InputError
+from framework.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
+from framework.models import native, trusted
+from framework.models.npy import array_of
+
+Node = dict[str, Any]
+
+_SCHEMA = "schema.json"
+
+
+class Refused(Exception):
+    """Why a file is not loaded: what was found in it."""
+
+
+class Schema:
+    """The nodes of one file.
+
+    Parameters
+    ----------
+    content : bytes
+    also : collection of str
+        Full names of classes to trust beyond the fixed list.
+
+    Attributes
+    ----------
+    types : set of str
+        Full names of all types in it, all of them trusted.
+    content : bytes
+        The file written anew.
+
+    Raises
+    ------
+    Refused
+        Something in it is not trusted, or it is damaged.
+    """
+
+    def __init__(self, content: bytes, also: Collection[str] = ()) -> None:
+        self.types: set[str] = set()
+        self._also = frozenset(also)
+        self._arrays: dict[str, bytes] = {}
+        with zipfile.ZipFile(BytesIO(content)) as self._zip:
+            self._names = _checked_names(self._zip)
+            root = _parsed(self._zip.read(_SCHEMA))
+            _check_protocol(root)
+            self._check(root, 0)
+        self.content = self._written(root)
+
+    def _written(self, root: Node) -> bytes:
+        file = BytesIO()
+        with zipfile.ZipFile(file, "w") as new:
+            new.writestr(_SCHEMA, json.dumps(root))
+            for name, array in self._arrays.items():
+                new.writestr(name, array)
+        return file.getvalue()
+
+    def _check(self, node: Any, depth: int) -> None:
+        if not isinstance(node, dict) or not isinstance(node.get("__loader__"), str):
+            raise Refused("a node without a kind")
+        if depth > JSON_DEPTH:
+            raise Refused(f"more than {JSON_DEPTH} levels of nodes")
+        node.pop("__id__", None)  # by which skops would take another node in its place
+        kind = node["__loader__"]
+        if kind not in _KINDS:
+            raise Refused(f"{_name(node)} ({kind})")
+        allowed, check = _KINDS[kind]
+        name = _name(node)
+        if name not in allowed and not (kind == "ObjectNode" and name in self._also):
+            raise Refused(name if kind != "TypeNode" else f"the type {name}")
+        self.types.add(name)
+        check(self, node, depth + 1)
+
+    def _each(self, nodes: Any, depth: int) -> None:
+        if not isinstance(nodes, list):
+            raise Refused("a list that is none")
+        for node in nodes:
+            self._check(node, depth)
+
+    def _json(self, node: Node, depth: int) -> None:
+        plain(node)
+
+    def _mapping(self, node: Node, depth: int) -> None:
+        kinds, content = node["key_types"], node["content"]
+        if not isinstance(content, dict) or kinds["__loader__"] != "ListNode":
+            raise Refused("a mapping that is none")
+        if any(kind["__loader__"] != "TypeNode" for kind in kinds["content"]):
+            raise Refused("a mapping whose keys are made by more than a type")
+        self._check(kinds, depth)
+        self._each(list(content.values()), depth)
+
+    def _list(self, node: Node, depth: int) -> None:
+        self._each(node["content"], depth)
+
+    def _slice(self, node: Node, depth: int) -> None:
+        if any(value is not None and type(value) is not int for value in node["content"].values()):
+            raise Refused("a slice of other than whole numbers")
+
+    def _type(self, node: Node, depth: int) -> None:
+        pass
+
+    def _array(self, node: Node, depth: int) -> None:
+        if node["type"] == "json":
+            self._each(node["content"], depth)
+            self._check(node["shape"], depth)
+        else:
+            self._array_of(node)
+
+    def _dtype(self, node: Node, depth: int) -> None:
+        self._check(node["content"], depth)
+        if node["content"]["__loader__"] != "NdArrayNode":
+            raise Refused("a dtype without its array")
+
+    def _random_state(self, node: Node, depth: int) -> None:
+        self._check(node["content"], depth)
+
+    def _generator(self, node: Node, depth: int) -> None:
+        self._check(node["content"]["bit_generator"], depth)
+        self._check(node["content"]["seed_seq"], depth)
+
+    def _default_dict(self, node: Node, depth: int) -> None:
+        main, factory = node["content"]["main"], node["content"]["default_factory"]
+        self._check(main, depth)
+        self._check(factory, depth)
+        if main["__loader__"] != "DictNode" or factory["__loader__"] not in (
+            "TypeNode",
+            "JsonNode",
+        ):
+            raise Refused("a mapping that makes what it lacks")
+
+    def _loss(self, node: Node, depth: int) -> None:
+        args = node["__reduce__"]["args"]
+        self._check(node["content"], depth)
+        self._check(args, depth)
+        if not all(isinstance(value, int | float) for value in self.value(args)):
+            raise Refused("a loss of other than numbers")
+        if self.value(node["content"]):
+            raise Refused("a loss with a state")
+
+    def _tree(self, node: Node, depth: int) -> None:
+        self._check(node["content"], depth)
+        self._check(node["__reduce__"]["args"], depth)
+        native.check_tree(self.value(node["__reduce__"]["args"]), self.value(node["content"]))
+
+    def _object(self, node: Node, depth: int) -> None:
+        content, name = node["content"], _name(node)
+        self._check(content, depth)
+        if name in trusted.SEARCH_TREES:
+            native.check_search_tree([self._or_none(item) for item in content["content"]])
+        elif name in trusted.DISTANCES:
+            native.check_distance(self.value(content))
+        elif name == native.BOOSTER:
+            native.check_booster(self.value(content["content"]["_handle"]))
+        elif content["__loader__"] != "DictNode" and self.value(content) is not None:
+            raise Refused(f"{name} with a state of another kind")
+
+    def _or_none(self, node: Node) -> Any:
+        return None if node["__loader__"] == "ObjectNode" else self.value(node)
+
+    def value(self, node: Node) -> Any:
+        """Return the plain value of a node that was checked.
+
+        Raises
+        ------
+        Refused
+            It is no plain value.
+        """
+        kind = node["__loader__"]
+        if kind == "JsonNode":
+            return plain(node)
+        if kind in ("ListNode", "TupleNode"):
+            return [self.value(item) for item in node["content"]]
+        if kind == "DictNode":
+            return {key: self.value(item) for key, item in node["content"].items()}
+        if kind == "NdArrayNode" and node["type"] == "numpy":
+            array = self._array_of(node)
+            return array if node["__class__"] == "ndarray" else array[()]
+        raise Refused(f"{_name(node)} where a plain value is expected")
+
+    def _array_of(self, node: Node) -> Any:
+        """Return the array of a node, none of objects."""
+        name = node["file"]
+        if node["type"] != "numpy" or name not in self._names:
+            raise Refused("an array without its file")
+        if name not in self._arrays:
+            self._arrays[name] = self._zip.read(name)
+        return array_of(self._arrays[name])
+
+
+def plain(node: Node) -> Any:
+    """Return the value of a node of JSON."""
+    return json.loads(node["content"])
+
+
+def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
+    """Return the schema of a file in skops's format, checked.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        What to call it in messages.
+    also : collection of str
+        Full names of classes to trust beyond the fixed list.
+
+    Raises
+    ------
+    InputError
+        It is damaged, or something in it is not trusted.
+    """
+    try:
+        return Schema(content, also)
+    except Refused as error:
+        raise InputError(
+            f"{name}: expected types of scikit-learn and LightGBM that are known to be safe, found "
+            f"{error}; such a model is not loaded"
+        ) from error
+    except native.Unsound as error:
+        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
+    except Exception as error:  # what a forger writes may fail anywhere
+        raise InputError(
+            f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _name(node: Node) -> str:
+    return f"{node.get('__module__')}.{node.get('__class__')}"
+
+
+def _checked_names(file: zipfile.ZipFile) -> frozenset[str]:
+    """Return the names of a zip's files, each once, together of a size that can be held."""
+    names = file.namelist()
+    if len(set(names)) < len(names):
+        raise Refused("two files of one name")
+    sizes = {info.filename: info.file_size for info in file.infolist()}
+    if sum(sizes.values()) > ESTIMATOR_BYTES:
+        raise Refused(f"more than {ESTIMATOR_BYTES:,} bytes when unpacked")
+    if sizes.get(_SCHEMA, 0) > JSON_BYTES:
+        raise Refused(f"a schema of more than {JSON_BYTES:,} bytes")
+    return frozenset(names)
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise Refused("a schema of too many levels") from None
+
+
+def _check_protocol(root: Any) -> None:
+    from skops.io._protocol import PROTOCOL
+
+    if not isinstance(root, dict) or type(root.get("protocol")) is not int:
+        raise Refused("a schema without its protocol")
+    if root["protocol"] != PROTOCOL:
+        raise Refused(
+            f"protocol {root['protocol']} where {PROTOCOL} is read: write it again with this "
+            "version of skops"
+        )
+
+
+_Check = Callable[[Schema, Node, int], None]
+_KINDS: dict[str, tuple[frozenset[str], _Check]] = {
+    "DTypeNode": (frozenset({"numpy.dtype"}), Schema._dtype),
+    "DefaultDictNode": (frozenset({"collections.defaultdict"}), Schema._default_dict),
+    "DictNode": (trusted.MAPPINGS, Schema._mapping),
+    "JsonNode": (frozenset({"builtins.str"}), Schema._json),
+    "ListNode": (frozenset({"builtins.list"}), Schema._list),
+    "LossNode": (trusted.LOSSES, Schema._loss),
+    "NdArrayNode": (trusted.SCALARS | {"numpy.ndarray"}, Schema._array),
+    "ObjectNode": (
+        trusted.OBJECTS | trusted.SEARCH_TREES | trusted.DISTANCES,
+        Schema._object,
+    ),
+    "RandomGeneratorNode": (frozenset({"numpy.random._generator.Generator"}), Schema._generator),
+    "RandomStateNode": (frozenset({"numpy.random.mtrand.RandomState"}), Schema._random_state),
+    "SetNode": (frozenset({"builtins.set"}), Schema._list),
+    "SliceNode": (frozenset({"builtins.slice"}), Schema._slice),
+    "TreeNode": (frozenset({trusted.TREE}), Schema._tree),
+    "TupleNode": (frozenset({"builtins.tuple"}), Schema._list),
+    "TypeNode": (trusted.TYPES, Schema._type),
+}
