@@ -25,7 +25,7 @@ from framework.errors import InputError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.folds import PoolData, prepare
-from framework.libraries.library import LIBRARY_FILE, Cost, Library, load_library
+from framework.libraries.library import FORMAT, LIBRARY_FILE, Cost, Library, load_library
 from framework.libraries.measure import UNITS, measure
 from framework.libraries.members import (
     ABOUT_FILE,
@@ -136,6 +136,7 @@ def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides the predictions: of equal ones, one is enough."""
     chosen = config.model_dump(mode="json", exclude={"dataset", "name"})
     return {
+        "format": FORMAT,
         "name": config.name,
         "build": chosen,
         "data": dict(about),
@@ -204,7 +205,7 @@ def _difference(known: Any, identity: Mapping[str, Any]) -> str:
         if known.get(part) != identity[part]:
             keys = [k for k, v in identity[part].items() if known.get(part, {}).get(k) != v]
             return f"its {part} ({', '.join(keys)})"
-    return "its name"
+    return "its name" if known.get("format") == identity["format"] else "its format"
 
 
 def _train(

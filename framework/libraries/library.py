@@ -9,9 +9,10 @@ On disk a library is a folder of open formats::
     y_validation.npy     int64 (N,) positions in the classes, or float64 values
     test.npy, y_test.npy the same for the test records, where there are some
     models/ID/           the fitted models, where there are some (framework.libraries)
+    encoder.json         how records are encoded for them; example.csv has some records
 
 Nothing of it is a pickle. ``library.json`` is written last, so a folder holds a whole library or
-none; each file's digest and the fingerprint over all of them are checked when it is loaded.
+none; each file's digest and the fingerprint over all arrays are checked when it is loaded.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ from framework.libraries.checks import (
     class_codes,
 )
 
-FORMAT = 1
+FORMAT = 2
 LIBRARY_FILE = "library.json"
 ARRAYS = ("validation", "y_validation", "test", "y_test")
+_OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model.skops")
 
 
 class Cost(NamedTuple):
@@ -184,7 +186,8 @@ class Library:
     def save(self, folder: str | os.PathLike[str]) -> Library:
         """Write the library to a folder, whole or not at all; return it as it lies there.
 
-        The folder may hold other things (``models/``), but no library yet.
+        The folder may hold other things, but no library yet; fitted models and their encoder
+        become part of the library.
 
         Raises
         ------
@@ -198,7 +201,7 @@ class Library:
         try:
             target.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".new.", dir=target) as room:
-                self._write(Path(room))
+                self._write(Path(room), digests_of(target))
                 for file in (*ARRAYS, LIBRARY_FILE):  # the last one makes it a library
                     source = Path(room, file if file == LIBRARY_FILE else f"{file}.npy")
                     if source.exists():
@@ -211,12 +214,17 @@ class Library:
             ) from error
         return load_library(target)
 
-    def _write(self, room: Path) -> None:
+    def _write(self, room: Path, files: Mapping[str, str]) -> None:
         for key in ARRAYS:
             array = getattr(self, key)
             if array is not None:
                 np.save(room / f"{key}.npy", array, allow_pickle=False)
-        about = {"format": FORMAT, "fingerprint": self.fingerprint, **_about(self)}
+        about = {
+            "format": FORMAT,
+            "fingerprint": self.fingerprint,
+            **_about(self),
+            "files": dict(files),
+        }
         text = json.dumps(about, indent=1, allow_nan=False, ensure_ascii=False)
         (room / LIBRARY_FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -234,6 +242,7 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
     path = Path(folder)
     plain = _read_json(path)
     try:
+        _check_files(path, plain["files"])
         digests = dict(plain["arrays"])
         arrays = {
             key: open_array(path / f"{key}.npy") if key in digests else None for key in ARRAYS
@@ -258,7 +267,9 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         )
     except InputError as error:
         raise InputError(f"{path}: {error}; restore it or make the library again") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: expected a library, found: {error.strerror or error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise InputError(
             f"{path / LIBRARY_FILE}: expected a library's description, found it damaged "
             f"({type(error).__name__}: {error}); restore it or make the library again"
@@ -269,6 +280,26 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             "the library again"
         )
     return library
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a library but its arrays and ``library.json``."""
+    found = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
+    digests = {}
+    for path in found:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digests[path.relative_to(folder).as_posix()] = digest
+    return digests
+
+
+def _check_files(folder: Path, listed: Mapping[str, str]) -> None:
+    found = digests_of(folder)
+    for name in sorted({*found, *listed}):
+        if name not in found:
+            raise InputError(f"{name} is missing")
+        if found[name] != listed.get(name):
+            raise InputError(f"{name} was changed since the library was written")
 
 
 def _checked(
@@ -351,6 +382,9 @@ def open_array(path: Path) -> Array:
         It is missing or damaged.
     """
     try:
+        with path.open("rb") as file:
+            if file.read(6) != np.lib.format.MAGIC_PREFIX:
+                raise ValueError("no file in numpy's format")
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # a damaged header may fail anywhere in numpy
         found = getattr(error, "strerror", None) or " ".join(str(error).split())
@@ -367,7 +401,7 @@ def _read_json(folder: Path) -> dict[str, Any]:
             f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it "
             f"({(error.strerror or str(error)).lower()}); make one with `paretolab library build`"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected JSON, found: {error}") from error
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         found = plain.get("format") if isinstance(plain, dict) else plain

@@ -235,7 +235,7 @@ def test_a_changed_description_is_noticed(saved: Path) -> None:
     with pytest.raises(InputError, match="found it damaged"):
         load_library(saved)
     file.write_text("{}")
-    with pytest.raises(InputError, match="format 1, found None"):
+    with pytest.raises(InputError, match="format 2, found None"):
         load_library(saved)
 
 
