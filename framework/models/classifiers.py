@@ -1,8 +1,11 @@
-"""The classifier of a stage: our own logistic regression, or any of scikit-learn."""
+"""The classifiers that a configuration may name: a fixed table, and what the user registers."""
 
 from __future__ import annotations
 
 import inspect
+import os
+import re
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
@@ -12,6 +15,7 @@ from framework import registry
 from framework.errors import InputError
 
 LOGISTIC_REGRESSION = "logistic_regression"
+TRUST_VARIABLE = "PARETOLAB_TRUST"
 CalibrationMethod = Literal["none", "isotonic", "sigmoid"]
 
 KNOWN = {
@@ -23,18 +27,39 @@ KNOWN = {
     "hist_gradient_boosting": "sklearn.ensemble.HistGradientBoostingClassifier",
     "k_neighbors": "sklearn.neighbors.KNeighborsClassifier",
     "lda": "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
+    "lightgbm": "lightgbm.LGBMClassifier",
     "mlp": "sklearn.neural_network.MLPClassifier",
     "qda": "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
     "random_forest": "sklearn.ensemble.RandomForestClassifier",
 }
+_MORE = (
+    "sklearn.dummy.DummyClassifier",
+    "sklearn.ensemble.BaggingClassifier",
+    "sklearn.gaussian_process.GaussianProcessClassifier",
+    "sklearn.linear_model.LogisticRegression",
+    "sklearn.linear_model.SGDClassifier",
+    "sklearn.naive_bayes.BernoulliNB",
+    "sklearn.naive_bayes.ComplementNB",
+    "sklearn.naive_bayes.MultinomialNB",
+    "sklearn.svm.NuSVC",
+    "sklearn.svm.SVC",
+    "sklearn.tree.ExtraTreeClassifier",
+)
+PATHS = {**KNOWN, **{path: path for path in (*KNOWN.values(), *_MORE)}}
+"""Where each classifier is that may be named, by short name and by dotted path."""
+
+_WORD = re.compile(r"[\w.+-]*")  # LightGBM reads further parameters after a blank
+_LONGEST = 1000  # numbers or words in a parameter
 
 
 class ClassifierConfig(BaseModel):
-    """``{kind: logistic_regression, C: 1.0}``, or any scikit-learn classifier with probabilities.
+    """``{kind: logistic_regression, C: 1.0}``, or a known classifier with probabilities.
 
-    ``kind`` is ``logistic_regression`` (l2, our own solver), one of ``KNOWN``, or the dotted path
-    of a class; the other keys are that class's parameters. A ``random_state`` is 0 unless given,
-    so that training is a function of the records and the features alone.
+    ``kind`` is ``logistic_regression`` (l2, our own solver), a name of ``PATHS``, one registered
+    under ``paretolab.classifiers``, or the dotted path of a class that the user trusts
+    (``--trust``); the other keys are that class's parameters: numbers, words, lists of them. A
+    ``random_state`` is 0 unless given, so that training is a function of the records and the
+    features alone.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -44,12 +69,11 @@ class ClassifierConfig(BaseModel):
     @field_validator("kind")
     @classmethod
     def _known(cls, kind: str) -> str:
-        if kind != LOGISTIC_REGRESSION and kind not in KNOWN and "." not in kind:
-            names = [LOGISTIC_REGRESSION, *KNOWN]
-            raise ValueError(
-                f"expected one of {', '.join(names)}, or the dotted path of a scikit-learn "
-                f"class; found {kind!r}{registry.nearest(kind, names)}"
-            )
+        if kind != LOGISTIC_REGRESSION:
+            try:
+                check_kind(kind)
+            except InputError as error:
+                raise ValueError(str(error)) from error
         return kind
 
     @model_validator(mode="after")
@@ -74,30 +98,121 @@ class ClassifierConfig(BaseModel):
         return dict(self.model_extra or {})
 
 
-def make_estimator(kind: str, parameters: dict[str, Any]) -> Any:
+def trust(paths: Sequence[str]) -> None:
+    """Let classes of the user's be imported and run, here and in processes started from here.
+
+    Raises
+    ------
+    InputError
+        Something is not the dotted path of a class.
+    """
+    for path in paths:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", path):
+            raise InputError(f"--trust: expected a class such as mine.model.Mine, found {path!r}")
+    if paths:
+        os.environ[TRUST_VARIABLE] = ",".join(dict.fromkeys([*trusted(), *paths]))
+
+
+def trusted() -> list[str]:
+    """Return the dotted paths of the classes that the user trusts."""
+    return [path for path in os.environ.get(TRUST_VARIABLE, "").split(",") if path]
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a classifier that may not be named; nothing is imported.
+
+    Raises
+    ------
+    InputError
+    """
+    registered = registry.names("classifiers")
+    if kind in PATHS or kind in registered or kind in trusted():
+        return
+    names = [LOGISTIC_REGRESSION, *KNOWN, *registered]
+    hint = registry.nearest(kind, [*names, *PATHS])
+    own = ""
+    if "." in kind and not hint:
+        own = (
+            "; a class of yours is taken if it is registered under paretolab.classifiers, or with "
+            f"--trust {kind}, which imports and runs it"
+        )
+    raise InputError(
+        f"expected one of {', '.join(names)}, or another classifier of scikit-learn that is known; "
+        f"found {kind!r}{hint}{own}"
+    )
+
+
+def classifier_class(kind: str) -> Any:
+    """Return the class of a kind.
+
+    Raises
+    ------
+    InputError
+        It may not be named, or is not there.
+    """
+    check_kind(kind)
+    if kind in registry.names("classifiers"):
+        return registry.load("classifiers", kind)
+    path = PATHS.get(kind, kind)
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"expected a class at {path!r}, found none ({error})") from error
+
+
+def trusted_types() -> list[str]:
+    """Return the full names of the classes that files may hold beyond the fixed list.
+
+    Those that the user trusts, and those that installed packages register.
+    """
+    names = registry.names("classifiers")
+    classes = [registry.load("classifiers", name) for name in names]
+    return [*trusted(), *(f"{found.__module__}.{found.__qualname__}" for found in classes)]
+
+
+def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
     """Return an unfitted scikit-learn classifier.
 
     Raises
     ------
     InputError
-        No such class, no ``predict_proba``, or an unknown parameter.
+        No such class, no ``predict_proba``, or an unknown parameter or value.
     """
-    path = KNOWN.get(kind, kind)
-    module, _, name = path.rpartition(".")
-    try:
-        cls = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"expected a class at {path!r}, found none ({error})") from error
-    accepted = list(inspect.signature(cls).parameters)
-    for key in parameters:
+    cls = classifier_class(kind)
+    name, known = cls.__name__, inspect.signature(cls).parameters.values()
+    accepted = [p.name for p in known if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for key, value in parameters.items():
         if key not in accepted:
             raise InputError(
                 f"expected a parameter of {name} ({', '.join(accepted)}), found {key!r}"
                 f"{registry.nearest(key, accepted)}"
             )
+        if not _is_plain(value):
+            raise InputError(
+                f"{key}: expected a number, a word, or a list of them, found {value!r}"
+            )
     if "random_state" in accepted:
         parameters = {"random_state": 0, **parameters}
-    estimator = cls(**parameters)
+    try:
+        estimator = cls(**parameters)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"expected parameters that {name} takes, found: {error}") from error
     if not hasattr(estimator, "predict_proba"):
         raise InputError(f"expected a classifier with predict_proba, found {name} without one")
     return estimator
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a parameter's value can name no function, file or further parameter."""
+    if isinstance(value, Mapping):
+        return len(value) <= _LONGEST and all(map(_is_word, [*value, *value.values()]))
+    if isinstance(value, list | tuple):
+        return len(value) <= _LONGEST and all(map(_is_word, value))
+    return _is_word(value)
+
+
+def _is_word(value: Any) -> bool:
+    if isinstance(value, str):
+        return _WORD.fullmatch(value) is not None
+    return value is None or isinstance(value, bool | int | float)
