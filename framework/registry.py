@@ -20,6 +20,7 @@ Group = Literal[
     "algorithms",
     "problems",
     "models",
+    "classifiers",
     "indicators",
     "observers",
     "reports",

@@ -16,7 +16,12 @@ from types import FrameType
 
 from framework import registry
 from framework.errors import ParetolabError
+from framework.models.classifiers import trust
 
+_TRUST = (
+    "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
+    "imported and run, so give none that you do not know; once for each class"
+)
 _OWN = ("run", "resume", "check", "list", "choose", "predict")
 
 
@@ -25,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         args = _parser().parse_args(arguments)
+        trust(args.trust)
         code: int = args.run(args)
         sys.stdout.flush()
         return code
@@ -54,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, command in known.items():
         sub = commands.add_parser(name, help=command.help, description=command.__doc__)
         command.add_arguments(sub)
+        sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
         sub.set_defaults(run=command.run)
     return parser
 

@@ -179,15 +179,12 @@ def _asked(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Arra
 def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     """Ask, measure and copy the models of a folder."""
     files = _model_files(config.folder)
-    trusted = config.trusted
-    models = {
-        key: load_estimator(path.read_bytes(), str(path), trusted) for key, path in files.items()
-    }
+    models = {key: load_estimator(path.read_bytes(), str(path)) for key, path in files.items()}
     X, y = _records(config.validation, config.target)
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
     extra, cost_ids = read_costs(config.costs, config.units)
     asked = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
-    costs = _costs_of(files, X, trusted, values=asked.classes is None)
+    costs = _costs_of(files, X, (), values=asked.classes is None)
     costs |= {key: in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
     library = Library.from_arrays(
         asked.ids,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -41,15 +42,15 @@ class ModelsConfig(Section):
 
     folder : holds ``ID.skops`` or ``ID/model.skops`` files.
     validation, test : tables with the features' columns and the target's.
-    trusted : types that the files may hold beyond scikit-learn's and LightGBM's.
     costs, units : as for arrays, beside those that are measured.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"trusted": "--trust, an option of the command"}
 
     folder: PlacedPath
     validation: PlacedPath
     test: PlacedPath | None = None
     target: str = "target"
-    trusted: tuple[str, ...] = ()
     costs: PlacedPath | None = None
     units: dict[str, str] = Field(default_factory=dict)
 

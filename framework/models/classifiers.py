@@ -41,6 +41,7 @@ _MORE = (
     "sklearn.naive_bayes.BernoulliNB",
     "sklearn.naive_bayes.ComplementNB",
     "sklearn.naive_bayes.MultinomialNB",
+    "sklearn.svm.LinearSVC",
     "sklearn.svm.NuSVC",
     "sklearn.svm.SVC",
     "sklearn.tree.ExtraTreeClassifier",

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from framework.errors import InputError
+from framework.models.classifiers import trusted_types
 from framework.models.fitted import check_fitted
 from framework.models.native import Unsound
 from framework.models.schema import checked
@@ -20,7 +21,8 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
     name : str
         What to call it in messages.
     also : collection of str
-        Full names of classes that it may hold beyond those of :mod:`framework.models.trusted`.
+        Full names of classes that it may hold beyond those of :mod:`framework.models.trusted`,
+        those that the user trusts and those that are registered.
 
     Raises
     ------
@@ -36,7 +38,7 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
             f"{name}: expected a model that can be written in skops's format, found "
             f"{type(estimator).__name__}, which cannot ({error})"
         ) from error
-    checked(content, name, also)
+    checked(content, name, [*also, *trusted_types()])
     return content
 
 
@@ -52,7 +54,7 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
     name : str
         What to call it in messages.
     also : collection of str
-        Further classes to trust, by their full names.
+        Further classes to trust, by their full names, as for :func:`dump_estimator`.
 
     Raises
     ------
@@ -61,7 +63,7 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
     """
     from skops import io
 
-    schema = checked(content, name, also)
+    schema = checked(content, name, [*also, *trusted_types()])
     try:
         model = io.loads(schema.content, trusted=sorted(schema.types))
         check_fitted(model)

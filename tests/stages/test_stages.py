@@ -174,6 +174,11 @@ class Picky(ClassifierMixin, BaseEstimator):
         return np.tile(self.shares_, (len(X), 1))
 
 
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch):
+    monkeypatch.setenv("PARETOLAB_TRUST", f"{Picky.__module__}.Picky")
+
+
 def picky(table_file, dislikes=1):
     kind = f"{Picky.__module__}.Picky"
     return problem_of(table_file, classifier={"kind": kind, "dislikes": dislikes})
@@ -223,7 +228,7 @@ def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
         ({"classifier": {"kind": "sklearn.svm.LinearSVC"}}, "with predict_proba"),
         ({"classifier": {"kind": "logistic_regression", "C": 0}}, "expected C above 0"),
         ({"classifier": {"kind": "logistic_regression", "c": 1}}, "no parameter but C"),
-        ({"classifier": {"kind": "no.such.Module"}}, "expected a class at 'no.such.Module'"),
+        ({"classifier": {"kind": "no.such.Module"}}, "with --trust no.such.Module"),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),
 )
