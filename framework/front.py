@@ -207,7 +207,7 @@ class Front:
         """
         try:
             columns = _read_columns(Path(path))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, csv.Error, OverflowError) as error:
             raise InputError(f"{path}: expected a front, found {error}") from error
         lacking = [name for name in ("id", *roles.metrics) if name not in columns]
         if lacking:

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-JSON_BYTES = 64 * 10**6
-"""Of a JSON file, such as ``model.json`` or the schema of an estimator."""
+JSON_BYTES = 256 * 10**6
+"""Of a JSON file, such as ``model.json``, or the schema of an estimator."""
 
 JSON_DEPTH = 100
 """Levels of lists and mappings in each other, in JSON and in YAML."""
+
+TREE_VALUES = 50 * 10**6
+"""Values in a JSON file, and in a YAML file with its aliases written out."""
 
 ESTIMATOR_BYTES = 4 * 10**9
 """Of a file of an estimator, unpacked."""
 
 CONFIG_BYTES = 4 * 10**6
 """Of a YAML file."""
+
+CONFIG_VALUES = 10**6
+"""Values in a YAML file, its aliases written out."""
+
+TABLE_BYTES = 10**9
+"""Of a CSV file, unpacked."""
+
+TABLE_CELLS = 5 * 10**8
+"""Rows times columns of a table that is read or made up."""
+
+SIZES = {
+    "archive": 10**7,
+    "batch": 10**6,
+    "classes": 10**4,
+    "clusters_per_class": 10**4,
+    "features": 10**5,
+    "folds": 10**3,
+    "iterations": 10**7,
+    "models": 10**4,
+    "neighbours": 10**6,
+    "population": 10**6,
+    "repeats": 10**4,
+    "samples": 10**7,
+    "trials": 10**5,
+    "workers": 10**4,
+}
+"""Largest whole number of a key of a configuration, wherever it stands."""

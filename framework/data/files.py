@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from framework.errors import InputError
+from framework.limits import TABLE_BYTES, TABLE_CELLS
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
@@ -48,7 +49,15 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    from pyarrow import parquet
+
     try:
+        shape = parquet.read_metadata(path)
+        if shape.num_rows * shape.num_columns > TABLE_CELLS:
+            raise InputError(
+                f"{path}: expected at most {TABLE_CELLS:,} values in a table, found "
+                f"{shape.num_rows:,} rows of {shape.num_columns:,}"
+            )
         frame = pd.read_parquet(path)
     except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors
         raise InputError(f"{path}: expected a Parquet file, found: {_first_line(error)}") from error
@@ -73,9 +82,13 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _text(path: Path) -> str:
     try:
-        raw = path.read_bytes()
-        if path.suffix == ".gz":
-            raw = gzip.decompress(raw)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            raw = file.read(TABLE_BYTES + 1)
+        if len(raw) > TABLE_BYTES:
+            raise InputError(
+                f"{path}: expected a CSV file of at most {TABLE_BYTES:,} bytes, unpacked, found "
+                "more; save it as Parquet"
+            )
         text = raw.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"{path}: expected a CSV file, found no such file") from error

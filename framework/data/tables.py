@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from framework.data import sources
 from framework.data.assemble import Label, Raw, Table, ValueTable, assemble, assemble_values
+from framework.limits import TABLE_CELLS
 from framework.settings import PlacedPath, Section
 
 __all__ = [
@@ -37,6 +38,11 @@ class SyntheticConfig(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> SyntheticConfig:
+        if self.samples * self.features > TABLE_CELLS:
+            raise ValueError(
+                f"expected at most {TABLE_CELLS:,} values, samples times features, found "
+                f"{self.samples * self.features:,}"
+            )
         if self.informative + self.redundant > self.features:
             raise ValueError(
                 f"expected informative + redundant of at most {self.features} features, found "

@@ -28,6 +28,8 @@ from pydantic import (
 from framework import registry
 from framework.errors import InputError
 from framework.experiment import config_errors as mistakes
+from framework.limits import CONFIG_BYTES, CONFIG_VALUES, JSON_DEPTH
+from framework.plain_files import check_sizes, check_tree
 from framework.roles import Constraint, Objective
 from framework.settings import Budget, Section
 
@@ -159,6 +161,7 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
     """
     found: list[str] = []
     sections: dict[str, Any] = {}
+    check_sizes(raw, str(path))
     with noting(found):
         config: RunConfig = check(RunConfig, raw, str(path))
     for key, group in _KINDS.items():
@@ -185,6 +188,10 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key.value, str):
+                raise yaml.constructor.ConstructorError(
+                    problem="a key that is a list or a mapping", problem_mark=key.start_mark
+                )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     problem=f"key {key.value!r} twice", problem_mark=key.start_mark
@@ -197,14 +204,19 @@ class _Loader(yaml.SafeLoader):
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping, safely."""
     try:
+        if path.stat().st_size > CONFIG_BYTES:
+            raise ValueError(f"more than {CONFIG_BYTES:,} bytes")
         raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        check_tree(raw, CONFIG_VALUES)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{path}: cannot read the configuration: {reason}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1}, column {where.column + 1})" if where else ""
         found = getattr(error, "problem", None) or str(error)
+        if isinstance(error, RecursionError):
+            found = f"more than {JSON_DEPTH} levels of lists and mappings"
         raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
     if not isinstance(raw, dict):
         raise InputError(f"{path}: expected keys and values, found {mistakes.shown(raw)}")
@@ -281,7 +293,8 @@ def override(raw: dict[str, Any], assignment: str) -> None:
         raise InputError(f"--set: expected KEY=VALUE, found {assignment!r}")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        check_tree(value, CONFIG_VALUES)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"--set {key}: expected a YAML value, found {text!r}") from error
     put(raw, key, value)
 

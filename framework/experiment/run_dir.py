@@ -13,10 +13,11 @@ import yaml
 
 from framework.arrays import Array
 from framework.errors import InputError
-from framework.experiment.config import RunConfig
+from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
 from framework.front import Front
 from framework.journal import Journal
+from framework.plain_files import check_sizes, read_object
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
 
@@ -92,8 +93,10 @@ class RunDir:
 
     def config(self) -> RunConfig:
         """Return the configuration of the run; its sections are not checked again."""
-        raw = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
-        return RunConfig.model_validate(raw)
+        raw = read_yaml(self.config_file)
+        check_sizes(raw, str(self.config_file))
+        config: RunConfig = check(RunConfig, raw, str(self.config_file))
+        return config
 
     def write_config(self, config: RunConfig) -> None:
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -112,15 +115,23 @@ class RunDir:
         write_whole(self.about_file, json.dumps(about, indent=1))
 
     def about(self) -> dict[str, Any]:
-        return dict(json.loads(self.about_file.read_text(encoding="utf-8")))
+        """Return what :meth:`write_about` wrote. Raises InputError where it is damaged."""
+        return read_object(self.about_file, "what is known of the problem")
 
     def roles(self) -> Roles:
+        """Return the roles of the run's metrics. Raises InputError where they are damaged."""
         about = self.about()
-        return Roles(
-            [Metric(**m) for m in about["metrics"]],
-            [Objective(**o) for o in about["objectives"]],
-            [Constraint(**c) for c in about["constraints"]],
-        )
+        try:
+            return Roles(
+                [Metric(**m) for m in about["metrics"]],
+                [Objective(**o) for o in about["objectives"]],
+                [Constraint(**c) for c in about["constraints"]],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{self.about_file}: expected metrics and their roles, found them damaged "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     def journal(self) -> Journal:
         """Open the journal for reading."""
@@ -134,7 +145,7 @@ class RunDir:
         """Return the content of ``summary.json``; an empty mapping if the run has not ended."""
         if not self.summary_file.is_file():
             return {}
-        return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))
+        return read_object(self.summary_file, "a summary")
 
     def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
         """Write a table as ``NAME.csv``."""

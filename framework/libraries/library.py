@@ -40,6 +40,7 @@ from framework.libraries.checks import (
     checked_predictions,
     class_codes,
 )
+from framework.plain_files import read_json
 
 FORMAT = 2
 LIBRARY_FILE = "library.json"
@@ -394,15 +395,12 @@ def open_array(path: Path) -> Array:
 
 def _read_json(folder: Path) -> dict[str, Any]:
     path = folder / LIBRARY_FILE
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    if not path.is_file():
         raise InputError(
-            f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it "
-            f"({(error.strerror or str(error)).lower()}); make one with `paretolab library build`"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected JSON, found: {error}") from error
+            f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it; make one with "
+            "`paretolab library build`"
+        )
+    plain = read_json(path, "a library's description")
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         found = plain.get("format") if isinstance(plain, dict) else plain
         raise InputError(

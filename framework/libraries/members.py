@@ -8,7 +8,6 @@ digest of the former. Models of a build take encoded records: ``encoder.json`` b
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Collection
 from pathlib import Path
@@ -21,6 +20,7 @@ from framework.arrays import Array
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.estimators import load_estimator
+from framework.plain_files import read_json, read_object
 
 MODELS = "models"
 MODEL_FILE = "model.skops"
@@ -49,8 +49,8 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
     place = folder / MODELS / name
     try:
         content = (place / MODEL_FILE).read_bytes()
-        digest = json.loads((place / ABOUT_FILE).read_text(encoding="utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        digest = read_object(place / ABOUT_FILE, "what is known of a model")["sha256"]
+    except (OSError, KeyError) as error:
         raise InputError(
             f"{place}: expected a fitted model of the library, found none that can be read "
             f"({error}); make the library again"
@@ -74,10 +74,7 @@ def load_encoder(folder: Path) -> Encoder | None:
     path = folder / ENCODER_FILE
     if not path.is_file():
         return None
-    try:
-        return Encoder.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected an encoder, found: {error}") from error
+    return Encoder.from_json(read_json(path, "an encoder"))
 
 
 def as_taken(model: Any, records: Any) -> Any:

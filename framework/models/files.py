@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.models.estimators import dump_estimator, load_estimator
+from framework.models.npy import array_of
+from framework.plain_files import check_tree
 
 DIGESTS_FILE = "SHA256SUMS"
 
@@ -63,8 +66,6 @@ class ModelFiles:
 
     def write_array(self, name: str, array: Array) -> None:
         """Write an array in numpy's format. Raises InputError for an array of objects."""
-        from io import BytesIO
-
         buffer = BytesIO()
         try:
             np.save(buffer, array, allow_pickle=False)
@@ -117,19 +118,19 @@ class ModelFiles:
     def read_json(self, name: str) -> Any:
         """Return a JSON value; raises as :meth:`read`, and where it is none."""
         try:
-            return json.loads(self.read(name))
+            value = json.loads(self.read(name))
+            check_tree(value)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{name}: expected JSON, found: {error}") from error
+        return value
 
     def read_array(self, name: str) -> Array:
         """Return an array; raises as :meth:`read`, and where it is damaged or holds objects."""
-        from io import BytesIO
-
+        content = self.read(name)
         try:
-            array: Array = np.load(BytesIO(self.read(name)), allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+            return array_of(content)
+        except ValueError as error:
             raise InputError(f"{name}: expected an array, found it damaged ({error})") from error
-        return array
 
     def read_estimator(self, name: str, also: Collection[str] = ()) -> Any:
         """Return an estimator; raises as :meth:`read` and :func:`load_estimator`."""

@@ -7,7 +7,6 @@ kind of model. Loading runs nothing that the directory brings, and refuses what 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -24,6 +23,7 @@ from framework.models.card import card_text
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import DeployableModel
 from framework.models.routing import Walk
+from framework.plain_files import read_json
 
 FORMAT = 2
 MODEL_FILE = "model.json"
@@ -130,12 +130,7 @@ def _class(kind: str) -> type[DeployableModel]:
 def _description(folder: Path) -> dict[str, Any]:
     """Return ``model.json``, of the right format and a known kind."""
     path = folder / MODEL_FILE
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: expected a model's file, found: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected JSON, found: {error}") from error
+    plain = read_json(path, "a model's description")
     found = plain.get("format") if isinstance(plain, dict) else None
     if found != FORMAT:
         raise InputError(

@@ -190,7 +190,7 @@ def test_damaged_descriptions(tmp_path, changes, sentence):
 
 
 def test_damaged_files(tmp_path):
-    with pytest.raises(InputError, match="expected a model's file, found: No such file"):
+    with pytest.raises(InputError, match="expected a model's description, found: no such file"):
         load_model(tmp_path / "nothing")
     save_model(model_of(), tmp_path / "m")
     (tmp_path / "m" / "stage_1.skops").write_bytes(b"PK")
@@ -198,7 +198,7 @@ def test_damaged_files(tmp_path):
     with pytest.raises(InputError, match=r"stage_1.skops: expected a model, found it damaged"):
         load_model(tmp_path / "m")
     (tmp_path / "m" / "model.json").write_text("{")
-    with pytest.raises(InputError, match="expected JSON"):
+    with pytest.raises(InputError, match="in JSON, found"):
         load_model(tmp_path / "m")
 
 

@@ -1,0 +1,109 @@
+"""JSON and YAML values from files that anyone may have written: bounded in size and depth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from framework.errors import InputError
+from framework.limits import JSON_BYTES, JSON_DEPTH, SIZES, TREE_VALUES
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Return the JSON value in a file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    what : str
+        What is expected of it, in messages: ``a summary``.
+
+    Raises
+    ------
+    InputError
+        It is missing, too large, nested too deep, or no JSON.
+    """
+    try:
+        size = path.stat().st_size
+        if size > JSON_BYTES:
+            raise InputError(
+                f"{path}: expected {what} of at most {JSON_BYTES:,} bytes, found {size:,}"
+            )
+        value = json.loads(path.read_text(encoding="utf-8"))
+        check_tree(value)
+    except OSError as error:
+        raise InputError(
+            f"{path}: expected {what}, found: {(error.strerror or str(error)).lower()}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected {what} in JSON, found: {_line(error)}") from error
+    return value
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """Return the mapping in a JSON file; raises as :func:`read_json`, and for other values."""
+    value = read_json(path, what)
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected {what}, found {type(value).__name__} in it")
+    return value
+
+
+def check_tree(value: Any, most: int = TREE_VALUES) -> None:
+    """Check that nested lists and mappings are neither deep nor endless.
+
+    What one list or mapping stands for in several places (an alias of YAML) counts each time, so
+    that a few lines do not become a million.
+
+    Raises
+    ------
+    ValueError
+    """
+    counts: dict[int, int] = {}
+
+    def count(part: Any, depth: int) -> int:
+        if not isinstance(part, Mapping | list):
+            return 1
+        if depth > JSON_DEPTH:
+            raise ValueError(f"more than {JSON_DEPTH} levels of lists and mappings")
+        if id(part) not in counts:
+            inner = part.values() if isinstance(part, Mapping) else part
+            counts[id(part)] = 1 + sum(count(item, depth + 1) for item in inner)
+        if counts[id(part)] > most:
+            raise ValueError(f"more than {most:,} values")
+        return counts[id(part)]
+
+    count(value, 0)
+
+
+def check_sizes(value: Any, where: str) -> None:
+    """Refuse sizes that no machine can serve, wherever they are in a configuration.
+
+    Raises
+    ------
+    InputError
+        A line for each, with the number that is allowed.
+    """
+    found = [
+        f"{where}: {'.'.join(path)}: expected at most {SIZES[path[-1]]:,}, found {size:,}"
+        for path, size in _sizes(value, ())
+        if size > SIZES[path[-1]]
+    ]
+    if found:
+        raise InputError("\n".join(found))
+
+
+def _sizes(value: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], float]]:
+    if isinstance(value, Mapping):
+        return [size for key, item in value.items() for size in _sizes(item, (*path, str(key)))]
+    if isinstance(value, list):
+        return [size for i, item in enumerate(value) for size in _sizes(item, (*path, str(i)))]
+    whole = isinstance(value, int | float) and not isinstance(value, bool)
+    return [(path, value)] if whole and path and path[-1] in SIZES else []
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return f"more than {JSON_DEPTH} levels of lists and mappings"
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

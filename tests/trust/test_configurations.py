@@ -1,0 +1,130 @@
+"""Configurations: what is odd, endless or larger than any machine ends in a sentence."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import pairwise
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from framework.cli.main import main
+from framework.data.files import read_frame
+from framework.errors import InputError
+from framework.experiment.config import load_config, override
+
+WHOLE = """
+name: quick
+problem:
+  kind: multistage
+  dataset: {{synthetic: {{samples: {samples}, features: {features}}}}}
+  classifier: {classifier}
+objectives: [{{metric: coverage, sense: max}}]
+algorithm: {{kind: emsco, population: {population}}}
+budget: {{generations: 2}}
+repeats: {repeats}
+tracking: null
+"""
+
+
+def written(tmp_path, **changes):
+    usual = {
+        "samples": 100,
+        "features": 20,
+        "classifier": "{kind: logistic_regression}",
+        "population": 20,
+        "repeats": 1,
+    }
+    path = tmp_path / "config.yaml"
+    path.write_text(WHOLE.format(**{**usual, **changes}))
+    return path
+
+
+ODD = {
+    "a date that is none": "name: 2001-99-99\n",
+    "a number that is none": "name: !!int abc\n",
+    "a float that is none": "name: !!float x\n",
+    "binary that is none": "name: !!binary '%'\n",
+    "a tag of Python's": "name: !!python/object/apply:os.system ['touch forged']\n",
+    "a tag of nobody's": "name: !x y\n",
+    "deep lists": "name: " + "[" * 5000 + "]" * 5000 + "\n",
+    "lists deeper than anyone's": "name: " + "[" * 150 + "]" * 150 + "\n",
+    "a key that is a list": "? [a, b]\n: c\n",
+    "a list within itself": "name: &a [*a]\n",
+    "a mapping within itself": "name: &a {x: *a}\n",
+    "a billion laughs": "a: &a [x,x,x,x,x,x,x,x,x]\n"
+    + "".join(f"{c}: &{c} [{','.join([f'*{b}'] * 9)}]\n" for b, c in pairwise("abcdefghi")),
+    "no text": "\0\1\2",
+    "an alias of nothing": "name: *a\n",
+    "a merge of no mapping": "<<: 1\nname: x\n",
+    "a long number": "name: x\nseed: " + "9" * 5000 + "\n",
+    "nothing": "",
+    "a list": "[1, 2]\n",
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_is_odd_ends_in_a_sentence(what, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "config.yaml"
+    path.write_text(ODD[what])
+    with pytest.raises(InputError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(str(path))
+    assert not (tmp_path / "forged").exists()
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"name: \xff\xfe\n")
+    with pytest.raises(InputError, match="expected YAML"):
+        load_config(path)
+    path.write_bytes(b"name: " + b"x" * 5_000_000)
+    with pytest.raises(InputError, match="more than 4,000,000 bytes"):
+        load_config(path)
+
+
+@pytest.mark.parametrize("text", ["x=2001-99-99", "x=!!int a", "x=" + "[" * 3000, "x=&a [*a]"])
+def test_odd_overrides(text):
+    with pytest.raises(InputError, match=r"--set x: expected a YAML value"):
+        override({}, text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"population": 10**9}, "algorithm.population: expected at most 1,000,000, found 1,000,0"),
+        ({"repeats": 10**9}, "repeats: expected at most 10,000, found 1,000,000,000"),
+        ({"samples": 10**9}, "samples: expected at most 10,000,000, found 1,000,000,000"),
+        ({"samples": 10**7, "features": 10**4}, "expected at most 500,000,000 values"),
+        ({"classifier": "{kind: os.system}"}, "problem.classifier.kind: expected one of logistic_"),
+        ({"classifier": "{kind: ../../x}"}, "found '../../x'"),
+        ({"classifier": "{kind: random_forest, criterion: !!set {x}}"}, "criterion: expected a n"),
+    ],
+)
+def test_check_refuses_and_says_what_is_allowed(changes, sentence, tmp_path, capsys):
+    assert main(["check", str(written(tmp_path, **changes))]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err, said.err
+    assert "Traceback" not in said.err
+
+
+def test_the_command_takes_repeats_within_the_limit(tmp_path, capsys):
+    path = written(tmp_path)
+    assert main(["check", str(path), "--repeats", "1000000000"]) == 2
+    assert "repeats: expected at most 10,000" in capsys.readouterr().err
+    load_config(path)  # the one without changes is right
+
+
+def test_tables_that_unpack_to_more_than_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr("framework.data.files.TABLE_BYTES", 10_000)
+    bomb = tmp_path / "bomb.csv.gz"
+    bomb.write_bytes(gzip.compress(b"a,b\n" + b"1,1\n" * 100_000))
+    with pytest.raises(InputError, match="of at most 10,000 bytes"):
+        read_frame(bomb)
+    monkeypatch.setattr("framework.data.files.TABLE_CELLS", 1000)
+    rows = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"a": [1.0] * 1001}), rows)
+    with pytest.raises(InputError, match="expected at most 1,000 values in a table, found 1,001"):
+        read_frame(rows)
