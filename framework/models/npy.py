@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def array_of(content: bytes) -> Array:
     return np.array(array.reshape(shape, order="F" if fortran else "C"))
 
 
-def header_of(stream: BytesIO) -> tuple[tuple[int, ...], bool, np.dtype]:  # type: ignore[type-arg]
+def header_of(stream: BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, whether in Fortran's order, and dtype; leave the stream where the data begin.
 
     Raises
