@@ -164,8 +164,8 @@ def test_pickles_are_never_loaded(tmp_path):
     ("changes", "sentence"),
     [
         ({"top": {"format": 1}}, "expected a model of format 2, found format 1; export it again"),
-        ({"top": {"kind": "../../x"}}, "expected a kind of model that is installed (multistage"),
-        ({"top": {"kind": ["x"]}}, "expected a kind of model that is installed (multistage"),
+        ({"top": {"kind": "../../x"}}, "expected a kind of model that is installed ("),
+        ({"top": {"kind": ["x"]}}, "expected a kind of model that is installed ("),
         ({"top": {"model": None}}, "found it damaged"),
         ({"classes": None}, "classes: expected a list of labels of one kind"),
         ({"stages": [[0], [9]]}, "expected a position from 0 to 3, found 9"),
