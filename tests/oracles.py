@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -225,3 +226,47 @@ def sliding_elites(
         )
         elites.setdefault(cell, row)
     return boundaries, elites
+
+
+def ensemble_score(
+    name: str, P: np.ndarray, y: np.ndarray, x: Sequence[int], classes: int
+) -> float:
+    """Return a score of one ensemble, record by record and in fractions until the last step.
+
+    ``P`` (K, N) or (K, N, C) are taken as the numbers that they are; of equally likely classes the
+    first is the answer.
+    """
+    total = sum(x)
+    means = []
+    for i in range(len(y)):
+        values = [np.atleast_1d(P[j, i]) for j in range(len(P))]
+        mean = [
+            sum(c * Fraction(float(v[k])) for c, v in zip(x, values, strict=True)) / total
+            for k in range(len(values[0]))
+        ]
+        means.append([1 - mean[0], mean[0]] if classes == 2 else mean)
+    if not classes:
+        apart = [mean[0] - Fraction(float(value)) for mean, value in zip(means, y, strict=True)]
+        square = float(sum(d * d for d in apart) / len(y))
+        if name == "mae":
+            return float(sum(map(abs, apart)) / len(y))
+        return math.sqrt(square) if name == "rmse" else 1 - square / float(np.var(y))
+    if name == "log_loss":
+        least = 2.0**-52
+        chances = [float(mean[c]) for mean, c in zip(means, y.tolist(), strict=True)]
+        return sum(-math.log(min(max(p, least), 1 - least)) for p in chances) / len(y)
+    if name == "brier":
+        squares = [
+            (p - (k == c)) ** 2
+            for mean, c in zip(means, y.tolist(), strict=True)
+            for k, p in enumerate(mean)
+        ]
+        return float(sum(squares) / len(y)) / (2 if classes == 2 else 1)
+    right = [mean.index(max(mean)) == c for mean, c in zip(means, y.tolist(), strict=True)]
+    if name == "accuracy":
+        return sum(right) / len(y)
+    recalls = [
+        sum(r for r, c in zip(right, y, strict=True) if c == k) / int((y == k).sum())
+        for k in sorted(set(y.tolist()))
+    ]
+    return sum(recalls) / len(recalls)

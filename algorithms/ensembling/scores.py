@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.ensembling.kernels import auc as ranks
-from algorithms.ensembling.kernels import traits as kernels
+from algorithms.ensembling.kernels import deviations as kernels
 from algorithms.ensembling.kernels.picks import Picks, picks_of
+from algorithms.ensembling.kernels.traits import combine
 from framework import registry
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
 from framework.roles import Metric, Sense
 
@@ -32,50 +33,74 @@ class Truth(NamedTuple):
     classes: int
 
 
+class _Sums(NamedTuple):
+    """Deviations of some ensembles from the truth, before they are divided.
+
+    See :func:`algorithms.ensembling.kernels.deviations.blocks`.
+    """
+
+    sums: IntArray
+    divisors: IntArray
+    unit: float
+    truth: Truth
+
+    def through(self, kernel: Callable[..., None], *options: Any) -> FloatArray:
+        """Return what a kernel makes of each row, (n,)."""
+        out = np.empty(len(self.sums))
+        kernel(self.sums, self.divisors, *options, out)
+        return out
+
+    def hits(self) -> IntArray:
+        """Return how many records of each class are answered right, (n, C)."""
+        out = np.empty((len(self.sums), self.truth.classes), dtype=np.int64)
+        kernel = kernels.hits_of_two if self.truth.classes == 2 else kernels.hits_of_many
+        kernel(self.sums, self.divisors, self.truth.y, out)
+        return out
+
+
 class _Score(NamedTuple):
-    """A score of mean predictions (n, N) or (n, N * C) against the truth, (n,).
+    """A score of ensembles, (n,), by their deviations.
 
     ``high`` is None for a loss that no mean exceeds the worst member's of: it is convex.
     """
 
     sense: Sense
-    f: Callable[[FloatArray, Truth], FloatArray]
+    f: Callable[[_Sums], FloatArray]
     high: float | None
     text: str
 
 
-def _log_loss(M: FloatArray, truth: Truth) -> FloatArray:
-    return kernels.mean_minus_log(_of_true_class(M, truth))
+def _log_loss(found: _Sums) -> FloatArray:
+    return found.through(kernels.mean_minus_log)
 
 
-def _brier(M: FloatArray, truth: Truth) -> FloatArray:
-    if truth.classes == 2:
-        return kernels.mean_square(M - truth.y)
-    apart = M - np.eye(truth.classes)[truth.y].ravel()
-    return kernels.mean_square(apart) * truth.classes
+def _brier(found: _Sums) -> FloatArray:
+    a_record = found.sums.shape[1] // len(found.truth.y)
+    return np.asarray(found.through(kernels.mean_square, found.unit) * a_record)
 
 
-def _accuracy(M: FloatArray, truth: Truth) -> FloatArray:
-    return np.asarray(kernels.hits(M, truth.y, truth.classes).sum(axis=1) / len(truth.y))
+def _accuracy(found: _Sums) -> FloatArray:
+    return np.asarray(found.hits().sum(axis=1) / len(found.truth.y))
 
 
-def _balanced_accuracy(M: FloatArray, truth: Truth) -> FloatArray:
-    counts = np.bincount(truth.y, minlength=truth.classes)
-    recalls = kernels.hits(M, truth.y, truth.classes)[:, counts > 0] / counts[counts > 0]
+def _balanced_accuracy(found: _Sums) -> FloatArray:
+    counts = np.bincount(found.truth.y, minlength=found.truth.classes)
+    recalls = found.hits()[:, counts > 0] / counts[counts > 0]
     return np.asarray(recalls.sum(axis=1) / (counts > 0).sum())
 
 
-def _rmse(M: FloatArray, truth: Truth) -> FloatArray:
-    return np.sqrt(kernels.mean_square(M - truth.y))
+def _rmse(found: _Sums) -> FloatArray:
+    return np.sqrt(found.through(kernels.mean_square, found.unit))
 
 
-def _mae(M: FloatArray, truth: Truth) -> FloatArray:
-    return kernels.mean_absolute(M - truth.y)
+def _mae(found: _Sums) -> FloatArray:
+    return found.through(kernels.mean_absolute, found.unit)
 
 
-def _r2(M: FloatArray, truth: Truth) -> FloatArray:
-    spread = float(np.mean((truth.y - truth.y.mean()) ** 2))
-    return np.asarray(1.0 - kernels.mean_square(M - truth.y) / (spread or np.nan))
+def _r2(found: _Sums) -> FloatArray:
+    y = found.truth.y
+    spread = float(np.mean((y - y.mean()) ** 2))
+    return np.asarray(1.0 - found.through(kernels.mean_square, found.unit) / (spread or np.nan))
 
 
 AUC = "roc_auc"
@@ -121,19 +146,28 @@ class Scores:
         self.names, self.truth, self.exact = tuple(names), truth, exact
         self._P = P.reshape(len(P), -1)
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
-        self._means: dict[str, Callable[[FloatArray, Truth], FloatArray]] = {}
-        self._scores = own
+        self._own = own
+        self._sums: list[tuple[kernels.Deviations, tuple[str, ...]]] = []
+        by_table: dict[Callable[..., kernels.Deviations], list[str]] = {}
         for name in names:
-            if name == AUC and truth.classes:
-                continue
-            self._means[name] = own[name].f if name in own else _scorer(name, truth)
+            if name in own:
+                by_table.setdefault(_table_for(name, truth.classes), []).append(name)
+        for table, its in by_table.items():
+            self._sums.append((table(P, truth.y), tuple(its)))
+        self._scorers = {
+            name: _scorer(name, truth)
+            for name in names
+            if name not in own and not (name == AUC and truth.classes)
+        }
 
     def __call__(self, picks: Picks) -> dict[str, FloatArray]:
         """Return each score of the rows of picks, (n,) each; NaN where nothing is picked."""
         found: dict[str, FloatArray] = {}
         if self._ranks is not None:
             found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, picks)
-        if self._means:
+        for table, names in self._sums:
+            found |= self._of_sums(table, names, picks)
+        if self._scorers:
             found |= self._of_means(picks)
         return {name: found[name] for name in self.names}
 
@@ -145,8 +179,8 @@ class Scores:
     def _measure(self, name: str, singles: FloatArray) -> Metric:
         if name == AUC:
             return Metric(name, "max", text=_AUC_TEXT)
-        if name in self._scores:
-            score = self._scores[name]
+        if name in self._own:
+            score = self._own[name]
             if score.sense == "max":
                 low = min(0.0, float(singles.min()) * _SLACK)
                 return Metric(name, "max", low=low, high=1.0, text=score.text)
@@ -159,18 +193,35 @@ class Scores:
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
 
+    def _of_sums(
+        self, table: kernels.Deviations, names: Sequence[str], picks: Picks
+    ) -> dict[str, FloatArray]:
+        found = {name: np.empty(picks.n) for name in names}
+        for rows, sums, divisors in kernels.blocks(table, picks):
+            given = _Sums(sums, divisors, table.unit, self.truth)
+            for name in names:
+                found[name][rows] = self._own[name].f(given)
+        return found
+
     def _of_means(self, picks: Picks) -> dict[str, FloatArray]:
         width, n = self._P.shape[1], picks.n
         block = max(1, _BLOCK_BYTES // (8 * width))
-        found = {name: np.empty(n) for name in self._means}
+        found = {name: np.empty(n) for name in self._scorers}
         M = np.empty((min(block, n), width))
         for start in range(0, n, block):
             stop = min(start + block, n)
             part = picks._replace(starts=picks.starts[start : stop + 1])
-            kernels.combine(self._P, part, M[: stop - start])
-            for name, f in self._means.items():
+            combine(self._P, part, M[: stop - start])
+            for name, f in self._scorers.items():
                 found[name][start:stop] = f(M[: stop - start], self.truth)
         return found
+
+
+def _table_for(name: str, classes: int) -> Callable[..., kernels.Deviations]:
+    """Return how the deviations that a score is made of come from predictions and truth."""
+    if not classes:
+        return kernels.of_values
+    return kernels.of_true_class if classes == 2 or name == "log_loss" else kernels.of_every_class
 
 
 def default_score(classes: int) -> str:
@@ -180,13 +231,6 @@ def default_score(classes: int) -> str:
 
 def _above(singles: FloatArray) -> float:
     return float(singles.max()) * _SLACK or 1.0
-
-
-def _of_true_class(M: FloatArray, truth: Truth) -> FloatArray:
-    if truth.classes == 2:
-        return np.where(truth.y == 1, M, 1.0 - M)
-    places = np.arange(len(truth.y)) * truth.classes + truth.y
-    return np.ascontiguousarray(M[:, places])
 
 
 def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray]:

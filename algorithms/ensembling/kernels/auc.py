@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.kernels.picks import Picks, picks_of, shared
+from algorithms.ensembling.kernels.picks import (
+    Picks,
+    add_up,
+    fill,
+    picks_of,
+    remainder,
+    shared,
+    total_picks,
+)
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.jit import njit
 
@@ -105,8 +113,8 @@ def auc(table: RankTable, picks: Picks) -> FloatArray:
     :data:`MOST_PICKS` picks or of ``doubtful`` members alone, and those whose sorted keys leave
     the order of too many pairs open, go to :func:`exact_auc`.
     """
-    totals, exactly = _sizes(*picks, table.doubtful)
-    exactly |= totals > MOST_PICKS
+    totals = total_picks(picks.counts, picks.starts)
+    exactly = _all_doubtful(picks.models, picks.starts, table.doubtful) | (totals > MOST_PICKS)
     if not exactly.any():
         out, error = _blocks(table, picks, totals)
     else:
@@ -157,10 +165,10 @@ def _blocks(table: RankTable, picks: Picks, totals: IntArray) -> tuple[FloatArra
     classes, models, records = table.keys.shape
     block = max(1, _BLOCK_BYTES // (4 * records))
     base = shared(*picks, models)
-    rest, counts, starts = _remainder(*picks, base)
+    rest, counts, starts = remainder(*picks, base)
     common = np.empty((classes, records), dtype=np.uint32)
     for c in range(classes):
-        _add_up(table.keys[c], base, table.labels[c], common[c])
+        add_up(table.keys[c], base, table.labels[c], common[c])
     keys = np.empty((min(block, picks.n), records), dtype=np.uint32)
     wins = np.empty((classes, picks.n), dtype=np.int64)
     open_pairs = np.empty((classes, picks.n), dtype=np.int64)
@@ -169,7 +177,7 @@ def _blocks(table: RankTable, picks: Picks, totals: IntArray) -> tuple[FloatArra
         stop = min(start + block, picks.n)
         held = keys[: stop - start]
         for c in range(classes):
-            _fill(table.keys[c], rest, counts, starts[start : stop + 1], common[c], held)
+            fill(table.keys[c], rest, counts, starts[start : stop + 1], common[c], held)
             held.sort(axis=1)
             _twice_wins(held, wins[c, start:stop])
             _open_pairs(held, totals[start:stop], few[c], open_pairs[c, start:stop])
@@ -188,71 +196,13 @@ def _mean(table: RankTable, wins: IntArray) -> FloatArray:
 
 
 @njit
-def _sizes(
-    models: IntArray, counts: IntArray, starts: IntArray, doubtful: BoolArray
-) -> tuple[IntArray, BoolArray]:
-    """Return the number of picks of each row, and whether its members are all doubtful."""
-    totals = np.zeros(len(starts) - 1, dtype=np.int64)
+def _all_doubtful(models: IntArray, starts: IntArray, doubtful: BoolArray) -> BoolArray:
+    """Tell of each row whether its members are all doubtful."""
     every = np.ones(len(starts) - 1, dtype=np.bool_)
-    for i in range(len(totals)):
+    for i in range(len(every)):
         for at in range(starts[i], starts[i + 1]):
-            totals[i] += counts[at]
             every[i] &= doubtful[models[at]]
-    return totals, every
-
-
-@njit
-def _remainder(
-    models: IntArray, counts: IntArray, starts: IntArray, base: IntArray
-) -> tuple[IntArray, Array, IntArray]:
-    """Return what each row picks beyond ``base``, rows end to end."""
-    rest = np.empty(len(models), dtype=np.int64)
-    more = np.empty(len(models), dtype=np.uint32)
-    ends = np.zeros(len(starts), dtype=np.int64)
-    at = 0
-    for i in range(len(starts) - 1):
-        for old in range(starts[i], starts[i + 1]):
-            beyond = counts[old] - base[models[old]]
-            if beyond > 0:
-                rest[at], more[at] = models[old], beyond
-                at += 1
-        ends[i + 1] = at
-    return rest, more, ends
-
-
-@njit
-def _add_up(keys: Array, x: Array, first: Array, out: Array) -> None:
-    """Set ``out`` (N,) to ``first`` plus the keys of one row of counts."""
-    out[:] = first
-    for j in range(len(x)):
-        if x[j] != 0:
-            count = np.uint32(x[j])
-            for i in range(len(out)):
-                out[i] += count * keys[j, i]
-
-
-@njit
-def _fill(
-    keys: Array, models: IntArray, counts: Array, starts: IntArray, common: Array, out: Array
-) -> None:
-    """Set each row of ``out`` (rows, N) to the common keys plus those of its further picks."""
-    records = out.shape[1]
-    for r in range(out.shape[0]):
-        row = out[r]
-        at, stop = starts[r], starts[r + 1]
-        if (stop - at) % 2:
-            one, count = keys[models[at]], counts[at]
-            for i in range(records):
-                row[i] = common[i] + count * one[i]
-            at += 1
-        else:
-            row[:] = common
-        while at < stop:
-            one, other = keys[models[at]], keys[models[at + 1]]
-            count, second = counts[at], counts[at + 1]
-            for i in range(records):
-                row[i] += count * one[i] + second * other[i]
-            at += 2
+    return every
 
 
 @njit

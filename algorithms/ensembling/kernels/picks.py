@@ -92,3 +92,70 @@ def shared(models: IntArray, counts: IntArray, starts: IntArray, k: int) -> IntA
         if rows[j] < len(starts) - 1:
             least[j] = 0
     return least
+
+
+@njit
+def total_picks(counts: IntArray, starts: IntArray) -> IntArray:
+    """Return the number of picks of each row, shape (n,)."""
+    totals = np.zeros(len(starts) - 1, dtype=np.int64)
+    for i in range(len(totals)):
+        for at in range(starts[i], starts[i + 1]):
+            totals[i] += counts[at]
+    return totals
+
+
+@njit
+def remainder(
+    models: IntArray, counts: IntArray, starts: IntArray, base: IntArray
+) -> tuple[IntArray, Array, IntArray]:
+    """Return what each row picks beyond ``base``, rows end to end."""
+    rest = np.empty(len(models), dtype=np.int64)
+    more = np.empty(len(models), dtype=np.uint32)
+    ends = np.zeros(len(starts), dtype=np.int64)
+    at = 0
+    for i in range(len(starts) - 1):
+        for old in range(starts[i], starts[i + 1]):
+            beyond = counts[old] - base[models[old]]
+            if beyond > 0:
+                rest[at], more[at] = models[old], beyond
+                at += 1
+        ends[i + 1] = at
+    return rest, more, ends
+
+
+@njit
+def add_up(keys: Array, x: Array, first: Array, out: Array) -> None:
+    """Set ``out`` (N,) to ``first`` plus the keys (K, N), whole numbers, of one row of counts."""
+    out[:] = first
+    for j in range(len(x)):
+        if x[j] != 0:
+            count = np.uint32(x[j])
+            for i in range(len(out)):
+                out[i] += count * keys[j, i]
+
+
+@njit
+def fill(
+    keys: Array, models: IntArray, counts: Array, starts: IntArray, common: Array, out: Array
+) -> None:
+    """Set each row of ``out`` (rows, N) to the common keys plus those of its further picks.
+
+    Keys, whole numbers, and what they add up to are of one type.
+    """
+    records = out.shape[1]
+    for r in range(out.shape[0]):
+        row = out[r]
+        at, stop = starts[r], starts[r + 1]
+        if (stop - at) % 2:
+            one, count = keys[models[at]], counts[at]
+            for i in range(records):
+                row[i] = common[i] + count * one[i]
+            at += 1
+        else:
+            row[:] = common
+        while at < stop:
+            one, other = keys[models[at]], keys[models[at + 1]]
+            count, second = counts[at], counts[at + 1]
+            for i in range(records):
+                row[i] += count * one[i] + second * other[i]
+            at += 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from algorithms.ensembling.kernels.picks import Picks, shared
@@ -11,7 +9,6 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
 
 _ONE = 2.0**31  # similarities in fixed point
-_LEAST = 2.0**-52  # scikit-learn's: a probability of 0 or 1 has a finite logarithm
 
 
 def combine(P: Array, picks: Picks, out: FloatArray) -> None:
@@ -47,73 +44,6 @@ def _combine(
                 row[i] += counts[at] * np.float64(one[i])
         for i in range(len(row)):
             row[i] /= total
-
-
-@njit
-def hits(M: FloatArray, y: IntArray, classes: int) -> IntArray:
-    """Count the records of each class whose most likely class (the first of equals) is right.
-
-    Parameters
-    ----------
-    M : float64 (n, N), the probability of the second class, or (n, N * C), of each
-    y : int64 (N,)
-    classes : int
-        C.
-
-    Returns
-    -------
-    int64 (n, C)
-    """
-    n, records = len(M), len(y)
-    found = np.zeros((n, classes), dtype=np.int64)
-    for r in range(n):
-        for i in range(records):
-            if M.shape[1] == records:
-                best = int(M[r, i] > 0.5)
-            else:
-                best = 0
-                for c in range(1, classes):
-                    if M[r, i * classes + c] > M[r, i * classes + best]:
-                        best = c
-            if best == y[i]:
-                found[r, best] += 1
-    return found
-
-
-@njit
-def mean_minus_log(P: FloatArray) -> FloatArray:
-    """Return the mean of -log(p) over each row of probabilities (n, N)."""
-    found = np.empty(len(P))
-    for r in range(len(P)):
-        total = 0.0
-        for p in P[r]:
-            total -= math.log(min(max(p, _LEAST), 1.0 - _LEAST))
-        found[r] = total / P.shape[1]
-    return found
-
-
-@njit
-def mean_square(D: FloatArray) -> FloatArray:
-    """Return the mean of the squares of each row of (n, N)."""
-    found = np.empty(len(D))
-    for r in range(len(D)):
-        total = 0.0
-        for d in D[r]:
-            total += d * d
-        found[r] = total / D.shape[1]
-    return found
-
-
-@njit
-def mean_absolute(D: FloatArray) -> FloatArray:
-    """Return the mean of the absolute values of each row of (n, N)."""
-    found = np.empty(len(D))
-    for r in range(len(D)):
-        total = 0.0
-        for d in D[r]:
-            total += abs(d)
-        found[r] = total / D.shape[1]
-    return found
 
 
 def fixed_similarities(alike: Array) -> Array:
