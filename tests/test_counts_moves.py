@@ -12,9 +12,8 @@ from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
 from algorithms.general.random_search import RandomSearch
 from algorithms.moves import counts as moves
 from algorithms.moves.variation import variation
-from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
-from framework.space import Bits, Counts
+from framework.space import Bits, Counts, Space
 from tests.ensembling.searching import searched, two_roles
 from tests.toys import EnsembleToy
 
@@ -86,8 +85,16 @@ def test_walks_reach_the_whole_space(space):
 
 
 def test_other_spaces_are_refused():
-    with pytest.raises(TypeError, match="found Box of 3 genes"):
-        variation(FunctionProblem("zdt1", 3).space)
+    class Odd(Space):
+        """A space of a kind of its own."""
+
+        d = 3
+
+        def sample(self, rng, size):
+            return rng.random((size, 1))
+
+    with pytest.raises(TypeError, match="found Odd of 3 genes"):
+        variation(Odd())
 
 
 @pytest.mark.parametrize("cls", SEVERAL)

@@ -1,1 +1,1 @@
-"""Weighted ensembles of a library: how often each model is picked (HAPEns and its rivals)."""
+"""Weighted ensembles of the models in a library: HAPEns and other searches."""

@@ -1,4 +1,4 @@
-"""From the counts of a genome to the ensemble that runs, with the library's fitted models."""
+"""Makes the deployable ensemble of a genome from the fitted models of a library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.libraries.members import EXAMPLE_FILE, MODELS, load_encoder, load
 
 
 def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:
-    """Return the fitted ensemble of the models that are picked, weighted by their counts.
+    """Return the fitted ensemble of the picked models, weighted by their counts.
 
     Parameters
     ----------

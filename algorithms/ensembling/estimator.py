@@ -1,4 +1,4 @@
-"""Ensembles of fitted models, in a few lines: a front to look at, one ensemble to deploy."""
+"""Weighted ensembles of fitted models in a few lines: a front, and one ensemble to deploy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
     Attributes
     ----------
     front_ : pandas.DataFrame
-        A row an ensemble, best score first: its metrics, then how often each model is picked.
+        A row for each ensemble, best score first: its metrics, then the count of each model.
     library_ : Library
         What the models predict of the validation records.
     problem_ : EnsembleProblem
@@ -97,7 +97,7 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Array) -> ParetoEnsemble:
-        """Search; the models are asked, not trained.
+        """Search ensembles. The models only predict; they are not trained.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
         return self
 
     def ensemble(self, counts: Sequence[int] | Array) -> WeightedEnsemble:
-        """Return the ensemble in which each model is picked so often, shape (K,)."""
+        """Return the ensemble with these counts of the models, shape (K,)."""
         check_is_fitted(self)
         library, models = self.library_, _named(self.models)
         x = np.asarray(counts)

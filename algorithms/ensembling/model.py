@@ -1,4 +1,4 @@
-"""Weighted ensembles that run: what a user deploys of a library of models (HAPEns, Equation 1)."""
+"""Deployable weighted ensembles of fitted models (HAPEns, Equation 1)."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
             self.feature_names_in_ = np.array(named[0], dtype=object)
 
     def predict_cost(self) -> dict[str, float]:
-        """Return what a prediction costs: each cost's sum over the members."""
+        """Return the costs of a prediction: the sum of each cost over the members."""
         check_is_fitted(self)
         return {name: float(cost.values.sum()) for name, cost in self.costs_.items()}
 
@@ -225,8 +225,8 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
 class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ignore[misc]
     """Predicts the weighted mean of its members' probabilities, and the likeliest class.
 
-    ``from_fitted`` makes one of fitted models, as a library has them; ``fit`` trains the members.
-    Only members with a weight above 0 are kept, and run.
+    ``from_fitted`` makes an ensemble of fitted models; ``fit`` trains the members. Only members
+    with a weight above 0 are kept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An estimator whose predictions are its input: what scikit-learn's scorers are asked about."""
+"""An estimator that returns its input as predictions, for scikit-learn's scorers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framework.arrays import Array, FloatArray, IntArray
 
 
 class PrecomputedEstimator(BaseEstimator):  # type: ignore[misc]
-    """Answers with the predictions that it is asked about.
+    """Returns its input, which are predictions.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class PrecomputedEstimator(BaseEstimator):  # type: ignore[misc]
     def shaped(self, row: FloatArray) -> FloatArray:
         """Return flat predictions of N records as (N, C), or (N,) for regression.
 
-        Of several classes, probabilities in float32 add to one up to its rounding alone; here
-        they do so up to that of float64, as scorers want it.
+        Probabilities of several classes in float32 add up to one within its rounding. Here they
+        are scaled to add up to one within the rounding of float64, as scorers require.
         """
         if self.classes == 2:
             return np.column_stack([1.0 - row, row])

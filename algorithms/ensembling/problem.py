@@ -1,8 +1,8 @@
 """Weighted ensembles of a library's models, as a problem (HAPEns, Section 3).
 
 A candidate says how often each model is picked; its prediction is the mean of the members'
-predictions, weighted by these counts (Equation 1). Models are never called: all is computed from
-what they predicted.
+predictions, weighted by these counts (Equation 1). Models are never called: everything is computed
+from the predictions in the library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How good ensembles are: their scores on one set of records, a batch at a time."""
+"""Scores of ensembles on a set of records, for a whole batch at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SLACK = 1 + 1e-9  # a bound that rounding cannot break
 
 
 class Truth(NamedTuple):
-    """What predictions are compared with.
+    """The true labels or values that predictions are compared with.
 
     y : numpy.ndarray, shape (N,)
         Index of each record's class, or its value.
@@ -225,7 +225,7 @@ def _table_for(name: str, classes: int) -> Callable[..., kernels.Deviations]:
 
 
 def default_score(classes: int) -> str:
-    """Return the score that is meant where none is named."""
+    """Return the default score of a task."""
     return AUC if classes else "rmse"
 
 

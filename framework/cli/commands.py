@@ -1,4 +1,4 @@
-"""The framework's own commands. Each says what it takes and does what it says.
+"""The commands of the framework: run, resume, check, list, choose and predict.
 
 Other packages add commands by registering a class of this form in ``paretolab.commands``.
 """
@@ -46,7 +46,7 @@ class Command(Protocol):
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        """Do it; return the exit code."""
+        """Execute the command; return its exit code."""
         ...
 
 
@@ -69,7 +69,7 @@ class Run:
 
 
 class Resume:
-    """Go on with a run that was stopped, in whatever way."""
+    """Continue a run that was stopped, or one whose budget is larger now."""
 
     help = "go on with a run that was stopped; more budget by --set budget.KEY=VALUE"
 

@@ -1,4 +1,4 @@
-"""What commands print: the front as a table, and commands the user can copy."""
+"""The output of commands: the front as a table, and commands that the user can copy."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST_FEATURES = 12
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a console that does not fold tables where the output is no terminal."""
+    """Return a console; it does not fold tables if the output is not a terminal."""
     plain = Console(stderr=stderr)
     return plain if plain.is_terminal else Console(stderr=stderr, width=120)
 
 
 def program() -> str:
-    """Return how the user can call this command: by name where that finds this program."""
+    """Return how the user can call this command: its name if it is on the path, else its path."""
     own = Path(sys.argv[0])
     found = shutil.which("paretolab")
     if own.name != "paretolab" or (found and Path(found).resolve() == own.resolve()):

@@ -1,1 +1,1 @@
-"""Making libraries of fitted models, bringing them from elsewhere, and finding them again."""
+"""Libraries of fitted models: building them, importing them, and reading them."""

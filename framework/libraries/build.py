@@ -1,4 +1,4 @@
-"""Training a pool into a folder, model by model, so that a build that was stopped goes on.
+"""Builds a library: trains a pool of models one by one, so that a stopped build can continue.
 
 While it is built a folder holds ``build.json`` (what is built), ``models/ID`` (each there whole or
 not at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). What
@@ -54,7 +54,7 @@ def obtain_library(
     progress: BuildProgress | None = None,
     where: str = "problem.library",
 ) -> Library:
-    """Return the library that a section of a configuration speaks of, building it where needed.
+    """Return the library that a section of a configuration describes; build it if it is missing.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def build_library(
     progress: BuildProgress | None = None,
     where: str = "library",
 ) -> Library:
-    """Train a pool, measure it and write its library; go on where an earlier build stopped.
+    """Train a pool, measure it and write its library; an earlier, stopped build is continued.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
 def _measured(
     ready: Sequence[PoolPlan], data: PoolData, target: Path, shown: BuildProgress
 ) -> dict[str, Cost]:
-    """Metric, now that nobody trains; what an earlier build has measured is kept."""
+    """Measure the models after training; what an earlier build has measured is kept."""
     known = {plan.id: _about(target, plan.id) for plan in ready}
     left = {
         name: target / MODELS / name / MODEL_FILE

@@ -1,4 +1,4 @@
-"""What is wrong with a table of predictions is said here, one clear sentence a mistake."""
+"""Checks of the parts of a library; each mistake is reported in one sentence."""
 
 from __future__ import annotations
 

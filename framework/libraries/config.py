@@ -1,4 +1,4 @@
-"""The ``library`` section of a configuration: which pool to train on which data."""
+"""The section ``library`` of a configuration: which models to train on which data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Task = Literal["classification", "regression"]
 
 
 class LibrarySplit(Section):
-    """The test records are kept out; the others are what the models are trained on."""
+    """The share of test records, and how they are drawn; models are trained on the others."""
 
     test: float = Field(default=0.25, ge=0, lt=1)
     seed: int = Field(default=0, ge=0)
@@ -70,10 +70,10 @@ class BuildConfig(Section):
 
 
 class LibrarySection(Section):
-    """``{path: DIR}`` reads a library; ``{build: {...}}`` makes it first, once.
+    """Where a library is: ``{path: DIR}`` reads one, ``{build: {...}}`` builds it if it is missing.
 
-    path : a library's folder, relative to the configuration's.
-    build : what to train where there is none yet; kept under ``path`` if given, else in the cache.
+    path : the folder of a library, relative to that of the configuration.
+    build : what to train if there is no library yet; it is written to ``path``, or to the cache.
     """
 
     path: PlacedPath | None = None

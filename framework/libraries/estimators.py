@@ -1,4 +1,4 @@
-"""Estimators of the pool that take more than one call of scikit-learn to make."""
+"""Estimators of the pool that are compositions of several scikit-learn estimators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries from files: arrays and tables of predictions, labels and costs."""
+"""Reads libraries from files with arrays and tables of predictions, labels and costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of a build: loaded, split, cut into folds and encoded, once for all models."""
+"""The data of a build: loaded, split, divided into folds and encoded once for all models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Fold(NamedTuple):
     Attributes
     ----------
     design : float64 (n, d)
-        All training records, encoded by what the records outside of the fold teach.
+        All training records, with an encoder fitted on the records outside the fold.
     held : int64 (h,)
         Records of the fold, sorted.
     """
@@ -36,7 +36,7 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolData:
-    """What every model of a pool is trained on and asked about.
+    """The records that every model of a pool is trained on and predicts.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class PoolData:
         Class codes (int64) or values (float64).
     classes : labels in the order of the codes; None for regression.
     design, test : float64 (n, d), (m, d)
-        Training and test records, encoded by what the training records teach.
+        Training and test records, with an encoder fitted on the training records.
     folds : tuple of Fold
     """
 
@@ -59,7 +59,7 @@ class PoolData:
 
 
 class Prepared(NamedTuple):
-    """The data of a build, how they were encoded, some raw records, and what to say of them."""
+    """The data of a build, their encoder, a few raw records, and a description of the data."""
 
     data: PoolData
     encoder: Encoder

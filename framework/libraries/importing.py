@@ -1,4 +1,4 @@
-"""Libraries of what others have fitted: predictions on disk, or models with tables of records."""
+"""Imports libraries from predictions on disk, or from fitted models and tables of records."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from framework.models.estimators import dump_estimator, load_estimator
 
 
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
-    """Make a library of what a configuration names, and write it to a folder.
+    """Import the library that a configuration describes, and write it to a folder.
 
     Returns
     -------
     library : Library
-        As it lies in the folder.
+        As read from the folder.
     said : list of str
-        What the user should know: models that were left out, costs that were filled in.
+        Lines for the user: models that were left out, costs that were filled in.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def from_models(
     configs: Sequence[Mapping[str, Any]] | None = None,
     name: str = "library",
 ) -> Library:
-    """Return the library of fitted models, asked about records that they were not fitted on.
+    """Return a library of the predictions of fitted models for records that are new to them.
 
     Parameters
     ----------

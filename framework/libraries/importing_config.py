@@ -1,4 +1,4 @@
-"""The ``library`` section of a configuration that brings a library from elsewhere."""
+"""The section ``library`` of a configuration that imports a library."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TabRepoConfig(Section):
 
 
 class ImportConfig(Section):
-    """A name and exactly one place to bring a library from."""
+    """The name of a library, and exactly one source to import it from."""
 
     name: str
     arrays: ArraysConfig | None = None

@@ -1,4 +1,4 @@
-"""Library: what a pool of fitted models predicts and what each of them costs, as one table.
+"""Libraries: the predictions of a pool of fitted models and the costs of each, as one table.
 
 Searches over ensembles and over prunings read the same table and never call a model.
 
@@ -49,14 +49,14 @@ _OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model
 
 
 class Cost(NamedTuple):
-    """What each model of a library costs in one currency.
+    """One kind of cost of each model in a library, such as memory.
 
     Attributes
     ----------
     values : numpy.ndarray of float64, shape (K,)
         Finite, at least 0.
     unit : str
-        Of a value: ``ms/1000 rows``, ``MB``.
+        Unit of the values, such as ``ms/1000 rows`` or ``MB``.
     """
 
     values: FloatArray
@@ -90,7 +90,7 @@ class Library:
     fingerprint : str
         Of the whole content: equal fingerprints, equal tables.
     folder : Path or None
-        Where it lies on disk; fitted models, if it has any, are there under ``models/ID``.
+        Its folder on disk; the fitted models, if it has some, are in ``models/ID``.
     """
 
     ids: tuple[str, ...]
@@ -185,7 +185,7 @@ class Library:
         )
 
     def save(self, folder: str | os.PathLike[str]) -> Library:
-        """Write the library to a folder, whole or not at all; return it as it lies there.
+        """Write the library to a folder, whole or not at all; return it as read from there.
 
         The folder may hold other things, but no library yet; fitted models and their encoder
         become part of the library.

@@ -1,4 +1,4 @@
-"""What a fitted model costs: time and memory of a prediction, measured in a process of its own.
+"""Measures the time and memory that a fitted model needs to predict, in a process of its own.
 
 ``python -m framework.libraries.measure`` reads a request from its standard input and writes a line
 of JSON a model. It loads the libraries that models need once and forks a fresh process for each

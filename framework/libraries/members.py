@@ -1,4 +1,4 @@
-"""The fitted models of a library on disk, and what they predict.
+"""The fitted models of a library on disk, and their predictions.
 
 ``models/ID/model.skops`` is the model, ``models/ID/model.json`` what is known of it, with the
 digest of the former. Models of a build take encoded records: ``encoder.json`` beside

@@ -1,8 +1,7 @@
-"""A heterogeneous pool: families of models, and parameters drawn for each from one seed.
+"""A heterogeneous pool of models: families, and random parameters of each model from one seed.
 
-The first model of a family has the parameters below as they are; the others vary them. What a
-model is depends on the seed, its family and its number in it alone, so a smaller pool is the
-beginning of a larger one.
+The first model of a family has the parameters below; the others vary them. A model depends only on
+the seed, its family and its number in it, so that a smaller pool is the beginning of a larger one.
 """
 
 from __future__ import annotations

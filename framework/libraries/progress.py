@@ -1,4 +1,4 @@
-"""How far a build is: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a build: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BuildProgress(Protocol):
     """Shows the steps of a build."""
 
     def step(self, what: str, done: int, total: int, name: str) -> None:
-        """So many of all models are ``trained`` or ``measured``, the last one ``name``."""
+        """Called when a model, ``name``, was ``trained`` or ``measured``."""
         ...
 
     def say(self, line: str) -> None:

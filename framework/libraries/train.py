@@ -1,4 +1,4 @@
-"""One model of a pool: its out-of-fold and test predictions, and itself, fitted on all records."""
+"""Trains one model of a pool: out-of-fold and test predictions, and the fitted model itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.models.estimators import dump_estimator
 
 
 class Trained(NamedTuple):
-    """What training a model yields.
+    """The results of training a model.
 
     Attributes
     ----------

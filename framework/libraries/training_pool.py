@@ -1,4 +1,4 @@
-"""Who trains: this process, or Ray tasks of one CPU each. The models are the same."""
+"""Trains the models of a pool in this process or in Ray tasks, with the same results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train_all(
     address: str | None,
     report: Say,
 ) -> Iterator[Outcome]:
-    """Yield each model when it is trained, or what went wrong with it, in any order.
+    """Yield each model when it is trained, or its error, in any order.
 
     Parameters
     ----------

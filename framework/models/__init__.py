@@ -1,1 +1,1 @@
-"""Deployable models: how they are kept, described, and asked."""
+"""Deployable models: how they are saved, described and used."""

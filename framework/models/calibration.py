@@ -1,10 +1,9 @@
-"""Calibration: making a classifier's confidences mean what they say.
+"""Calibration: a classifier that is 90% confident should be right in 90% of the cases.
 
-The map from a classifier's probabilities to calibrated ones is fitted on training records alone,
-on probabilities of classifiers that have not seen those records (cross-validation); it is then
-put behind the classifier trained on all training records. That is what scikit-learn's
-``CalibratedClassifierCV(ensemble=False)`` does. Validation records, on which the search chooses,
-and test records have no part in it.
+The map from a classifier's probabilities to calibrated ones is fitted by cross-validation within
+the training records, on probabilities of classifiers that have not seen the record. It is then
+applied to the classifier that is trained on all training records, as scikit-learn's
+``CalibratedClassifierCV(ensemble=False)`` does. Validation and test records are not used for it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LENGTH = 8  # bytes that say how long a stored classifier is
 
 @dataclass(frozen=True)
 class Calibration:
-    """A monotone map of probabilities, one curve a class (of two classes, the second one's).
+    """A monotone map of probabilities: a curve for each class, or for the second one of two.
 
     Attributes
     ----------
@@ -165,7 +164,7 @@ def folds_of(y: IntArray) -> IntArray:
 
 
 class CalibratedProbability:
-    """A classifier with its calibration behind it: predicts, cannot be fitted.
+    """A classifier with its calibration; it can predict, but cannot be fitted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The README of a saved model: what it is, what it costs, and how to use it."""
+"""The README of a saved model: its description, its costs, and how to use it."""
 
 from __future__ import annotations
 

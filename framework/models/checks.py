@@ -1,4 +1,4 @@
-"""What classifiers that pay for features and may reject have in common: arguments and answers."""
+"""Shared checks of classifiers with feature costs and reject labels: arguments and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a prediction is confident enough: the one rule of the search and of the deployed model."""
+"""When a prediction is confident enough: one rule for the search and for deployed models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A linear classifier from its coefficients: predicts, cannot be fitted, saves as plain numbers."""
+"""A linear classifier made from coefficients, which can predict but not be fitted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framework.errors import InputError
 
 
 class LinearProbability:
-    """Logistic regression, as scikit-learn predicts it.
+    """A logistic regression that predicts as scikit-learn's does.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a model must do to be exported, loaded, described and asked: the protocol of every kind."""
+"""The contract of deployable models: they can be saved, loaded, described and used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.models.files import ModelFiles
 
 
 class Card(NamedTuple):
-    """What the README of a saved model says of it; the store adds how to use it.
+    """The description of a model in its README, to which the store adds how to use it.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Card(NamedTuple):
 
 
 class DeployableModel(ABC):
-    """A fitted model that can be saved, loaded and asked about a table of records.
+    """A fitted model that can be saved and loaded, and that predicts the records of a table.
 
     A kind of model is one such class, registered under its ``kind``::
 

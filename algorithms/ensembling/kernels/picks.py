@@ -1,4 +1,4 @@
-"""Rows of counts without their zeros: ensembles are few of many models."""
+"""Rows of counts without their zeros, since an ensemble has few of many models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.jit import njit
 
 
 class Picks(NamedTuple):
-    """Which models each row picks, and how often; rows end to end.
+    """The models that each row picks, and how often, with all rows in one array.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Picks(NamedTuple):
     counts : numpy.ndarray of int64, shape (total,)
         Above 0.
     starts : numpy.ndarray of int64, shape (n + 1,)
-        Row ``i`` is from ``starts[i]`` to ``starts[i + 1]``.
+        Row ``i`` is ``models[starts[i]:starts[i + 1]]``, and likewise of ``counts``.
     """
 
     models: IntArray
@@ -81,7 +81,7 @@ def _gather(
 
 @njit
 def shared(models: IntArray, counts: IntArray, starts: IntArray, k: int) -> IntArray:
-    """Return how often every row picks each of ``k`` models at least, shape (k,)."""
+    """Return for each of ``k`` models the least count of it in any row, shape (k,)."""
     rows = np.zeros(k, dtype=np.int64)
     least = np.zeros(k, dtype=np.int64)
     for at in range(len(models)):

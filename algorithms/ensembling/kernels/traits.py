@@ -1,4 +1,4 @@
-"""Weighted means of predictions, and what an ensemble costs and how alike its members are."""
+"""Weighted means of predictions; costs of ensembles, and the similarity of their members."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _combine(
 
 
 def fixed_similarities(alike: Array) -> Array:
-    """Return similarities from 0 to 1 in fixed point, uint32, so that sums do not hang on order."""
+    """Return similarities from 0 to 1 as fixed-point uint32, whose sums are exact in any order."""
     return np.rint(np.asarray(alike, dtype=np.float64) * _ONE).astype(np.uint32)
 
 

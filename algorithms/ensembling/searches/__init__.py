@@ -1,1 +1,1 @@
-"""Searches over ensembles, and what they are made of."""
+"""Searches over weighted ensembles, and their parts."""

@@ -11,7 +11,7 @@ from framework.front import nondominated
 
 
 class EliteArchive(Protocol):
-    """Keeps some of the rows it is given, counted from 0 as they come."""
+    """Keeps the best of the rows that are added to it; rows are numbered from 0 as they come."""
 
     def __len__(self) -> int:
         """Return how many rows were added."""
@@ -26,7 +26,7 @@ class EliteArchive(Protocol):
         ...
 
     def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows; what the columns of ``behaviour``, shape (n, b), are, the archive says."""
+        """Add rows; each archive defines the columns of ``behaviour``, shape (n, b)."""
         ...
 
 
@@ -58,7 +58,7 @@ class BestArchive:
         return np.asarray(self.elites[self._keys[1] == 0.0])
 
     def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
-        """Add rows by violation and loss, shape (n,); the behaviour is not looked at."""
+        """Add rows by violation and loss, shape (n,); the behaviour is ignored."""
         rows = np.concatenate([self.elites, np.arange(self._rows, self._rows + len(loss))])
         keys = np.concatenate([self._keys, np.stack([loss, violation])], axis=1)
         order = np.lexsort(keys)[: self.size]  # stable: the first of equals comes first
@@ -67,9 +67,9 @@ class BestArchive:
 
 
 class FrontArchive:
-    """The front of all rows: feasible, and no other dominates them.
+    """The front of all rows: the feasible ones that no other row dominates.
 
-    Before there are feasible rows, those that violate least. Of equal rows the first counts.
+    Before there is a feasible row, those with the least violation. Of equal rows the first is kept.
     """
 
     def __init__(self) -> None:

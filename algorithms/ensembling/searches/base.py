@@ -1,4 +1,4 @@
-"""What every search over ensembles needs: counts, a fitness, metrics by name."""
+"""The base of the searches over ensembles: counts, a fitness, metrics by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CountsSearch(Algorithm):
     roles : Roles
     seed : int
     fitness : str, optional
-        The objective to go by; the first one if None.
+        The objective that is minimised or maximised; the first one if None.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class CountsSearch(Algorithm):
         return np.asarray(losses[:, self._fitness] - self._ideal)
 
     def sign_of(self, name: str, key: str) -> float:
-        """Return 1 for a metric to minimise and -1 for one to maximise; complain of others.
+        """Return 1 for a metric to minimise and -1 for one to maximise.
 
         Parameters
         ----------

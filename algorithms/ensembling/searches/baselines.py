@@ -21,9 +21,9 @@ class Singles(CountsSearch):
         Over :class:`~framework.space.Counts`.
     roles : Roles
     seed : int
-        Not used: nothing is drawn.
+        Not used, as nothing is random.
     fitness : str, optional
-        The objective to go by; the first one if None.
+        The objective that is minimised or maximised; the first one if None.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The best row of each cell of any grid over the plane, while rows come in one by one."""
+"""A tree that finds the best row in each cell of any grid over the plane, as rows are added."""
 
 from __future__ import annotations
 

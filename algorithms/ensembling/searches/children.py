@@ -1,4 +1,4 @@
-"""New ensembles from known ones: parents, crossover, mutation, rejection; a batch a call."""
+"""Makes batches of new ensembles from known ones: parents, crossover, mutation, rejection."""
 
 from __future__ import annotations
 

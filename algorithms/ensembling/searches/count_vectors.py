@@ -1,4 +1,4 @@
-"""Count vectors of few members each, kept as lists of members."""
+"""Count vectors with few members, stored as lists of members."""
 
 from __future__ import annotations
 

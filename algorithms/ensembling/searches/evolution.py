@@ -1,4 +1,4 @@
-"""The engine of HAPEns, QDO-ES and QO-ES: children of elites, a batch at a time."""
+"""The evolutionary search of HAPEns, QDO-ES and QO-ES: batches of children of elites."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ _METHODS = {
 
 
 class EnsembleEvolution(CountsSearch):
-    """Evolve count vectors: an archive of elites, two-point crossover, one more pick a mutant.
+    """Evolve count vectors with an archive of elites, two-point crossover and mutation by one pick.
 
-    1. Every model alone is evaluated; the archive does not get them (that of ``pareto_es`` does).
-    2. The start population: disjoint random pairs.
-    3. Batches of children of the elites. Each has two parents with one probability, which cross,
-       else one, which mutates; a cross mutates too with another probability; each parent is
-       random with a third, else the best elite. The three probabilities follow what pays
-       (:class:`~.operator_probabilities.OperatorProbabilities`). An ensemble proposed before is
-       rejected and made anew; after ``retries`` rejections of mutants the step of mutation grows by
-       one, after as many of crosses all crosses are mutated, both for the rest of the batch.
+    1. Every model alone is evaluated. Only the archive of ``pareto_es`` contains these rows.
+    2. The start population is evaluated: disjoint random pairs.
+    3. Batches of children of the elites are evaluated. With one probability a child has two
+       parents, which are crossed; otherwise it has one, which is mutated. With a second
+       probability a crossed child is mutated, too. With a third one a parent is a random elite;
+       otherwise it is the best one. The three probabilities adapt to what gives better children
+       (:class:`~.operator_probabilities.OperatorProbabilities`). An ensemble that was proposed
+       before is rejected and made again. After ``retries`` rejections of mutants, mutation adds
+       one pick more; after as many rejections of crossed children, all of them are mutated; both
+       until the end of the batch.
 
     Parameters
     ----------
     problem : Problem
         Over :class:`~framework.space.Counts`.
     roles : Roles
-        Infeasible rows rank below all feasible ones, in the archive too.
+        Infeasible rows rank below all feasible ones, in the archive, too.
     seed : int
     fitness : str, optional
-        The objective to go by; the first one if None.
+        The objective that is minimised or maximised; the first one if None.
     behavior : pair of str, optional
-        The two metrics that the niches are made of, bounded ones; the method's own if None.
+        The two metrics that define the niches, which must have bounds; the method's own if None.
     batch : int
-        Children of one state of the archive.
+        Number of children made from one state of the archive.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
     parents : {'dynamic', 'deterministic', 'tournament'}
@@ -75,7 +77,7 @@ class EnsembleEvolution(CountsSearch):
     Raises
     ------
     InputError
-        Another space, or a fitness or a behaviour that cannot be.
+        The space is another one, or the fitness or a behaviour cannot be used.
 
     Notes
     -----
@@ -83,12 +85,12 @@ class EnsembleEvolution(CountsSearch):
       without replacement for each vector; after rejection the children have the same distribution.
     - A child that two-point crossover leaves empty is replaced by the average (paper); the
       authors' code drops it.
-    - Mutants whose count would exceed the space's greatest are rejected. Where a batch finds no
-      new ensemble its parents are random; where that helps nothing the run ends.
-    - Failed rows enter neither the archive nor the probabilities.
-    - ``outcome().returned`` has the ids of the feasible elites, which the method returns by
-      the paper. The run's front, over everything evaluated, holds at least as much. A last batch
-      that the budget cuts is not told, so that its rows are never elites.
+    - Mutants with a count above the greatest one of the space are rejected. If a batch finds no
+      new ensemble, it is repeated with random parents; if that finds none either, the run ends.
+    - Failed rows affect neither the archive nor the probabilities.
+    - ``outcome().returned`` has the ids of the feasible elites, which the method returns according
+      to the paper. The run's front, over everything evaluated, is at least as good. A last batch
+      that the budget cuts short is not told, so that its rows never become elites.
 
     A batch costs O(members) a child, O(batch d) to write it out, and the archive's O(log n).
     """

@@ -1,4 +1,4 @@
-"""Greedy ensemble selection: one pick a step, by loss alone or by loss and cost."""
+"""Greedy ensemble selection: each step adds one pick, by loss only or by loss and cost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from framework.roles import Roles
 class GES(CountsSearch):
     """GES*: greedy selection with replacement that returns every ensemble on its way.
 
-    The first step evaluates all models, each further one the ensemble with one more pick of each
-    model; the best of the step is gone on with.
+    The first step evaluates every model alone. Each further step evaluates the ensemble with one
+    more pick of each model, and continues with the best of these.
 
     Parameters
     ----------
@@ -30,26 +30,25 @@ class GES(CountsSearch):
         Candidates that violate least come first.
     seed : int
     fitness : str, optional
-        The objective to go by; the first one if None.
+        The objective that is minimised or maximised; the first one if None.
     iterations : int
-        Steps, at most.
+        Greatest number of steps.
     ties : {'random', 'fewest_models'}
-        Among equally good candidates: by lot, or first those that pick a model already in, then
-        by lot.
+        How one of equally good candidates is selected: at random, or at random among those that
+        pick a model that is already in the ensemble, if there are some.
     use_best : bool
-        Whether what is returned ends with the first ensemble of least loss, so that it ends
-        better than it began; else every step's ensemble is returned.
+        Whether the returned ensembles end with the first one of least loss; otherwise the ensemble
+        of every step is returned.
 
     Notes
     -----
     Caruana et al. 2004, doi:10.1145/1015330.1015432; HAPEns paper, Appendix A.1 and Algorithm 2.
     That paper says that each ensemble is better than the one before, which greedy selection does
-    not grant.
+    not guarantee.
 
-    ``outcome().returned`` has the ids of the steps' ensembles, as far as they are feasible.
-    The run ends early at the best possible loss, where nothing can be picked any more, and where
-    all candidates of a step failed. A step has as many rows as there are models; a candidate
-    costs O(models) to write.
+    ``outcome().returned`` has the ids of the feasible ensembles of the steps. The run ends early
+    at the best possible loss, if nothing can be picked any more, and if all candidates of a step
+    fail. A step has as many rows as there are models, each of which takes O(models) to write.
     """
 
     ends_at_best = True
@@ -84,7 +83,7 @@ class GES(CountsSearch):
         return X
 
     def learn(self, batch: Evaluated) -> None:
-        """Go on with the best candidate."""
+        """Continue with the best candidate."""
         rows = batch.take(batch.ok)
         if len(rows) == 0:
             self.done, self.reason = True, "every candidate of a step failed"
@@ -127,19 +126,19 @@ class MultiGES(GES):
     """Multi-GES: greedy selection by loss and a cost, weighted.
 
     A candidate's score is ``(1 - weight) * loss + weight * cost``, both scaled to [0, 1] over the
-    candidates of the step (0 where they are all alike). The lowest score is gone on with.
+    candidates of the step (0 where all are equal). The candidate with the lowest score is taken.
 
     Parameters
     ----------
     problem, roles, seed, fitness, iterations, ties, use_best
         As for :class:`GES`.
     weight : float
-        Of the cost. The paper's 0.68 was the best of twenty on its own results.
+        Weight of the cost. The paper's 0.68 was the best of twenty on its own results.
     cost : str
         A metric of the problem.
     cost_charging : {'marginal', 'own'}
-        What a candidate is charged: the cost of the ensemble with it, so that a model already in
-        costs nothing more; or, as in the paper, the cost of the model that is picked, every time.
+        The cost of a candidate: that of the whole ensemble, so that a model that is already in it
+        adds nothing; or, as in the paper, that of the picked model alone, at every pick.
 
     Raises
     ------
@@ -182,7 +181,7 @@ class MultiGES(GES):
         self._own: FloatArray = np.full(self.space.d, np.nan)  # each model's own cost
 
     def learn(self, batch: Evaluated) -> None:
-        """Go on with the candidate of the lowest score."""
+        """Continue with the candidate of the lowest score."""
         if not self._steps:
             column = self._sign * np.asarray(batch.values[self.cost])
             self._own[np.argmax(batch.X, axis=1)] = column

@@ -1,4 +1,4 @@
-"""HAPEns, and its siblings QDO-ES, QO-ES and Pareto-ES."""
+"""HAPEns, QDO-ES, QO-ES and Pareto-ES: one evolutionary search with different archives."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class HAPEns(EnsembleEvolution):
     """Hardware-aware post-hoc ensembling: niches of loss correlation and of memory.
 
     Ensembles compete only within a niche of a 7 x 7 grid whose boundaries slide
-    (:class:`~.sliding_archive.SlidingArchive`): first when as many rows are in as there are models
-    and a batch, then whenever their number is a multiple of the models'. Parameters and everything
-    else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
+    (:class:`~.sliding_archive.SlidingArchive`): first when the number of rows reaches that of the
+    models plus a batch, then whenever it is a multiple of the number of models. Parameters and
+    everything else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Probabilities that follow what pays: of random parents, of crossover, of mutation after it."""
+"""Adaptive probabilities of random parents, of crossover, and of mutation after crossover."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _LIMITS = np.array([[0.05, 0.95], [0.1, 0.9], [0.1, 0.9]])
 
 
 class OperatorProbabilities:
-    """Three probabilities, each a choice between two sides.
+    """Three probabilities, each of a choice between two ways of making children.
 
-    A side's probability is the share of the *other* side's mean loss in the sum of both means,
-    over the children of the last ten batches, where both sides have more than two; clipped.
+    The probability of a way is the share of the mean loss of the *other* way's children in the sum
+    of both means. The means are over the last ten batches, with more than two children of each
+    way, and the probabilities are clipped.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class OperatorProbabilities:
         self._window: deque[FloatArray] = deque(maxlen=_WINDOW)
 
     def learn(self, marks: IntArray, loss: FloatArray) -> None:
-        """Take in a batch of children.
+        """Learn from a batch of children.
 
         Parameters
         ----------

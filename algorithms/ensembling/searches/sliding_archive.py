@@ -1,4 +1,4 @@
-"""The archive of HAPEns and QDO-ES: a grid whose boundaries slide."""
+"""The archive of HAPEns and QDO-ES: a grid with sliding boundaries."""
 
 from __future__ import annotations
 

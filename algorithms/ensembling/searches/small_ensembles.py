@@ -1,4 +1,4 @@
-"""Every small ensemble, once: the exact front over pairs, triples, ..."""
+"""The exact front over small ensembles: pairs, triples, ..., each evaluated once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_ENSEMBLES = 10_000_000
 
 
 class SmallEnsembles(CountsSearch):
-    """Ask for every ensemble of few members and few picks, each once, and learn nothing.
+    """Evaluate every ensemble of few members and few picks once.
 
     The run's front is then the exact front over these ensembles.
 
@@ -32,13 +32,13 @@ class SmallEnsembles(CountsSearch):
         Over :class:`~framework.space.Counts`.
     roles : Roles
     seed : int
-        Not used: nothing is drawn.
+        Not used, as nothing is random.
     members : int
         Greatest number of different models.
     picks : int, optional
-        Greatest number of picks; as ``members`` if None.
+        Greatest number of picks; the same as ``members`` if None.
     batch : int
-        Ensembles a batch, at most.
+        Greatest number of ensembles in a batch.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class SmallEnsembles(CountsSearch):
 
     Notes
     -----
-    Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is asked for. There are
+    Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is evaluated. There are
     at most ``sum_m C(K, m) C(picks, m)``.
     """
 

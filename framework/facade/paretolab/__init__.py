@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     from algorithms.general.local_search import ParetoLocalSearch as ParetoLocalSearch
     from algorithms.general.pymoo_searches import NSGAII as NSGAII
     from algorithms.general.random_search import RandomSearch as RandomSearch
+    from algorithms.hull.network import NetworkProblem as NetworkProblem
     from algorithms.multistage.emsco import EMSCO as EMSCO
     from algorithms.multistage.estimator import ParetoMultiStage as ParetoMultiStage
     from algorithms.multistage.exact.search import Exact as Exact
     from algorithms.multistage.model import MultiStageClassifier as MultiStageClassifier
     from algorithms.multistage.problem import MultiStageProblem as MultiStageProblem
+    from algorithms.pruning.estimator import PrunedVoting as PrunedVoting
+    from algorithms.pruning.problem import PruningProblem as PruningProblem
     from framework.algorithm import Algorithm as Algorithm
     from framework.analysis.choose import choose as choose
     from framework.batch import Evaluated as Evaluated
@@ -95,6 +98,9 @@ _HOMES = {
     "Exact": "algorithms.multistage.exact.search:Exact",
     "MultiStageClassifier": "algorithms.multistage.model:MultiStageClassifier",
     "MultiStageProblem": "algorithms.multistage.problem:MultiStageProblem",
+    "NetworkProblem": "algorithms.hull.network:NetworkProblem",
+    "PrunedVoting": "algorithms.pruning.estimator:PrunedVoting",
+    "PruningProblem": "algorithms.pruning.problem:PruningProblem",
     "Algorithm": "framework.algorithm:Algorithm",
     "choose": "framework.analysis.choose:choose",
     "compare": "framework.experiment.comparison:compare",
