@@ -1,7 +1,8 @@
 """Speed of ensembling: ratios against numpy and scikit-learn, on made-up libraries.
 
 Rivals that are installed beside this package (AutoGluon's and phem's greedy selection, phem's
-QO-ES) have rows of their own; the loop with numpy and scikit-learn always has.
+QO-ES) have rows of their own; the loop with numpy and scikit-learn always has. A rival that is
+installed but does not run has a row that says why.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from sklearn import metrics
 from sklearn.metrics import roc_auc_score
 
 from algorithms.ensembling.kernels.auc import RankTable, auc, exact_auc, rank_table
@@ -29,7 +31,20 @@ from framework.run.evaluator import evaluate_rows
 
 MODELS, BATCH, PICKS = 60, 40, 5
 ITERATIONS, EVALUATIONS = 50, 3000
-OBJECTIVES = [Objective("roc_auc", "max"), Objective("memory", "min")]
+IDS = tuple(f"model_{j}" for j in range(MODELS))
+
+# what greedy selection goes by, classes (0: regression), AutoGluon's and scikit-learn's names of it
+TARGETS = (
+    ("log_loss", 2, "log_loss", "log_loss"),
+    ("accuracy", 2, "accuracy", "accuracy_score"),
+    ("balanced_accuracy", 2, "balanced_accuracy", "balanced_accuracy_score"),
+    ("brier", 2, None, "brier_score_loss"),
+    ("log_loss", 4, "log_loss", "log_loss"),
+    ("accuracy", 4, "accuracy", "accuracy_score"),
+    ("rmse", 0, "root_mean_squared_error", "root_mean_squared_error"),
+    ("mae", 0, "mean_absolute_error", "mean_absolute_error"),
+    ("r2", 0, "r2", "r2_score"),
+)
 
 
 class Row(NamedTuple):
@@ -55,17 +70,62 @@ def bench_ensembling(args: argparse.Namespace) -> None:
                 show(title, "evaluations/s", [loop, *rows])
             rows = [*search_rivals(library, args.repeats), *search_rows(library, args)]
             show(f"Searches, {EVALUATIONS:,} evaluations: {text}", "evaluations/s", [loop, *rows])
+    for records in (1000, 10_000):
+        for target in TARGETS:
+            show_target(records, *target, args.repeats)
+
+
+def show_target(
+    records: int, score: str, classes: int, autogluons: str | None, sklearns: str, repeats: int
+) -> None:
+    """Show greedy selection by another score than AUC: ours, AutoGluon's, scikit-learn's score."""
+    library = made_up(records, classes)
+    rows = [greedy_loop(library, sklearns, repeats)]
+    if autogluons is not None:
+        rows += autogluons_row(library, autogluons, repeats)
+    rows.append(searched("ges", library, repeats, score, iterations=ITERATIONS))
+    X = random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)
+    problem = EnsembleProblem(library, score=score)
+    speed = rate(lambda: problem.evaluate(X), MODELS, repeats)
+    rows.append(Row("the problem, parent and one more", speed))
+    task = f"{classes} classes" if classes else "regression"
+    text = f"{MODELS} models, {records:,} records, {task}"
+    show(f"Greedy selection by {score}: {text}", "evaluations/s", rows)
+
+
+def greedy_loop(library: Library, name: str, repeats: int) -> Row:
+    """Return the evaluations per second of the obvious step: each model added, then scored."""
+    score = getattr(metrics, name)
+    P, y = library.validation.astype(np.float64), library.y_validation
+    by_class = name in ("accuracy_score", "balanced_accuracy_score")
+    so_far = P[:PICKS].sum(axis=0)
+
+    def step() -> None:
+        for p in P:
+            mean = (so_far + p) / (PICKS + 1)
+            if by_class:
+                mean = mean.argmax(axis=1) if mean.ndim == 2 else mean > 0.5
+            elif mean.ndim == 2:
+                mean /= mean.sum(axis=1, keepdims=True)
+            score(y, mean)
+
+    return Row("numpy and scikit-learn", rate(step, MODELS, repeats), "parent and one more")
 
 
 def made_up(records: int, classes: int) -> Library:
-    """Return predictions that know the truth by noise, and costs."""
+    """Return predictions that know the truth by noise, and costs; values for no classes."""
     rng = np.random.default_rng(0)
+    if not classes:
+        y = rng.normal(size=records)
+        noise = rng.uniform(0.5, 2.0, (MODELS, 1)) * rng.normal(size=(MODELS, records))
+        costs = {"memory": Cost(rng.lognormal(0, 1.5, MODELS), "MB")}
+        return Library(IDS, (y + noise).astype(np.float32), y, None, costs)
     y = rng.integers(0, classes, records)
     skill = rng.uniform(0.2, 0.7, (MODELS, 1, 1))
     scores = 1.5 * rng.normal(size=(MODELS, records, classes)) + skill * np.eye(classes)[y]
     P = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
     return Library(
-        ids=tuple(f"model_{j}" for j in range(MODELS)),
+        ids=IDS,
         validation=(P[:, :, 1] if classes == 2 else P).astype(np.float32),
         y_validation=y,
         classes=tuple(range(classes)),
@@ -135,50 +195,62 @@ def search_rows(library: Library, args: argparse.Namespace) -> list[Row]:
     return [searched(name, library, args.repeats) for name in names if name in known]
 
 
-def searched(name: str, library: Library, repeats: int, **parameters: Any) -> Row:
+def searched(
+    name: str, library: Library, repeats: int, score: str = "roc_auc", **parameters: Any
+) -> Row:
     """Run a search, asking, evaluating and telling."""
-    problem = EnsembleProblem(library)
-    roles = Roles(problem.metrics, OBJECTIVES)
+    problem = EnsembleProblem(library, score=score)
+    sense = problem.metrics[0].sense
+    roles = Roles(problem.metrics, [Objective(score, sense), Objective("memory", "min")])
 
     def search() -> tuple[float, float]:
         algorithm = registry.load("algorithms", name)(problem, roles, seed=0, **parameters)
-        start, rows, least = time.process_time(), 0, 1.0
+        start, rows, values = time.process_time(), 0, []
         while rows < EVALUATIONS and (X := algorithm.ask()) is not None:
             batch: Evaluated = evaluate_rows(problem, 0, np.arange(rows, rows + len(X)), X)
             algorithm.tell(batch)
             rows += len(X)
-            least = min(least, 1.0 - batch.values["roc_auc"].max())
-        return rows / (time.process_time() - start), least
+            values.append(batch.values[score])
+        seconds = time.process_time() - start
+        found = np.concatenate(values)
+        return rows / seconds, float(found.max() if sense == "max" else found.min())
 
     search()  # compile
     results = [search() for _ in range(repeats)]
     best = max(speed for speed, _ in results)
-    return Row(f"{name}, end to end", best, f"best loss {results[0][1]:.6f}")
+    return Row(f"{name}, end to end", best, f"best {score} {results[0][1]:.6f}")
 
 
 def greedy_rivals(library: Library, repeats: int) -> list[Row]:
     """Return rows of greedy selections of other packages, as far as they are installed."""
-    y, P = library.y_validation, library.validation.astype(np.float64)
-    rows = []
-    found = installed("autogluon.core.models.greedy_ensemble.ensemble_selection")
-    if found is not None:
-        metric = import_module("autogluon.core.metrics").roc_auc
-
-        def autogluon() -> None:
-            found.EnsembleSelection(ITERATIONS, "binary", metric).fit(list(P), y)
-
-        rows.append(Row("AutoGluon", rate(autogluon, ITERATIONS * MODELS, repeats)))
+    rows = autogluons_row(library, "roc_auc", repeats)
     found = installed("phem.methods.ensemble_selection")
     if found is not None:
-        tables = list(np.stack([1.0 - P, P], axis=2))
+        y, tables = library.y_validation, two_columns(library)
 
         def phem() -> None:
             found.EnsembleSelection(tables, ITERATIONS, phem_metric(), n_jobs=1).ensemble_fit(
                 tables, y
             )
 
-        rows.append(Row("phem", rate(phem, ITERATIONS * MODELS, repeats)))
+        rows.append(rivals_row("phem", phem, ITERATIONS * MODELS, repeats))
     return rows
+
+
+def autogluons_row(library: Library, metric: str, repeats: int) -> list[Row]:
+    """Return the row of AutoGluon's greedy selection, if it is installed."""
+    found = installed("autogluon.core.models.greedy_ensemble.ensemble_selection")
+    if found is None:
+        return []
+    scorer = getattr(import_module("autogluon.core.metrics"), metric)
+    classes = library.classes
+    kind = "regression" if classes is None else "binary" if len(classes) == 2 else "multiclass"
+    tables = list(library.validation.astype(np.float64))
+
+    def select() -> None:
+        found.EnsembleSelection(ITERATIONS, kind, scorer).fit(tables, library.y_validation)
+
+    return [rivals_row("AutoGluon", select, ITERATIONS * MODELS, repeats)]
 
 
 def search_rivals(library: Library, repeats: int) -> list[Row]:
@@ -186,8 +258,7 @@ def search_rivals(library: Library, repeats: int) -> list[Row]:
     found = installed("phem.methods.ensemble_selection.qdo")
     if found is None:
         return []
-    P = library.validation.astype(np.float64)
-    tables = list(np.stack([1.0 - P, P], axis=2))
+    tables = two_columns(library)
 
     def search() -> None:
         method = found.QDOEnsembleSelection(
@@ -195,18 +266,32 @@ def search_rivals(library: Library, repeats: int) -> list[Row]:
         )
         method.ensemble_fit(tables, library.y_validation)
 
-    return [Row("phem's QO-ES", rate(search, EVALUATIONS, repeats))]
+    return [rivals_row("phem's QO-ES", search, EVALUATIONS, repeats)]
+
+
+def two_columns(library: Library) -> list[FloatArray]:
+    P = library.validation.astype(np.float64)
+    return list(np.stack([1.0 - P, P], axis=2))
+
+
+def rivals_row(name: str, work: Callable[[], object], n: int, repeats: int) -> Row:
+    """Return a rival's row; where it is installed but does not run, with what it said."""
+    try:
+        return Row(name, rate(work, n, repeats))
+    except Exception as error:  # another package may fail in any way
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return Row(name, float("nan"), f"does not run here ({said[:80]})")
 
 
 def phem_metric() -> Any:
-    metrics = import_module("phem.application_utils.supported_metrics")
-    return metrics.msc(metric_name="roc_auc", is_binary=True, labels=[0, 1])
+    known = import_module("phem.application_utils.supported_metrics")
+    return known.msc(metric_name="roc_auc", is_binary=True, labels=[0, 1])
 
 
 def installed(module: str) -> Any:
     try:
         return import_module(module)
-    except ImportError:
+    except ImportError:  # it, or what it needs
         return None
 
 
@@ -231,6 +316,7 @@ def show(title: str, unit: str, rows: list[Row]) -> None:
     table.add_column("times the first", justify="right")
     table.add_column("")
     for row in rows:
-        ratio = f"{row.rate / rows[0].rate:,.1f}"
-        table.add_row(row.name, f"{row.rate:,.0f}", ratio, row.note)
+        speed, ratio = f"{row.rate:,.0f}", f"{row.rate / rows[0].rate:,.1f}"
+        runs = not np.isnan(row.rate)
+        table.add_row(row.name, speed if runs else "-", ratio if runs else "-", row.note)
     Console(width=110).print(table)

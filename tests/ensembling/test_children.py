@@ -223,6 +223,20 @@ def test_rates_are_the_other_sides_share_of_the_loss():
     assert np.allclose(rates.values, expected)
 
 
+def test_a_cross_of_mixed_parents_counts_on_both_sides_or_on_neither():
+    # crosses of two random parents, of one and the best one, of the best one with itself
+    marks = np.array([[1, 1, 2, 0], [1, 1, 1, 1], [1, 1, 0, 2], [0, 1, 1, 0]] * 3)
+    loss = np.array([0.1, 0.9, 0.3, 0.4] * 3)
+    by_parent, by_child = OperatorProbabilities(every=1), OperatorProbabilities(1, by_child=True)
+    for rates in (by_parent, by_child):
+        rates.learn(marks, loss)
+    random, best = (2 * 0.1 + 0.9 + 0.4) / 4, (0.9 + 2 * 0.3) / 3
+    assert by_parent.values[0] == pytest.approx(best / (random + best))
+    random, best = (0.1 + 0.4) / 2, 0.3
+    assert by_child.values[0] == pytest.approx(best / (random + best))
+    assert (by_child.values[1:] == by_parent.values[1:]).all()
+
+
 def test_rates_stay_within_limits_and_need_samples():
     rates = OperatorProbabilities(every=1)
     few = np.array([[1, 1, 1, 0], [0, 1, 0, 1]])

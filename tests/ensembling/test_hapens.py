@@ -55,6 +55,7 @@ def test_options(start, parents, crossover):
         crossover=crossover,
         adjust_every=1,
         count_retries="batch",
+        credit="child",
     )
     assert len(record.X) == 500
     assert len(algorithm.outcome().returned) > 5

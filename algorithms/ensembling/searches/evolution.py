@@ -73,6 +73,11 @@ class EnsembleEvolution(CountsSearch):
         Rejections before the emergency brake.
     count_retries : {'child', 'batch'}
         The paper allows ``retries`` for an ensemble; the authors' code counts over a batch.
+    credit : {'parent', 'child'}
+        What the probability of a random parent follows. The paper says "which approach yields
+        better results" and leaves crosses of one random parent and the best one open.
+        ``'parent'``: each parent counts, so such a cross counts for both approaches;
+        ``'child'``: it counts for neither, and other children once (the authors' code).
 
     Raises
     ------
@@ -116,12 +121,13 @@ class EnsembleEvolution(CountsSearch):
         adjust_every: Annotated[int, Field(ge=1)] = 10,
         retries: Annotated[int, Field(ge=1)] = 50,
         count_retries: Literal["child", "batch"] = "child",
+        credit: Literal["parent", "child"] = "parent",
     ) -> None:
         super().__init__(problem, roles, seed=seed, fitness=fitness)
         self.batch, self.start, self.retries = batch, start, retries
         self._method, self._average = _METHODS[parents], crossover == "average"
         self._whole_batch = count_retries == "batch"
-        self._rates = OperatorProbabilities(adjust_every)
+        self._rates = OperatorProbabilities(adjust_every, by_child=credit == "child")
         self._seen, self._store = Seen(), Store()
         self._ids: list[IntArray] = []
         self._starters: IntArray = np.zeros((1, 1), dtype=np.int64)

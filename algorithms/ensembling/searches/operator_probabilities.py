@@ -24,6 +24,10 @@ class OperatorProbabilities:
     ----------
     every : int
         Batches between two adjustments.
+    by_child : bool
+        How a cross counts for the choice of parents. False: each of its parents counts, so that
+        one of a random parent and the best one counts on both sides. True: it counts once, where
+        its parents were both random or both the best, and else on neither side.
 
     Attributes
     ----------
@@ -32,8 +36,8 @@ class OperatorProbabilities:
         after crossover; 0.5 at first.
     """
 
-    def __init__(self, every: int) -> None:
-        self.every = every
+    def __init__(self, every: int, by_child: bool = False) -> None:
+        self.every, self.by_child = every, by_child
         self.values: FloatArray = np.full(3, 0.5)
         self._batches = 0
         self._window: deque[FloatArray] = deque(maxlen=_WINDOW)
@@ -49,10 +53,13 @@ class OperatorProbabilities:
             Not negative.
         """
         crossed, mutated = marks[:, CROSSED], marks[:, MUTATED]
+        random, best = marks[:, RANDOM], marks[:, BEST]
+        if self.by_child:
+            random, best = (random > 0) & (best == 0), (best > 0) & (random == 0)
         sides = np.stack(
             [
-                marks[:, RANDOM],
-                marks[:, BEST],
+                random,
+                best,
                 crossed,
                 1 - crossed,
                 crossed * mutated,

@@ -1,0 +1,59 @@
+"""The benchmark's rows of other packages, which may be installed and yet not run."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from framework.libraries.library import Library
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend("scripts")
+    import bench_ensembling
+
+    return bench_ensembling
+
+
+def library(n=40):
+    rng = np.random.default_rng(0)
+    P = rng.random((3, n)).astype(np.float32)
+    return Library(("a", "b", "c"), P, rng.integers(0, 2, n), (0, 1), {})
+
+
+def test_a_rival_whose_metric_does_not_import_says_so(bench, monkeypatch, capsys):
+    """Its module imports, but what it needs of a newer scikit-learn has moved."""
+    for name in ("phem", "phem.methods", "phem.methods.ensemble_selection"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "phem.methods.ensemble_selection.qdo", ModuleType("qdo"))
+    rows = [*bench.greedy_rivals(library(), 1), *bench.search_rivals(library(), 1)]
+    phem = [row for row in rows if row.name.startswith("phem")]
+    assert len(phem) == 2
+    for row in phem:
+        assert np.isnan(row.rate)
+        assert row.note.startswith("does not run here (AttributeError")
+    bench.show("title", "evaluations/s", [bench.Row("the first", 10.0), *phem])
+    assert "does not run here" in capsys.readouterr().out
+
+
+def test_a_rival_that_is_not_installed_has_no_row(bench, monkeypatch):
+    monkeypatch.setattr(
+        bench, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name))
+    )
+    assert bench.greedy_rivals(library(), 1) == bench.search_rivals(library(), 1) == []
+
+
+def test_the_obvious_step_scores_every_kind_of_target(bench, monkeypatch):
+    monkeypatch.setattr(bench, "rate", lambda work, n, repeats: (work(), 1.0)[1])
+    monkeypatch.setattr(bench, "searched", lambda *_, **__: bench.Row("ours", 1.0))
+    shown = []
+    monkeypatch.setattr(bench, "show", lambda title, unit, rows: shown.append((title, rows)))
+    monkeypatch.setattr(bench, "autogluons_row", lambda *_: [])
+    for target in bench.TARGETS:
+        bench.show_target(60, *target, 1)
+    assert len(shown) == len(bench.TARGETS)
+    assert "Greedy selection by rmse: 60 models, 60 records, regression" in dict(shown)
