@@ -32,6 +32,7 @@ from framework.limits import CONFIG_BYTES, CONFIG_VALUES, JSON_DEPTH
 from framework.plain_files import check_sizes, check_tree
 from framework.roles import Constraint, Objective
 from framework.settings import Budget, Section
+from framework.uris import without_password
 
 
 class ObjectiveConfig(Section):
@@ -60,10 +61,18 @@ class ConstraintConfig(Section):
 
 
 class TrackingConfig(Section):
-    """Where MLflow logs: any tracking URI, and the experiment's name (the run's name if None)."""
+    """Where MLflow logs: any tracking URI, and the experiment's name (the run's name if None).
+
+    A password in the URI is the name of a variable of the environment, ``${NAME}``.
+    """
 
     uri: str = "sqlite:///mlflow.db"
     experiment: str | None = None
+
+    @field_validator("uri")
+    @classmethod
+    def _no_password(cls, uri: str) -> str:
+        return without_password(uri)
 
 
 _KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}

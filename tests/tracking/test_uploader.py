@@ -196,17 +196,6 @@ def test_a_relative_store_counts_from_where_the_run_starts(tmp_path, monkeypatch
     assert state.experiment == "made-up"
 
 
-def test_a_password_in_the_uri_is_not_shown(tmp_path):
-    from tracking.mlflow_log.describe import config_text, parameters
-
-    uri = "postgresql://me:secret@host/db"
-    run_dir = made_up.start(tmp_path / "out", tracking={"uri": uri})
-    assert "secret" not in config_text(run_dir)
-    assert "postgresql://me:***@host/db" in config_text(run_dir)
-    assert not any("secret" in text for text in parameters(run_dir).values())
-    assert "secret" not in Uploader(run_dir).place
-
-
 def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch):
     import mlflow.pyfunc
     import numpy as np

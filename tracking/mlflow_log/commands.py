@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
+from framework.uris import expanded, public_uri, redacted, without_password
 from tracking.mlflow_log import store
 from tracking.mlflow_log.state import sole_uploader
 
@@ -73,7 +74,8 @@ def sync(directory: str, uri: str | None = None) -> str:
             ended = uploader.upload(final=True)
         except Exception as error:  # MLflow may raise anything
             raise InputError(
-                f"{directory}: expected to log to {uploader.place}, found: {reason(error)}; what "
+                f"{directory}: expected to log to {uploader.place}, found: "
+                f"{redacted(reason(error), uploader.state.uri)}; what "
                 "is missing is kept, run the same command again when MLflow answers"
             ) from error
     if ended:
@@ -141,9 +143,12 @@ def _environment(uri: str) -> dict[str, str]:
     if uri.startswith(("http://", "https://")):
         raise InputError(
             f"--uri: expected a store such as {DEFAULT_URI}, found the address of a server; open "
-            f"{store.public_uri(uri)} in a browser"
+            f"{public_uri(uri)} in a browser"
         )
-    uri = store.absolute_uri(uri, Path.cwd())
+    try:
+        uri = store.absolute_uri(without_password(uri), Path.cwd())
+    except ValueError as error:
+        raise InputError(f"--uri: {error}") from error
     file = store.sqlite_file(uri)
     if file is not None and not file.is_file():
         raise InputError(
@@ -152,7 +157,7 @@ def _environment(uri: str) -> dict[str, str]:
         )
     root = store.artifact_root(uri)
     chosen = {
-        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_BACKEND_STORE_URI": expanded(uri),
         "PYTHONWARNINGS": "ignore",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.run_dir import RunDir
-from tracking.mlflow_log.store import public_uri
+from framework.uris import public_uri
 
 _LONGEST_VALUE = 500
 _LONGEST_KEY = 250

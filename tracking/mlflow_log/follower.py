@@ -1,8 +1,9 @@
 """The process that logs to MLflow while a run goes on, so that the search never waits for it.
 
-``python -m tracking.mlflow_log.follower DIR URI EXPERIMENT`` reads the journal as it grows. One
-line on standard input, ``finish``, asks for the rest and the end; standard input that closes
-without it means that the run's process is gone. The last line on standard output is a JSON object:
+``python -m tracking.mlflow_log.follower DIR`` reads the journal as it grows. The first line on
+standard input is a JSON object, ``{"uri": ..., "experiment": ...}``: the table of processes is
+public. A line ``finish`` asks for the rest and the end; standard input that closes without it means
+that the run's process is gone. The last line on standard output is a JSON object:
 ``{"logged": true, "text": ...}``.
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from framework.experiment.run_dir import RunDir
+from framework.uris import redacted
 from tracking.mlflow_log.describe import start_tags
 from tracking.mlflow_log.state import sole_uploader
 from tracking.mlflow_log.uploader import Uploader
@@ -85,16 +87,18 @@ def main() -> None:
     os.nice(_NICE)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    directory, uri, experiment = sys.argv[1:]
-    run_dir = RunDir(Path(directory))
-    place = ""
+    run_dir = RunDir(Path(sys.argv[1]))
+    place, uri = "", ""
     try:
+        request = json.loads(sys.stdin.readline())
+        uri = request["uri"]
         with sole_uploader(run_dir):
-            uploader = Uploader(run_dir, uri, experiment, start_tags(Path.cwd()))
+            uploader = Uploader(run_dir, uri, request["experiment"], start_tags(Path.cwd()))
             place = uploader.place
             failure = follow(uploader, Inbox(sys.stdin))
     except Exception as error:  # the last resort: say why
         failure = reason(error)
+    failure = None if failure is None else redacted(failure, uri)
     answer = {"logged": failure is None, "text": failure or place}
     answers.write(json.dumps(answer) + "\n")
     answers.close()

@@ -71,6 +71,7 @@ class State:
 
     def save(self, run_dir: RunDir) -> None:
         write_whole(run_dir.tracking_file, json.dumps(asdict(self), indent=1))
+        run_dir.tracking_file.chmod(0o600)  # where one logs is nobody's business
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from framework.errors import InputError
+from framework.uris import expanded
 
 _SQLITE = "sqlite:///"
 
@@ -25,6 +25,7 @@ _SETTINGS = {
 
 def absolute_uri(uri: str, base: Path) -> str:
     """Return the tracking URI with a relative SQLite path resolved against ``base``."""
+    uri = expanded(uri) if uri.startswith(_SQLITE) else uri  # a file's name has no password
     file = sqlite_file(uri)
     return uri if file is None else f"{_SQLITE}{(base.absolute() / file).as_posix()}"
 
@@ -38,11 +39,6 @@ def artifact_root(uri: str) -> Path | None:
     """Return where artifacts of a SQLite store lie: beside it. Other stores know themselves."""
     file = sqlite_file(uri)
     return None if file is None else file.parent / "mlruns"
-
-
-def public_uri(uri: str) -> str:
-    """Return the URI without the password in it."""
-    return re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", uri)
 
 
 def connect(uri: str) -> Any:
@@ -59,7 +55,8 @@ def connect(uri: str) -> Any:
     file = sqlite_file(uri)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    address = expanded(uri)
+    return MlflowClient(tracking_uri=address, registry_uri=address)
 
 
 def experiment_id(client: Any, uri: str, name: str) -> str:

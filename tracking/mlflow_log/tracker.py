@@ -11,9 +11,10 @@ from typing import NamedTuple
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.run.driver import Observer
+from framework.uris import public_uri
 from tracking.mlflow_log.follower import FINISH
 from tracking.mlflow_log.state import State
-from tracking.mlflow_log.store import absolute_uri, public_uri, sqlite_file
+from tracking.mlflow_log.store import absolute_uri, sqlite_file
 
 
 class Outcome(NamedTuple):
@@ -54,7 +55,7 @@ class MlflowTracker(Observer):
             return
         # -P: a file of the user's called like a module of ours is not taken for it
         command = [sys.executable, "-P", "-m", "tracking.mlflow_log.follower"]
-        command += [str(self.run_dir.path.absolute()), self.uri, self.experiment]
+        command.append(str(self.run_dir.path.absolute()))
         try:
             self._process = subprocess.Popen(
                 command,
@@ -63,6 +64,10 @@ class MlflowTracker(Observer):
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
+            assert self._process.stdin is not None
+            request = {"uri": self.uri, "experiment": self.experiment}
+            self._process.stdin.write(json.dumps(request) + "\n")  # not for other users to see
+            self._process.stdin.flush()
         except OSError as error:
             self._problem = str(error)
 

@@ -15,6 +15,7 @@ from typing import Any
 from framework.errors import InputError
 from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
+from framework.uris import public_uri, without_password
 from tracking.mlflow_log import describe, store
 from tracking.mlflow_log.run_upload import Member
 from tracking.mlflow_log.state import PARENT, RunState, State
@@ -41,7 +42,11 @@ def begin(
     state = State.load(run_dir)
     config = run_dir.config()
     tracking = config.tracking or TrackingConfig()
-    wanted_uri = store.absolute_uri(uri or (state.uri if state else tracking.uri), Path.cwd())
+    chosen = uri or (state.uri if state else tracking.uri)
+    try:
+        wanted_uri = store.absolute_uri(without_password(chosen), Path.cwd())
+    except ValueError as error:
+        raise InputError(f"{run_dir.path}: {error}") from error
     wanted_name = experiment or (state.experiment if state else tracking.experiment or config.name)
     if state and (state.uri, state.experiment) == (wanted_uri, wanted_name):
         return state
@@ -131,7 +136,7 @@ class Uploader:
     @property
     def place(self) -> str:
         """Where the run is found."""
-        return f"{store.public_uri(self.state.uri)}, experiment {self.state.experiment!r}"
+        return f"{public_uri(self.state.uri)}, experiment {self.state.experiment!r}"
 
     def _is_over(self, trial: RunDir) -> bool:
         """Tell whether a trial has ended for good while others go on."""

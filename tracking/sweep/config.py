@@ -22,6 +22,7 @@ from framework.experiment.config import (
 from framework.registry import nearest
 from framework.roles import Sense
 from framework.settings import Section
+from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
 
 Value = bool | int | float | str | None
@@ -81,7 +82,8 @@ class SweepConfig(Section):
     asynchronous : tell each trial as soon as it ends and ask for another, ``batch`` being under
         way: nobody waits, but the study depends on who was faster.
     repeats : runs a trial, with other seeds, whose values are averaged.
-    storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default.
+    storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
+        password in it is the name of a variable of the environment, ``${NAME}``.
     reference : a ``front.csv``, for ``share_of_reference``.
     seed : of the sampler; the runs have the configuration's.
     """
@@ -96,6 +98,11 @@ class SweepConfig(Section):
     storage: str | None = None
     reference: str | None = None
     seed: int = Field(default=0, ge=0, lt=2**32)
+
+    @field_validator("storage")
+    @classmethod
+    def _no_password(cls, storage: str | None) -> str | None:
+        return storage if storage is None else without_password(storage)
 
     @field_validator("directions")
     @classmethod

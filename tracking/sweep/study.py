@@ -20,7 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
-from tracking.mlflow_log.store import public_uri
+from framework.uris import expanded, public_uri, redacted
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.draw import directions, draw
 
@@ -109,8 +109,8 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
                 yield _open(plan, storage, name)
             except optuna.exceptions.OptunaError as error:
                 raise ParetolabError(
-                    f"{public_uri(url)}: cannot use the study ({error}); nothing that was told is "
-                    "lost, `paretolab resume` goes on"
+                    f"{public_uri(url)}: cannot use the study ({redacted(str(error), url)}); "
+                    "nothing that was told is lost, `paretolab resume` goes on"
                 ) from error
             finally:
                 storage.remove_session()
@@ -121,9 +121,11 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
 
 def _storage(url: str) -> optuna.storages.RDBStorage:
     try:
-        return optuna.storages.RDBStorage(url)
+        return optuna.storages.RDBStorage(expanded(url))
+    except InputError:
+        raise
     except Exception as error:  # a driver may be missing, and each has errors of its own
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = redacted((str(error) or type(error).__name__).splitlines()[0], url)
         raise InputError(
             f"sweep.storage: expected a database that can be used, found {public_uri(url)}: "
             f"{reason}"
