@@ -145,6 +145,26 @@ class Algorithm(ABC):
         self.learn(batch)
 
 
+def known_horizon(horizon: int | None) -> int:
+    """Return the evaluations that a schedule is stretched over, where they are known.
+
+    An algorithm that follows one takes them as its parameter ``horizon``. A configuration that
+    leaves it out has it filled in from its budget, once and for all: a run that goes on with more
+    budget keeps its schedule.
+
+    Raises
+    ------
+    InputError
+        None: the budget counts no evaluations.
+    """
+    if horizon is None:
+        raise InputError(
+            "algorithm.horizon: expected the number of evaluations that its schedule is stretched "
+            "over, found none; give it, or budget.evaluations"
+        )
+    return horizon
+
+
 def name_of(algorithm: type[Algorithm]) -> str:
     """Return the name under which an algorithm is registered, or else that of its class."""
     place = f"{algorithm.__module__}:{algorithm.__qualname__}"

@@ -17,11 +17,15 @@ from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
 from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
 from algorithms.general.grid import GridSearch
 from algorithms.general.local_search import ParetoLocalSearch
-from algorithms.general.pymoo_searches import NSGAII, NSGAIII, SMSEMOA
+from algorithms.general.pymoo_searches import NSGAII, NSGAIII, RVEA, SMSEMOA
 from algorithms.general.random_search import RandomSearch
 from algorithms.hull.ch_emoa import CHEMOA
 from algorithms.hull.fch_emoa import FCHEMOA
 from algorithms.hull.network import NetworkConfig, NetworkProblem
+from algorithms.hull.peers.ar_moea import ARMOEA
+from algorithms.hull.peers.moea_dd import MOEADD
+from algorithms.hull.peers.mpso_d import MPSOD
+from algorithms.hull.peers.two_arch2 import TwoArch2
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
@@ -142,6 +146,7 @@ _SEVERAL = [
 
 # What convex-hull searches are tried on: three bounded objectives.
 _HULLS = [partial(FunctionProblem, "zed2"), partial(FunctionProblem, "zejd1"), network]
+_PEERS = [partial(FunctionProblem, "lotz", 9), partial(FunctionProblem, "dtlz2", 5), StagesToy]
 _HULL_METRICS = {
     *("f1", "f2", "f3"),
     *("false_positive_rate", "false_negative_rate", "complexity"),
@@ -179,6 +184,11 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     ),
     "ch_emoa": (partial(CHEMOA, population=12, batch=5), _HULLS),
     "fch_emoa": (partial(FCHEMOA, population=12, batch=5, non_frontal="random"), _HULLS),
+    "ar_moea": (partial(ARMOEA, population=12), _PEERS),
+    "moea_dd": (partial(MOEADD, population=12, batch=6), _PEERS),
+    "mpso_d": (partial(MPSOD, population=12, horizon=60), _HULLS[:2] + _PEERS[:1]),
+    "rvea": (partial(RVEA, population=20, horizon=100), _SEVERAL),
+    "two_arch2": (partial(TwoArch2, population=10), _PEERS),
     "emsco": (partial(EMSCO, population=20), _PARTITIONS),
     "ges": (partial(GES, iterations=4), _COUNTS),
     "hapens": (partial(HAPEns, batch=10), _COUNTS),

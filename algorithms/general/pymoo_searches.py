@@ -1,4 +1,4 @@
-"""NSGA-II, NSGA-III and SMS-EMOA of pymoo, with variation operators that fit the space."""
+"""NSGA-II, NSGA-III, RVEA and SMS-EMOA of pymoo, with variation operators that fit the space."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from pydantic import Field
 from pymoo.algorithms.moo import sms
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.algorithms.moo.nsga3 import NSGA3
+from pymoo.algorithms.moo.rvea import RVEA as PymooRVEA
 from pymoo.core.crossover import Crossover
 from pymoo.core.mutation import Mutation
 from pymoo.core.problem import Problem as PymooProblem
 from pymoo.core.sampling import Sampling
 from pymoo.core.termination import NoTermination
 from pymoo.operators.selection.tournament import TournamentSelection
+from pymoo.termination.max_gen import MaximumGenerationTermination
 from pymoo.util.ref_dirs import get_reference_directions
 
 from algorithms.moves.variation import SPACES, Variation, variation
 from algorithms.multistage.emsco import Rate
-from framework.algorithm import Algorithm, name_of
+from framework.algorithm import Algorithm, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
@@ -97,10 +99,14 @@ class Peer(Algorithm):
                 xu=self.space.upper,
                 vtype=float if self.space.dtype.kind == "f" else int,
             ),
-            termination=NoTermination(),
+            termination=self._termination(population),
         )
         self._search.random_state = self.rng
         self._children: Any = None
+
+    def _termination(self, population: int) -> Any:
+        """Return what pymoo's algorithm believes to end it; it never does, the budget does."""
+        return NoTermination()
 
     @abstractmethod
     def _pymoo(self, population: int, **parts: Any) -> Any:
@@ -166,20 +172,61 @@ class NSGAIII(Peer):
     """
 
     def _pymoo(self, population: int, **parts: Any) -> Any:
-        m = len(self.roles.objectives)
-        _several(self.roles, name_of(type(self)))
-        cuts = 1
-        while math.comb(cuts + m, m - 1) <= population:
-            cuts += 1
-        if math.comb(cuts + m - 1, m - 1) > population:
-            raise InputError(
-                f"algorithm.population: nsga3 needs at least {m} for {m} objectives, found "
-                f"{population}"
-            )
-        directions = get_reference_directions("das-dennis", m, n_partitions=cuts)
+        directions = _directions(self, population)
         # pymoo's tournament draws from the operating system's entropy where violations tie
         selection = TournamentSelection(func_comp=_less_infeasible)
         return NSGA3(directions, pop_size=population, selection=selection, **parts)
+
+
+class RVEA(Peer):
+    """RVEA: reference vectors, and angles that weigh more as the search goes on.
+
+    Parameters
+    ----------
+    horizon : int
+        Evaluations over which angles come to their full weight; in a configuration those of the
+        budget if left out.
+    alpha : float
+        How late they do (2 in the paper).
+    population, mutation_rate, crossover_rate, beta
+        See :class:`Peer`. Directions as for :class:`NSGAIII`; members are at most as many.
+
+    Notes
+    -----
+    Cheng, Jin, Olhofer and Sendhoff 2016, doi:10.1109/TEVC.2016.2519378. Vectors are adapted ten
+    times (fr = 0.1).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        horizon: Annotated[int, Field(ge=1)] | None = None,
+        alpha: Annotated[float, Field(gt=0)] = 2.0,
+        population: Annotated[int, Field(ge=2)] = 300,
+        mutation_rate: Rate | None = None,
+        crossover_rate: Rate | None = None,
+        beta: Annotated[float, Field(gt=0)] = 2.0,
+    ) -> None:
+        self.horizon, self.alpha = known_horizon(horizon), alpha
+        super().__init__(
+            problem,
+            roles,
+            seed=seed,
+            population=population,
+            mutation_rate=mutation_rate,
+            crossover_rate=crossover_rate,
+            beta=beta,
+        )
+
+    def _termination(self, population: int) -> Any:
+        return MaximumGenerationTermination(max(1, -(-self.horizon // population)))
+
+    def _pymoo(self, population: int, **parts: Any) -> Any:
+        directions = _directions(self, population)
+        return PymooRVEA(directions, alpha=self.alpha, pop_size=population, **parts)
 
 
 class SMSEMOA(Peer):
@@ -196,6 +243,21 @@ class SMSEMOA(Peer):
         # pymoo's tournament does not pickle
         selection = TournamentSelection(func_comp=_dominating)
         return sms.SMSEMOA(pop_size=population, selection=selection, **parts)
+
+
+def _directions(search: Peer, population: int) -> FloatArray:
+    """Return the finest simplex lattice of at most ``population`` points."""
+    m, kind = len(search.roles.objectives), name_of(type(search))
+    _several(search.roles, kind)
+    cuts = 1
+    while math.comb(cuts + m, m - 1) <= population:
+        cuts += 1
+    if math.comb(cuts + m - 1, m - 1) > population:
+        raise InputError(
+            f"algorithm.population: {kind} needs at least {m} for {m} objectives, found "
+            f"{population}"
+        )
+    return np.asarray(get_reference_directions("das-dennis", m, n_partitions=cuts))
 
 
 def _several(roles: Roles, kind: str) -> None:

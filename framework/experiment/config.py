@@ -179,6 +179,8 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
                 sections[key] = section(group, raw[key], f"{path}: {key}", base=path.parent)
     if found:
         raise InputError("\n".join(found))
+    if "horizon" in sections["algorithm"] and sections["algorithm"]["horizon"] is None:
+        sections["algorithm"]["horizon"] = config.budget.evaluations
     return config.model_copy(update=sections)
 
 

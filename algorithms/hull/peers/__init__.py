@@ -1,0 +1,1 @@
+"""Searches that convex-hull evolution is compared with, written from their papers."""

@@ -1,0 +1,241 @@
+"""AR-MOEA: an indicator that counts idle members, with reference points that adapt."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from algorithms.hull.peers.base import PeerSearch, Rate, Size, lattice, unit
+from framework.arrays import Array, FloatArray, IntArray
+from framework.dominance import pareto_layers
+from framework.front import nondominated
+from framework.jit import njit
+from framework.problem import Problem
+from framework.roles import Roles
+
+_LEAST = 1e-6
+
+
+class ARMOEA(PeerSearch):
+    """AR-MOEA: survival and mating by IGD-NS, whose reference points follow the front's shape.
+
+    Parameters
+    ----------
+    population, mutation_rate, crossover_rate
+        See :class:`~algorithms.hull.peers.base.PeerSearch`.
+
+    Notes
+    -----
+    Tian, Cheng, Zhang, Cheng and Jin 2018, doi:10.1109/TEVC.2017.2749619. IGD-NS is the distance
+    from each reference point to its nearest member, and from each member that is nearest to none
+    to its nearest reference point. An archive of the lattice's size times three at most keeps
+    non-dominated rows; reference points are the lattice's directions that some of them is nearest
+    to, and then archive rows farthest from these by angle. O(n^2) a deletion, the slowest here.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        population: Size = 100,
+        mutation_rate: Rate | None = None,
+        crossover_rate: Rate | None = None,
+    ) -> None:
+        super().__init__(
+            problem,
+            roles,
+            seed=seed,
+            population=population,
+            mutation_rate=mutation_rate,
+            crossover_rate=crossover_rate,
+        )
+        self.W = lattice(self.m, population)
+        self._archive: FloatArray = np.zeros((0, self.m))
+        self._points = self.W
+        self._ideal = np.full(self.m, np.inf)
+        self._range = np.ones(self.m)
+        self._seen = 0
+
+    def children(self) -> Array:
+        """Return children of winners of binary tournaments by what IGD-NS loses with a member."""
+        n = self.population
+        F = (self.F - self._ideal) / self._range
+        distance = _distances(F, self._points)
+        loss = np.array([_without(distance, k) for k in range(len(F))])
+        pairs = self.rng.integers(len(F), size=(2 * n, 2))
+        winners = np.where(loss[pairs[:, 0]] >= loss[pairs[:, 1]], pairs[:, 0], pairs[:, 1])
+        return self._moves.children(self.X[winners[:n]], self.X[winners[n:]], self.rng)
+
+    def select(self) -> None:
+        """Adapt the reference points, then delete by IGD-NS from the last front that fits."""
+        fresh = self.F[self._seen :]
+        self._ideal = np.minimum(self._ideal, fresh.min(axis=0))
+        self._adapt(np.concatenate([self._archive, fresh]))
+        if len(self.F) > self.population:
+            layers = pareto_layers(np.ascontiguousarray(self.F), np.zeros(len(self.F)))
+            last = int(np.sort(layers)[self.population - 1])
+            chosen = np.flatnonzero(layers < last)
+            front = np.flatnonzero(layers == last)
+            F = (self.F[front] - self._ideal) / self._range
+            kept = _weed(_distances(F, self._points), self.population - len(chosen))
+            self.keep(np.sort(np.concatenate([chosen, front[kept]])))
+        span = self.F.max(axis=0) - self._ideal
+        self._range = np.where(span < _LEAST, 1.0, span)
+        self._seen = len(self.F)
+
+    def _adapt(self, archive: FloatArray) -> None:
+        archive = np.unique(archive[nondominated(archive)], axis=0)
+        scaled = (archive - self._ideal) / self._range
+        distance = _distances(scaled, self.W)
+        contributing = np.unique(distance.argmin(axis=0))
+        valid = np.unique(distance[contributing].argmin(axis=1))
+        chosen = contributing.tolist()
+        angle = unit(scaled) @ unit(scaled).T
+        most = min(3 * len(self.W), len(archive))
+        chosen = _farthest(angle, chosen, most)
+        points = np.concatenate([self.W[valid], scaled[chosen]])
+        between = unit(points) @ unit(points).T
+        wanted = min(len(self.W), len(points))
+        rows = _farthest(between, list(range(len(valid))), wanted)
+        self._archive, self._points = archive[chosen], np.maximum(points[rows], _LEAST)
+
+
+def _farthest(cosine: FloatArray, chosen: list[int], size: int) -> list[int]:
+    """Return ``chosen`` and then always the row whose angle to all of them is largest."""
+    rows: IntArray = _extended(np.ascontiguousarray(cosine), np.array(chosen, np.int64), size)
+    return [int(row) for row in rows]
+
+
+@njit
+def _extended(cosine: FloatArray, chosen: IntArray, size: int) -> IntArray:
+    n = len(cosine)
+    out = np.empty(max(size, len(chosen)), dtype=np.int64)
+    nearest = np.full(n, -2.0)
+    for k in range(len(out)):
+        row = chosen[k] if k < len(chosen) else int(np.argmin(nearest))
+        out[k] = row
+        for i in range(n):
+            nearest[i] = max(nearest[i], cosine[i, row])
+        nearest[row] = np.inf
+    return out
+
+
+@njit
+def _distances(F: FloatArray, R: FloatArray) -> FloatArray:
+    """Return the distance of each member to each reference point moved to its nearest member.
+
+    A reference point is moved along its direction to the foot of the member that is nearest to
+    that direction (the paper's Algorithm 3). Shape (members, points).
+    """
+    n, m = F.shape
+    out = np.empty((n, len(R)))
+    for j in range(len(R)):
+        length = np.sqrt((R[j] * R[j]).sum())
+        best, foot = np.inf, 0.0
+        for i in range(n):
+            along, square = 0.0, 0.0
+            for k in range(m):
+                x = max(F[i, k], _LEAST)
+                along += x * R[j, k] / length
+                square += x * x
+            away = square - along * along
+            if away < best:
+                best, foot = away, along
+        for i in range(n):
+            total = 0.0
+            for k in range(m):
+                gap = max(F[i, k], _LEAST) - foot * R[j, k] / length
+                total += gap * gap
+            out[i, j] = np.sqrt(total)
+    return out
+
+
+@njit
+def _igd_ns(distance: FloatArray, alive: Array) -> float:
+    n, r = distance.shape
+    used = np.zeros(n, dtype=np.bool_)
+    total = 0.0
+    for j in range(r):
+        best = -1
+        for i in range(n):
+            if alive[i] and (best < 0 or distance[i, j] < distance[best, j]):
+                best = i
+        total += distance[best, j]
+        used[best] = True
+    for i in range(n):
+        if alive[i] and not used[i]:
+            total += distance[i].min()
+    return total
+
+
+@njit
+def _without(distance: FloatArray, gone: int) -> float:
+    alive = np.ones(len(distance), dtype=np.bool_)
+    if len(distance) == 1:
+        return 0.0
+    alive[gone] = False
+    return _igd_ns(distance, alive)
+
+
+@njit
+def _weed(distance: FloatArray, size: int) -> Array:
+    """Delete the member without which IGD-NS is least, until ``size`` are left.
+
+    Each reference point's nearest and second nearest members are kept up to date, so that every
+    candidate's value is a sum of differences.
+    """
+    n, r = distance.shape
+    alive = np.ones(n, dtype=np.bool_)
+    idle = np.empty(n)
+    for i in range(n):
+        idle[i] = distance[i].min()
+    one, two = np.empty(r, dtype=np.int64), np.empty(r, dtype=np.int64)
+    for j in range(r):
+        _two_nearest(distance, alive, j, one, two)
+    for left in range(n, size, -1):
+        if left == 1:
+            alive[:] = False
+            break
+        uses = np.zeros(n, dtype=np.int64)
+        for j in range(r):
+            uses[one[j]] += 1
+        change = np.zeros(n)
+        for i in range(n):
+            if uses[i] == 0:
+                change[i] = -idle[i]
+        for j in range(r):
+            change[one[j]] += distance[two[j], j] - distance[one[j], j]
+        for i in range(n):  # second members that are idle now would come into use
+            if alive[i] and uses[i] == 0:
+                for j in range(r):
+                    if two[j] == i and _first_with(one, two, j, i):
+                        change[one[j]] -= idle[i]
+        gone = -1
+        for i in range(n):
+            if alive[i] and (gone < 0 or change[i] < change[gone]):
+                gone = i
+        alive[gone] = False
+        for j in range(r):
+            if one[j] == gone or two[j] == gone:
+                _two_nearest(distance, alive, j, one, two)
+    return np.flatnonzero(alive)
+
+
+@njit
+def _first_with(one: IntArray, two: IntArray, j: int, i: int) -> bool:
+    """Tell whether no earlier reference point has the same nearest two."""
+    return not bool(((two[:j] == i) & (one[:j] == one[j])).any())
+
+
+@njit
+def _two_nearest(distance: FloatArray, alive: Array, j: int, one: IntArray, two: IntArray) -> None:
+    first, second = -1, -1
+    for i in range(len(distance)):
+        if not alive[i]:
+            continue
+        if first < 0 or distance[i, j] < distance[first, j]:
+            first, second = i, first
+        elif second < 0 or distance[i, j] < distance[second, j]:
+            second = i
+    one[j], two[j] = first, (second if second >= 0 else first)
