@@ -141,7 +141,8 @@ class Peer(Algorithm):
         children = self._children[ok]
         children.set("F", self._scaled(self.roles.losses(rows.values)))
         children.set("G", self.roles.violation(rows.values)[:, np.newaxis])
-        with warnings.catch_warnings():  # NSGA-III switches warnings off for the whole process
+        # NSGA-III switches warnings off for the whole process; RVEA takes arcs of 1 + 1e-16
+        with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             self._search.tell(infills=children)
         self._children = None
 
