@@ -22,7 +22,8 @@ test: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest $(QUICK) --cov=framework --cov=algorithms --cov=tracking --cov=paretolab --cov-report=term
+	$(BIN)/pytest $(QUICK) -n auto --dist loadfile --cov=framework --cov=algorithms --cov=tracking \
+		--cov=paretolab --cov-report=term:skip-covered --cov-fail-under=85
 
 test-all: QUICK :=
 test-all: test

@@ -58,6 +58,8 @@ class Algorithm(ABC):
     ----------
     spaces : tuple of Space classes
         Class attribute: the spaces that it can search.
+    reads : class
+        Class attribute: what the problem's ``tables()`` must be, where it needs them.
     lookahead : int
         Number of batches that it may propose before earlier answers arrive.
     done : bool
@@ -72,6 +74,7 @@ class Algorithm(ABC):
     """
 
     spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
+    reads: ClassVar[type] = object
     lookahead: int = 1
     plan: str = ""
 
@@ -80,6 +83,11 @@ class Algorithm(ABC):
             words = " and ".join(space.words for space in self.spaces)
             raise Unfit(
                 f"algorithm.kind: {name_of(type(self))} searches {words}, found {problem.space!r}"
+            )
+        if not isinstance(problem.tables(), self.reads):
+            raise Unfit(
+                f"algorithm.kind: {name_of(type(self))} reads the tables of a "
+                f"{self.reads.__name__}, found {type(problem).__name__} without them"
             )
         self.space = problem.space
         self.roles = roles
@@ -171,10 +179,14 @@ def name_of(algorithm: type[Algorithm]) -> str:
     return registry.name_at("algorithms", place) or algorithm.__name__
 
 
-def fitting(space: Space) -> list[str]:
-    """Return the names of the registered algorithms that can search a space."""
-    names = registry.names("algorithms")
-    return [n for n in names if isinstance(space, registry.load("algorithms", n).spaces)]
+def fitting(problem: Problem) -> list[str]:
+    """Return the names of the registered algorithms that declare to search such a problem."""
+    tables, found = problem.tables(), []
+    for name in registry.names("algorithms"):
+        cls = registry.load("algorithms", name)
+        if isinstance(problem.space, cls.spaces) and isinstance(tables, cls.reads):
+            found.append(name)
+    return found
 
 
 def make(
@@ -191,5 +203,5 @@ def make(
         return algorithm(problem, roles, seed=seed, **parameters)
     except Unfit as error:
         own = name_of(algorithm)
-        others = ", ".join(name for name in fitting(problem.space) if name != own) or "none"
-        raise InputError(f"{error}; take another algorithm (for this space: {others})") from error
+        others = ", ".join(name for name in fitting(problem) if name != own) or "none"
+        raise InputError(f"{error}; take another algorithm (for this problem: {others})") from error

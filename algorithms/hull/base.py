@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.hull.reference import reference_of
-from algorithms.moves.variation import variation
+from algorithms.moves.variation import SPACES, variation
 from framework.algorithm import Algorithm
 from framework.arrays import Array, BoolArray, IntArray
 from framework.batch import Evaluated
@@ -48,7 +48,7 @@ class HullSearch(Algorithm):
         Not three bounded objectives, an R that is no R, or a population smaller than R.
     """
 
-    kind: str
+    spaces = SPACES
     genomes: Array
 
     def __init__(

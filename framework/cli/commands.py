@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from framework import registry
+from framework.algorithm import fitting
 from framework.analysis.choose import choose
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
@@ -104,7 +105,7 @@ class Check:
         config = _config(args)
         problem = make_problem(config)
         algorithm = make_algorithm(config, problem, make_roles(config, problem))
-        out = console()
+        out, kind = console(), config.algorithm["kind"]
         data = problem.describe()
         lines = [("name", config.name)]
         if data:
@@ -125,6 +126,7 @@ class Check:
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
             ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
             ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
+            ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
@@ -150,7 +152,7 @@ class List:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         groups = {
-            "algorithms": lambda: _summaries("algorithms"),
+            "algorithms": _algorithms,
             "problems": lambda: _summaries("problems"),
             "datasets": _datasets,
             "metrics": _metrics,
@@ -410,6 +412,15 @@ def _summaries(group: registry.Group) -> list[tuple[str, str]]:
     for name in registry.names(group):
         doc = (registry.load(group, name).__doc__ or "").strip()
         lines.append((name, doc.split("\n\n")[0].replace("\n    ", " ")))
+    return lines
+
+
+def _algorithms() -> list[tuple[str, str]]:
+    """Return each algorithm with the first sentence of its docstring and what it searches."""
+    lines = []
+    for name, text in _summaries("algorithms"):
+        spaces = registry.load("algorithms", name).spaces
+        lines.append((name, f"{text} Searches {' and '.join(space.words for space in spaces)}."))
     return lines
 
 

@@ -25,6 +25,7 @@ from framework.front import nondominated, volume
 from framework.long_work import LongWork
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.space import Partition
 
 _SETTINGS: dict[Stop, str] = {"memory": "memory_gb", "time": "hours"}
 
@@ -78,6 +79,9 @@ class Exact(Algorithm):
     accuracy); on cost they are refused.
     """
 
+    spaces = (Partition,)
+    reads = MultiStageProblem
+
     def __init__(
         self,
         problem: Problem,
@@ -91,12 +95,7 @@ class Exact(Algorithm):
         chromosomes: Annotated[int, Field(ge=0)] = 0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        stages = problem.tables()
-        if not isinstance(stages, MultiStageProblem):
-            raise Unfit(
-                "algorithm.kind: exact needs the sub-classifiers of a multi-stage problem, found "
-                f"none in {type(problem).__name__}"
-            )
+        stages: MultiStageProblem = problem.tables()
         if stages.space.removal:
             raise Unfit(
                 "algorithm.kind: exact takes every feature, found problem.remove_features: true; "

@@ -10,11 +10,11 @@ import numpy as np
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.strong.instance import Budget
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
-from framework.algorithm import Algorithm, name_of
+from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray
-from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.space import Bits, Integers
 
 WEIGHTED = ("accuracy", "balanced_accuracy")
 """Metrics that are a weighted sum of the confusion matrix, by the name of their weights."""
@@ -36,14 +36,12 @@ class PruningSearch(Algorithm):
         Another kind of problem.
     """
 
+    spaces = (Bits, Integers)
+    reads = PruningProblem
+
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         super().__init__(problem, roles, seed=seed)
-        source = problem.tables()
-        if not isinstance(source, PruningProblem):
-            raise Unfit(
-                f"algorithm.kind: {name_of(type(self))} reads the votes of a pruning problem, "
-                f"found none in {type(problem).__name__}"
-            )
+        source: PruningProblem = problem.tables()
         self.votes: VoteTable = source.votes
         self.credit: FloatArray = source.credit
         self.majority = source.threshold == "majority"
