@@ -24,6 +24,7 @@ from framework.journal import Journal
 from framework.roles import Roles
 
 GENE_PREFIX = "gene_"
+_SORTED_TOGETHER = 256  # rows put into an archive before they are sorted in
 
 
 def nondominated(losses: FloatArray) -> BoolArray:
@@ -49,39 +50,52 @@ def nondominated(losses: FloatArray) -> BoolArray:
 
 
 class Archive:
-    """The front of the rows seen so far, updated a batch at a time.
+    """The front of the rows seen so far.
 
-    Attributes
+    Batches may be put in one by one at O(1) each (:meth:`add`); they are sorted in together, when
+    there are many of them or when the front is looked at. So n batches cost O(n log^2 n) whatever
+    their size, and the front is the same as after sorting in each at once (:meth:`update`).
+
+    Parameters
     ----------
-    rows : Evaluated or None
-        The front's rows, by id.
-    losses : numpy.ndarray, shape (front size, objectives)
+    roles : Roles
     """
 
     def __init__(self, roles: Roles) -> None:
         self.roles = roles
-        self.rows: Evaluated | None = None
-        self.losses: FloatArray = np.zeros((0, len(roles.objectives)))
+        self._rows: Evaluated | None = None
+        self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
+        self._waiting: list[Evaluated] = []
+        self._n_waiting = 0
+
+    @property
+    def rows(self) -> Evaluated | None:
+        """The front's rows, by id; None while it is empty."""
+        self._settle()
+        return self._rows
+
+    @property
+    def losses(self) -> FloatArray:
+        """Their losses, shape (front size, objectives)."""
+        self._settle()
+        return self._losses
+
+    @property
+    def known_size(self) -> int:
+        """Size of the front as it was last sorted; nothing is sorted for it."""
+        return len(self._losses)
+
+    def add(self, batch: Evaluated) -> None:
+        """Put a batch in; its rows are sorted in later."""
+        self._waiting.append(batch)
+        self._n_waiting += len(batch)
+        if self._n_waiting >= max(_SORTED_TOGETHER, len(self._losses)):
+            self._settle()
 
     def update(self, batch: Evaluated) -> bool:
-        """Add a batch; return whether the front changed."""
-        usable = batch.ok & (self.roles.violation(batch.values) == 0.0)
-        if not usable.any():
-            return False
-        if not usable.all():
-            batch = batch.take(usable)
-        fresh = self.roles.losses(batch.values)
-        candidates = np.concatenate([self.losses, fresh])
-        keep = nondominated(candidates)
-        old = len(self.losses)
-        if not keep[old:].any():
-            return False
-        pieces = [] if self.rows is None else [self.rows.take(keep[:old])]
-        pieces.append(batch.take(keep[old:]))
-        # concat orders by id; ids only grow, so the losses stay aligned
-        self.rows = Evaluated.concat([piece for piece in pieces if len(piece)])
-        self.losses = candidates[keep]
-        return True
+        """Put a batch in and sort it in at once; return whether the front changed."""
+        self._settle()
+        return self._sort_in(batch)
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -89,6 +103,30 @@ class Archive:
     def hypervolume(self) -> float:
         """See :func:`volume`."""
         return volume(self.losses, self.roles)
+
+    def _settle(self) -> None:
+        if self._waiting:
+            batch = Evaluated.concat(self._waiting)
+            self._waiting, self._n_waiting = [], 0
+            self._sort_in(batch)
+
+    def _sort_in(self, batch: Evaluated) -> bool:
+        usable = batch.ok & (self.roles.violation(batch.values) == 0.0)
+        if not usable.any():
+            return False
+        if not usable.all():
+            batch = batch.take(usable)
+        candidates = np.concatenate([self._losses, self.roles.losses(batch.values)])
+        keep = nondominated(candidates)
+        old = len(self._losses)
+        if not keep[old:].any():
+            return False
+        pieces = [] if self._rows is None else [self._rows.take(keep[:old])]
+        pieces.append(batch.take(keep[old:]))
+        # concat orders by id; ids only grow, so the losses stay aligned
+        self._rows = Evaluated.concat([piece for piece in pieces if len(piece)])
+        self._losses = candidates[keep]
+        return True
 
 
 def volume(losses: FloatArray, roles: Roles) -> float:
@@ -152,7 +190,7 @@ class Front:
         archive = Archive(roles)
         last: Evaluated | None = None
         for last in batches:
-            archive.update(last)
+            archive.add(last)
         if archive.rows is not None:
             return cls(archive.rows, roles, gene_names)
         if last is None:

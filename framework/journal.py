@@ -82,6 +82,7 @@ class Journal:
         except (*journal_file.FileError, OSError) as error:
             raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
         self._check(identity)
+        self._run = journal_file.meta_checksum(self.meta)
         self.metric_names: tuple[str, ...] = tuple(self.meta["metrics"])
         self.d: int = self.meta["d"]
         self.dtype = np.dtype(self.meta["dtype"])
@@ -144,7 +145,7 @@ class Journal:
         errors = json.dumps({str(id): error for id, error in batch.errors.items()})
         first = int(batch.ids[0])
         row = (first, len(batch), genomes, metrics, errors, float(seconds))
-        checksum = journal_file.checksum(self.meta, *row)
+        checksum = journal_file.checksum(self._run, *row)
         try:
             with self._db:
                 journal_file.insert(self._db, (*row, checksum))
@@ -169,7 +170,7 @@ class Journal:
         """
         try:
             for row in journal_file.select(self._db, start):
-                if not journal_file.is_whole(row, self.meta):
+                if not journal_file.is_whole(row, self._run):
                     raise JournalError(f"{self.path}: {_DAMAGED}")
                 first, n, genomes, metrics, errors, seconds, _ = row
                 X = np.frombuffer(genomes, dtype=self.dtype).reshape(n, self.d)

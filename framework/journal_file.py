@@ -81,7 +81,7 @@ def create(db: sqlite3.Connection, meta: Mapping[str, Any]) -> None:
         for statement in _SCHEMA:
             db.execute(statement)
         rows = [(key, json.dumps(value)) for key, value in meta.items()]
-        rows.append(("checksum", str(_meta_checksum(meta))))
+        rows.append(("checksum", str(meta_checksum(meta))))
         db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
 
 
@@ -90,7 +90,7 @@ def read_meta(db: sqlite3.Connection) -> dict[str, Any] | None:
     try:
         rows = db.execute("SELECT key, value FROM meta").fetchall()
         meta: dict[str, Any] = {key: json.loads(value) for key, value in rows}
-        intact = meta.pop("checksum", None) == _meta_checksum(meta)
+        intact = meta.pop("checksum", None) == meta_checksum(meta)
     except (sqlite3.Error, TypeError, ValueError) as error:
         if not _is_damage(error):
             raise
@@ -109,16 +109,16 @@ def select(db: sqlite3.Connection, start: int = 0) -> Iterator[BatchRow]:
     return iter(db.execute(query, (start,)))
 
 
-def is_whole(row: BatchRow, meta: Mapping[str, Any]) -> bool:
+def is_whole(row: BatchRow, run: int) -> bool:
     """Tell whether a row is as it was written."""
     try:
-        return row[-1] == checksum(meta, *row[:-1])
+        return row[-1] == checksum(run, *row[:-1])
     except (TypeError, AttributeError):  # a column of another type
         return False
 
 
 def checksum(
-    meta: Mapping[str, Any],
+    run: int,
     first: int,
     n: int,
     genomes: bytes,
@@ -126,8 +126,8 @@ def checksum(
     errors: str,
     seconds: float,
 ) -> int:
-    """Return the CRC-32 over a batch and over the description of the run it belongs to."""
-    value = zlib.crc32(f"{_meta_checksum(meta)} {first} {n} {seconds!r}".encode())
+    """Return the CRC-32 over a batch and over ``run``, the :func:`meta_checksum` of its run."""
+    value = zlib.crc32(f"{run} {first} {n} {seconds!r}".encode())
     for piece in (genomes, metrics, errors.encode()):
         value = zlib.crc32(piece, value)
     return value
@@ -194,10 +194,10 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
 
 def _leading(db: sqlite3.Connection, meta: Mapping[str, Any]) -> Iterator[BatchRow]:
     """Yield the leading batches that are readable, gapless and whole."""
-    follows = 0
+    follows, run = 0, meta_checksum(meta)
     try:
         for row in select(db):
-            if row[0] != follows or not is_whole(row, meta):
+            if row[0] != follows or not is_whole(row, run):
                 return
             follows += row[1]
             yield row
@@ -210,5 +210,6 @@ def _is_damage(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _TROUBLE
 
 
-def _meta_checksum(meta: Mapping[str, Any]) -> int:
+def meta_checksum(meta: Mapping[str, Any]) -> int:
+    """Return the CRC-32 over the description of a run."""
     return zlib.crc32(json.dumps(meta, sort_keys=True).encode())

@@ -22,6 +22,8 @@ from framework.run.evaluator import Evaluator
 from framework.settings import Budget
 
 _WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
+_SMALL_FRONT = 64  # solutions up to which the front is looked at after every batch
+_LOOKING = 0.05  # share of the time that looking at a larger one may take
 _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run
 
 
@@ -36,8 +38,10 @@ class Progress:
     evaluations, failed : int
         Number of rows told, and how many of them failed.
     front_size : int
+        Of a large front now and then as it was a few batches ago; exact at the end.
     hypervolume : float
-        Share of the box between best and worst values that the front dominates.
+        Share of the box between best and worst values that the front dominates; as old as
+        ``front_size``.
     seconds : float
         Time spent searching, over all sessions.
     share : float or None
@@ -180,7 +184,7 @@ class _Loop:
         self.batches_asked = self.rows_asked = 0
         self.generation, self.evaluations, self.failed = -1, 0, 0
         self.unchanged = 0
-        self.hypervolume = 0.0
+        self.front_size, self.hypervolume, self._looked = 0, 0.0, 0.0
         self.before = journal.seconds if journal else 0.0
         self.started = time.perf_counter()
         self._history = _History(journal)
@@ -265,11 +269,10 @@ class _Loop:
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
         self.last = [batch]
-        if self.archive.update(batch):
-            self.hypervolume = self.archive.hypervolume()
-            self.unchanged = 0
+        if self.budget.patience is None:
+            self.archive.add(batch)
         else:
-            self.unchanged += 1
+            self.unchanged = 0 if self.archive.update(batch) else self.unchanged + 1
         return self.progress(replayed=not flight.new)
 
     def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
@@ -291,17 +294,27 @@ class _Loop:
             raise ContractError("collect: expected rows that were submitted, found others")
 
     def progress(self, *, replayed: bool = False, stopped: str = "") -> Progress:
+        self._look(always=bool(stopped))
         return Progress(
             self.generation,
             self.evaluations,
             self.failed,
-            len(self.archive),
+            self.front_size,
             self.hypervolume,
             self.seconds,
             self._share(),
             replayed,
             stopped,
         )
+
+    def _look(self, *, always: bool) -> None:
+        """Refresh what is shown of the front; of a large one at a small share of the run's time."""
+        now = time.perf_counter()
+        large = self.archive.known_size > _SMALL_FRONT
+        if large and not always and self._looked > _LOOKING * (now - self.started):
+            return
+        self.front_size, self.hypervolume = len(self.archive), self.archive.hypervolume()
+        self._looked += time.perf_counter() - now
 
     def _share(self) -> float | None:
         budget, shares = self.budget, []

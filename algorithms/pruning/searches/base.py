@@ -14,7 +14,7 @@ from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.space import Bits, Integers
+from framework.space import Counts, Integers
 
 WEIGHTED = ("accuracy", "balanced_accuracy")
 """Metrics that are a weighted sum of the confusion matrix, by the name of their weights."""
@@ -36,7 +36,7 @@ class PruningSearch(Algorithm):
         Another kind of problem.
     """
 
-    spaces = (Bits, Integers)
+    spaces = (Counts, Integers)
     reads = PruningProblem
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
