@@ -23,7 +23,7 @@ _SERIES = {
 
 
 def front(story: Story, path: Path) -> None:
-    """Draw the front: what it costs to the right, the next objective up, the third as colour.
+    """Draw the front: the cost to the right, the next objective upwards, the third as colour.
 
     Of two objectives the staircase they reach is drawn; where there are more than three, the
     page shows the rest. Light colours are the better ones.

@@ -1,4 +1,4 @@
-"""The plots of a run: its front, its progress, and how validation holds up on test records."""
+"""The plots of a run: its front, its progress, and test metrics against validation metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plots of a run show, read from its directory."""
+"""The content of the plots of a run, read from its directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scal
 
 @dataclass(frozen=True)
 class Story:
-    """What the plots of one run show.
+    """The content of the plots of one run.
 
     Attributes
     ----------

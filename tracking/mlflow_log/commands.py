@@ -27,7 +27,7 @@ _UI_STOP = 10.0
 
 
 class Sync:
-    """Uploads what MLflow lacks of some run directories."""
+    """Upload what is missing in MLflow of some run directories."""
 
     help = "upload to MLflow what could not be logged while a run went on"
 
@@ -87,7 +87,7 @@ def sync(directory: str, uri: str | None = None) -> str:
 
 
 class Ui:
-    """Shows the runs in MLflow's pages."""
+    """Show the runs in MLflow's pages."""
 
     help = "show logged runs in the browser, with MLflow"
 

@@ -1,4 +1,4 @@
-"""What MLflow is told about a run besides its numbers: parameters, tags, the data set."""
+"""What is logged about a run besides its numbers: parameters, tags, the data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front after each generation, told as changes: when a row entered it, when it left.
+"""The front after each generation, stored as changes: when a row entered it and when it left.
 
 ``fronts.csv`` has one row a solution that ever was on the front: ``id``, ``entered_generation``,
 ``left_generation`` (empty where it stayed), the metrics and the ``gene_`` columns. The front of
@@ -52,7 +52,7 @@ class History:
         self._left: dict[int, int] = {}
 
     def add(self, batch: Evaluated, seconds: float) -> Generation:
-        """Take in the next batch; return what it looks like afterwards."""
+        """Add the next batch; return the front's numbers after it."""
         before = self._ids()
         if self._archive.update(batch):
             self._note(before)

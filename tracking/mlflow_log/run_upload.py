@@ -1,4 +1,4 @@
-"""Uploads one directory (a run or a trial) to one MLflow run; what is there is not sent again."""
+"""Uploads one directory (a run or a trial) to an MLflow run; nothing is sent twice."""
 
 from __future__ import annotations
 

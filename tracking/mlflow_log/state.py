@@ -1,4 +1,4 @@
-"""What MLflow has of a run directory so far: ``tracking.json``, written whole."""
+"""``tracking.json``: what was logged of a run directory so far."""
 
 from __future__ import annotations
 

@@ -1,0 +1,42 @@
+"""What an installation contains: every package, the public face under its own name, type marks."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from setuptools import find_namespace_packages
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FIND = SETTINGS["tool"]["setuptools"]["packages"]["find"]
+
+
+def installed_packages() -> dict[str, Path]:
+    """Return each package that an installation gets, with its folder."""
+    found: dict[str, Path] = {}
+    for where in FIND["where"]:
+        names = find_namespace_packages(str(ROOT / where), FIND["exclude"], FIND["include"])
+        found |= {name: ROOT / where / Path(*name.split(".")) for name in names}
+    return {name: folder for name, folder in found.items() if any(folder.glob("*.py"))}
+
+
+def test_every_module_is_installed_once() -> None:
+    folders = list(installed_packages().values())
+    top = ("framework", "algorithms", "tracking")
+    expected = {path.parent for name in top for path in (ROOT / name).rglob("*.py")}
+    assert set(folders) == expected
+    assert len(folders) == len(expected)
+
+
+def test_the_face_has_its_own_name_alone() -> None:
+    names = installed_packages()
+    assert names["paretolab"] == ROOT / "framework" / "facade" / "paretolab"
+    assert not any(name.startswith("framework.facade") for name in names)
+
+
+def test_each_package_says_that_it_is_typed() -> None:
+    for name, folder in installed_packages().items():
+        if "." not in name:
+            assert (folder / "py.typed").is_file(), f"expected {name}/py.typed"
+    assert SETTINGS["tool"]["setuptools"]["package-data"]["*"] == ["py.typed"]
