@@ -3,6 +3,7 @@
     python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
     python scripts/bench.py multistage [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
+    python scripts/bench.py hull [--evaluations N] [--populations N N ...]
     python scripts/bench.py scaling [--generations N] [--repeats N]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from bench_ensembling import bench_ensembling
+from bench_hull import bench_hull
 from bench_scaling import bench_scaling
 from rich.console import Console
 from rich.table import Table
@@ -68,6 +70,10 @@ def main() -> int:
     ensembling = families.add_parser("ensembling", help="evaluations a second of ensembles")
     ensembling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
     ensembling.set_defaults(bench=bench_ensembling)
+    hull = families.add_parser("hull", help="convex-hull evolution beside the paper's times")
+    hull.add_argument("--evaluations", type=int, default=30000)
+    hull.add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
+    hull.set_defaults(bench=bench_hull)
     scaling = families.add_parser("scaling", help="cost against features, records, population")
     scaling.add_argument("--generations", type=int, default=20)
     scaling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
