@@ -245,7 +245,7 @@ def stages(options: argparse.Namespace) -> study.Report:
         r = _rank(part["cost_class"], part["mean_stage"])
         axis.scatter(part["cost_class"], part["mean_stage"], color=BLUE, alpha=0.7)
         axis.locator_params("x", integer=True)
-        axis.set(xlabel="cost class T", ylabel="mean stage, 0 the first", ylim=(-0.2, None))
+        axis.set(xlabel="cost class T", ylabel="mean stage, 1 the first", ylim=(0.8, None))
         axis.set_title(f"{name}: rank correlation {r:.2f}", fontsize=10)
         claims.append(
             (
@@ -304,7 +304,7 @@ def _stages_of(name: str, rows: pd.DataFrame) -> pd.DataFrame:
         {
             "data": name,
             "feature": problem.feature_names,
-            "mean_stage": genomes.mean(axis=0),
+            "mean_stage": 1 + genomes.mean(axis=0),  # genes count from 0, stages from 1
             "cost_class": np.mean(classes, axis=0),
         }
     )

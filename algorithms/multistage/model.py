@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
     probabilities : float64 (n, K), at the stage where each left.
     best : int64 (n,), position of the most likely class.
-    stage : int64 (n,), the stage where each left, from 0.
+    stage : int64 (n,), the stage where each left, from 1 as wherever a stage is named.
     conclusive : bool (n,), whether it left with enough confidence.
     """
 
@@ -74,8 +74,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     ----------
     classes_ : (K,)
     stages_ : tuple of int64 arrays, the features acquired at each stage
-    classifiers_ : list, one a stage; the one of stage j takes the encoded columns of all features
-        of stages 0 to j, the features in ascending order
+    classifiers_ : list, one a stage; each takes the encoded columns of all features acquired by the
+        end of its stage, the features in ascending order
     encoder_ : Encoder
     costs_ : float64 (n_features_in_,)
     thresholds_ : float64 (K,)
@@ -150,9 +150,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     ) -> MultiStageClassifier:
         """Return a fitted model from its parts, without training.
 
-        ``classifiers[j]`` takes the encoded columns of all features of stages 0 to j, the features
-        in ascending order, and has its probabilities in the order of ``classes``; its own labels
-        do not matter.
+        Each classifier takes the encoded columns of all features acquired by the end of its stage,
+        the features in ascending order, and has its probabilities in the order of ``classes``; its
+        own labels do not matter.
 
         Raises
         ------
@@ -218,7 +218,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return np.asarray(self.outcome(X).probabilities.max(axis=1))
 
     def stage_of(self, X: pd.DataFrame | Array) -> IntArray:
-        """Return the stage (n,), from 0, where each record leaves."""
+        """Return the stage (n,), from 1, where each record leaves."""
         return self.outcome(X).stage
 
     def conclusive(self, X: pd.DataFrame | Array) -> BoolArray:
@@ -227,7 +227,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
     def acquisition_cost(self, X: pd.DataFrame | Array) -> FloatArray:
         """Return what the features acquired for each record (n,) cost together."""
-        return self.cumulative_costs()[self.outcome(X).stage]
+        return self.cumulative_costs()[self.outcome(X).stage - 1]
 
     def cumulative_costs(self) -> FloatArray:
         """Return the cost (stages,) of all features acquired up to each stage."""
@@ -264,7 +264,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         undecided = np.arange(n)
         encoded = np.empty((n, self.encoder_.width))
         steps = zip(self.stages_, self.classifiers_, self._columns(), strict=True)
-        for j, (features, classifier, columns) in enumerate(steps):
+        for number, (features, classifier, columns) in enumerate(steps, start=1):
             if len(undecided) == 0:
                 break
             acquired = self.encoder_.columns_of(features)
@@ -272,7 +272,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             found = classifier.predict_proba(encoded[:, columns])
             likely, confident = decide(found, self.thresholds_)
             probabilities[undecided], best[undecided] = found, likely
-            stage[undecided], conclusive[undecided] = j, confident
+            stage[undecided], conclusive[undecided] = number, confident
             undecided, encoded = undecided[~confident], encoded[~confident]
         return Outcome(probabilities, best, stage, conclusive)
 
@@ -306,14 +306,15 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         columns = {
             "label": self.labels_of(outcome),
             "confidence": outcome.probabilities.max(axis=1),
-            "stage": outcome.stage + 1,
-            "cost": self.cumulative_costs()[outcome.stage],
+            "stage": outcome.stage,
+            "cost": self.cumulative_costs()[outcome.stage - 1],
         }
         return pd.DataFrame(columns, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
-        names = [write_classifier(files, f"stage_{j}", c) for j, c in enumerate(self.classifiers_)]
+        numbered = enumerate(self.classifiers_, start=1)
+        names = [write_classifier(files, f"stage_{number}", c) for number, c in numbered]
         return {
             "classes": self.classes_.tolist(),
             "reject_label": self.reject_label,

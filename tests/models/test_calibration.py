@@ -233,7 +233,7 @@ def test_a_calibrated_file_that_is_damaged_is_refused(tmp_path):
     problem = problem_of("sigmoid")
     folder = tmp_path / "m"
     save_model(problem.decode(np.array([0, 0, 0, 1, 1], dtype=problem.space.dtype)), folder)
-    file = folder / "stage_1.calibrated.json"
+    file = folder / "stage_2.calibrated.json"
     plain = json.loads(file.read_text())
 
     def forge(text):

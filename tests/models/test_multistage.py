@@ -42,11 +42,11 @@ def slow_twin(model, frame):
     rows = []
     for i in range(len(frame)):
         record, acquired, cost = frame.iloc[[i]], [], 0.0
-        for j, stage in enumerate(model.stages_):
+        for j, stage in enumerate(model.stages_, start=1):
             acquired += stage.tolist()
             cost += sum(model.costs_[f] for f in stage)
             encoded = model.encoder_.transform_features(record, sorted(acquired))
-            p = model.classifiers_[j].predict_proba(encoded)[0]
+            p = model.classifiers_[j - 1].predict_proba(encoded)[0]
             sure = p.max() >= model.thresholds_[p.argmax()] - 1e-9
             if sure:
                 break
@@ -115,12 +115,12 @@ def test_later_values_of_records_that_left_may_be_anything():
     model, frame, _ = fitted()
     want = model.outcome(frame)
     poisoned = frame.astype(object)
-    for j, stage in enumerate(STAGES):
+    for j, stage in enumerate(STAGES, start=1):
         poisoned.loc[want.stage < j, stage] = float("inf")
     poisoned["f3"] = "never acquired"
     got = model.outcome(poisoned)
     assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
-    poisoned.loc[want.stage == 2, "f2"] = "poison"
+    poisoned.loc[want.stage == 3, "f2"] = "poison"
     with pytest.raises(InputError, match="feature 'f2': expected numbers, found 'poison'"):
         model.predict(poisoned)
 
@@ -129,7 +129,7 @@ def test_arrays_are_read_no_further_than_frames():
     frame, y = data()
     X = frame[["f0", "f1", "f2"]].to_numpy()
     model = MultiStageClassifier([[1], [2, 0]]).fit(X, y)
-    left = model.stage_of(X) == 0
+    left = model.stage_of(X) == 1
     poisoned = X.copy()
     poisoned[np.ix_(left, [0, 2])] = np.inf
     assert np.array_equal(model.predict_proba(poisoned), model.predict_proba(X))
@@ -220,9 +220,9 @@ def test_predict_table():
     assert table.columns.tolist() == ["label", "confidence", "stage", "cost"]
     assert table.index.tolist() == shuffled.index.tolist()
     want = model.outcome(frame.loc[shuffled.index])
-    assert np.array_equal(table["stage"], want.stage + 1)
+    assert np.array_equal(table["stage"], want.stage)
     assert np.array_equal(table["label"] == "inconclusive", ~want.conclusive)
-    assert np.array_equal(table["cost"], model.cumulative_costs()[want.stage])
+    assert np.array_equal(table["cost"], model.cumulative_costs()[want.stage - 1])
     with pytest.raises(InputError, match="data: expected a column 'f2', found none of that name"):
         model.predict_table(frame.drop(columns="f2"))
     assert len(model.predict_table(frame.iloc[:0])) == 0

@@ -68,14 +68,14 @@ def test_round_trip(tmp_path, classifier):
     model = model_of(classifier)
     save_model(model, tmp_path / "m", {"accuracy": 0.9})
     assert_same(load_model(tmp_path / "m"), model)
-    assert (tmp_path / "m" / "stage_1.skops").is_file()
+    assert (tmp_path / "m" / "stage_2.skops").is_file()
 
 
 def test_round_trip_of_linear_classifiers_is_plain_numbers(tmp_path):
     save_model(linear_model(), tmp_path / "deep" / "m")
     assert_same(load_model(tmp_path / "deep" / "m"), linear_model())
     names = sorted(path.name for path in (tmp_path / "deep" / "m").iterdir())
-    assert names == ["README.md", "SHA256SUMS", "model.json", "stage_0.npy", "stage_1.npy"]
+    assert names == ["README.md", "SHA256SUMS", "model.json", "stage_1.npy", "stage_2.npy"]
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [False, True], [1.0, 2.0]])
@@ -104,7 +104,7 @@ def test_a_model_is_replaced_whole_and_nothing_else_is_touched(tmp_path):
     save_model(model_of(), tmp_path / "m")
     save_model(linear_model(), tmp_path / "m")
     assert_same(load_model(tmp_path / "m"), linear_model())
-    assert not (tmp_path / "m" / "stage_0.skops").exists()
+    assert not (tmp_path / "m" / "stage_1.skops").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     (tmp_path / "file").write_text("")
@@ -142,7 +142,7 @@ def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
         (FunctionTransformer(np.testing.assert_equal), "FunctionTransformer"),
         (StandardScaler(), "with predict_proba, found StandardScaler"),
     ):
-        io.dump(bad, tmp_path / "m" / "stage_0.skops")
+        io.dump(bad, tmp_path / "m" / "stage_1.skops")
         seal(tmp_path / "m")
         with pytest.raises(InputError, match=found):
             load_model(tmp_path / "m")
@@ -150,11 +150,11 @@ def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
 
 def test_pickles_are_never_loaded(tmp_path):
     save_model(linear_model(), tmp_path / "m")
-    (tmp_path / "m" / "stage_0.npy").write_bytes(pickle.dumps(np.ones((1, 2))))
+    (tmp_path / "m" / "stage_1.npy").write_bytes(pickle.dumps(np.ones((1, 2))))
     seal(tmp_path / "m")
     with pytest.raises(InputError, match="expected an array, found it damaged"):
         load_model(tmp_path / "m")
-    np.save(tmp_path / "m" / "stage_0.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "m" / "stage_1.npy", np.array([{}], dtype=object), allow_pickle=True)
     seal(tmp_path / "m")
     with pytest.raises(InputError, match="expected an array, found it damaged"):
         load_model(tmp_path / "m")
@@ -172,9 +172,9 @@ def test_pickles_are_never_loaded(tmp_path):
         ({"stages": [[1]]}, "classifiers: expected 1, one a stage, found 2"),
         ({"stages": [[1, 3], [0]]}, "classifier of stage 1: expected 3 columns, found 1"),
         ({"encoder": {}}, "encoder: expected what to_json wrote"),
-        ({"classifiers": ["../x.npy", "stage_1.npy"]}, "expected a file name within the model's"),
+        ({"classifiers": ["../x.npy", "stage_2.npy"]}, "expected a file name within the model's"),
         (
-            {"classifiers": ["gone.npy", "stage_1.npy"]},
+            {"classifiers": ["gone.npy", "stage_2.npy"]},
             "gone.npy: expected one of the model's files",
         ),
         ({"thresholds": [2, 0.5]}, "threshold: expected probabilities from 0 to 1"),
@@ -193,16 +193,16 @@ def test_damaged_files(tmp_path):
     with pytest.raises(InputError, match="expected a model's description, found: no such file"):
         load_model(tmp_path / "nothing")
     save_model(model_of(), tmp_path / "m")
-    (tmp_path / "m" / "stage_1.skops").write_bytes(b"PK")
+    (tmp_path / "m" / "stage_2.skops").write_bytes(b"PK")
     seal(tmp_path / "m")
-    with pytest.raises(InputError, match=r"stage_1.skops: expected a model, found it damaged"):
+    with pytest.raises(InputError, match=r"stage_2.skops: expected a model, found it damaged"):
         load_model(tmp_path / "m")
     (tmp_path / "m" / "model.json").write_text("{")
     with pytest.raises(InputError, match="in JSON, found"):
         load_model(tmp_path / "m")
 
 
-@pytest.mark.parametrize("name", ["stage_0.npy", "model.json", "README.md", "example.csv"])
+@pytest.mark.parametrize("name", ["stage_1.npy", "model.json", "README.md", "example.csv"])
 def test_one_flipped_bit_of_any_file_is_refused(tmp_path, name):
     frame, _ = data()
     save_model(linear_model(), tmp_path / "m", example=frame.head(2))
@@ -219,8 +219,8 @@ def test_files_without_a_digest_are_not_read(tmp_path):
     (tmp_path / "m" / "notes.txt").write_text("mine")
     assert_same(load_model(tmp_path / "m"), linear_model())
     sums = tmp_path / "m" / "SHA256SUMS"
-    sums.write_text("".join(line for line in sums.open() if "stage_0" not in line))
-    with pytest.raises(InputError, match=r"stage_0.npy: expected one of the model's files"):
+    sums.write_text("".join(line for line in sums.open() if "stage_1" not in line))
+    with pytest.raises(InputError, match=r"stage_1.npy: expected one of the model's files"):
         load_model(tmp_path / "m")
     sums.write_text("no digest\n")
     with pytest.raises(InputError, match="line 1: expected a digest and a name"):

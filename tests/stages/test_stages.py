@@ -68,7 +68,7 @@ def measures_of(model, records, truth, x, positive):
     outcome = model.outcome(records)
     costs = [Fraction(str(COSTS[name])) for name in NAMES]
     paid = [
-        sum((c for c, s in zip(costs, x, strict=True) if 0 <= s <= stage), Fraction(0))
+        sum((c for c, s in zip(costs, x, strict=True) if 0 <= s < stage), Fraction(0))
         for stage in outcome.stage
     ]
     sure, n = outcome.conclusive, len(records)
