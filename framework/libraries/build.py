@@ -44,6 +44,10 @@ FAILED = "failed"
 
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
+_LATER = {
+    "build": ("balanced", "measured", "keep_models"),
+    "split": ("folds", "fold", "validation"),
+}
 
 
 def obtain_library(
@@ -114,7 +118,9 @@ def build_library(
     with _alone(target, identity, shown):
         if (target / LIBRARY_FILE).is_file():
             return load_library(target)
-        wanted = plans(config.families, config.models, config.seed, config.task, len(data.y))
+        wanted = plans(
+            config.families, config.models, config.seed, config.task, len(data.y), config.balanced
+        )
         write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
         write_whole(target / EXAMPLE_FILE, prepared.example.to_csv(index=False))
         _train(wanted, data, target, workers, address, shown)
@@ -123,9 +129,12 @@ def build_library(
             raise InputError(
                 f"{where}: expected a model that can be trained, found none: {_first_error(target)}"
             )
-        costs = _measured(ready, data, target, shown)
-        library = _table(config, ready, data, target, costs).save(target)
-        for plan in ready:  # the table has them now
+        costs = _measured(ready, data, target, shown) if config.measured else {}
+        table = _table(config, ready, data, target, costs)
+        if not config.keep_models:  # before the digests of what stays are taken
+            shutil.rmtree(target / MODELS)
+        library = table.save(target)
+        for plan in ready if config.keep_models else ():  # the table has them now
             for part in _PARTS:
                 (target / MODELS / plan.id / f"{part}.npy").unlink(missing_ok=True)
     shown.say(f"library: {len(ready)} models in {target}{_said(len(wanted) - len(ready), target)}")
@@ -135,6 +144,12 @@ def build_library(
 def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides the predictions: of equal ones, one is enough."""
     chosen = config.model_dump(mode="json", exclude={"dataset", "name"})
+    whole = BuildConfig(name=config.name, dataset=config.dataset).model_dump(mode="json")
+    for part, keys in _LATER.items():  # a build of an earlier version is one without them
+        own, default = (chosen, whole) if part == "build" else (chosen[part], whole[part])
+        for key in keys:
+            if own[key] == default[key]:
+                del own[key]
     return {
         "format": FORMAT,
         "name": config.name,
@@ -299,7 +314,7 @@ def _table(
     return Library.from_arrays(
         [plan.id for plan in ready],
         stacked("validation"),
-        data.y if labels is None else labels[data.y],
+        data.asked if labels is None else labels[data.asked],
         data.classes,
         costs,
         test=stacked("test") if tested else None,

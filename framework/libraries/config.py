@@ -16,11 +16,33 @@ Task = Literal["classification", "regression"]
 
 
 class LibrarySplit(Section):
-    """The share of test records, and how they are drawn; models are trained on the others."""
+    """The test records are kept out; the others are what the models are trained on.
+
+    test : share of the records that is kept out; not with ``folds``.
+    folds, fold : instead of a share, the test records are number ``fold`` (from 0) of so many
+        stratified folds of all records.
+    validation : share of the records that are left on which the models are asked, after one
+        training on the others; out-of-fold predictions and a training on all of them if None.
+    seed : of the shuffle.
+    stratify : whether each part has each class's share.
+    """
 
     test: float = Field(default=0.25, ge=0, lt=1)
+    folds: int | None = Field(default=None, ge=2)
+    fold: int = Field(default=0, ge=0)
+    validation: float | None = Field(default=None, gt=0, lt=1)
     seed: int = Field(default=0, ge=0)
     stratify: bool = True
+
+    @model_validator(mode="after")
+    def _one_way(self) -> LibrarySplit:
+        if self.folds is not None and "test" in self.model_fields_set:
+            raise ValueError("expected test or folds, found both: a fold is the test part")
+        if self.fold >= (self.folds or 1):
+            raise ValueError(
+                f"expected fold from 0 to below folds={self.folds or 1}, found {self.fold}"
+            )
+        return self
 
 
 class BuildConfig(Section):
@@ -33,6 +55,11 @@ class BuildConfig(Section):
     folds : of the cross-validation whose out-of-fold predictions are the validation table.
     models : how many; a smaller library is the beginning of a larger one.
     families : of models, in turn; all that are quick enough for the number of records if None.
+    balanced : as many models of each family, and in each beginning of the list; where a family has
+        little to vary its models draw records and features too.
+    measured : whether inference time, memory and disk of each model are measured; without, the
+        library has no costs.
+    keep_models : whether the fitted models stay in the folder; without, nothing can be exported.
     seed : of parameters, of folds and of the models' own randomness.
     """
 
@@ -43,6 +70,9 @@ class BuildConfig(Section):
     folds: int = Field(default=5, ge=2)
     models: int = Field(default=60, ge=1)
     families: tuple[str, ...] | None = Field(default=None, min_length=1)
+    balanced: bool = False
+    measured: bool = True
+    keep_models: bool = True
     seed: int = Field(default=0, ge=0)
 
     @field_validator("name")
@@ -66,6 +96,11 @@ class BuildConfig(Section):
                 )
         if len(set(self.families or ())) < len(self.families or ()):
             raise ValueError("families: expected each family once, found one twice")
+        if self.balanced and (self.families is None or self.models % len(self.families)):
+            raise ValueError(
+                "balanced: expected families and a multiple of their number as models, found "
+                f"{len(self.families or ())} families and models={self.models}"
+            )
         return self
 
 

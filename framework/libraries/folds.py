@@ -47,6 +47,9 @@ class PoolData:
     design, test : float64 (n, d), (m, d)
         Training and test records, with an encoder fitted on the training records.
     folds : tuple of Fold
+        Of a cross-validation; empty where there are validation records.
+    validation, y_validation : float64 (v, d), (v,), or None
+        Validation records of their own, which no model is trained on.
     """
 
     task: str
@@ -56,6 +59,13 @@ class PoolData:
     design: FloatArray
     test: FloatArray
     folds: tuple[Fold, ...]
+    validation: FloatArray | None = None
+    y_validation: Array | None = None
+
+    @property
+    def asked(self) -> Array:
+        """Classes or values of the records of the validation table."""
+        return self.y if self.y_validation is None else self.y_validation
 
 
 class Prepared(NamedTuple):
@@ -84,8 +94,10 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     else:
         source = values = load_values(config.dataset, f"{where}.dataset")
         y, strata = values.values, np.zeros(len(values.values), dtype=np.int64)
-    train, test = _split(strata, config.split, f"{where}.split")
-    folds = _folds(strata[train], config.folds, config.seed, classes, f"{where}.folds")
+    train, validation, test = _split(strata, config.split, classes, f"{where}.split")
+    folds: list[IntArray] = []
+    if validation is None:
+        folds = _folds(strata[train], config.folds, config.seed, classes, f"{where}.folds")
     features, categorical = source.features.iloc[train], source.categorical
     encoder = Encoder.fit(features, categorical)
     data = PoolData(
@@ -96,12 +108,17 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         design=encoder.transform(features),
         test=encoder.transform(source.features.iloc[test]),
         folds=tuple(_encoded(features, categorical, held) for held in folds),
+        validation=None
+        if validation is None
+        else encoder.transform(source.features.iloc[validation]),
+        y_validation=None if validation is None else y[validation],
     )
     about = {
         "name": source.name,
         "source": source.source,
         "fingerprint": source.fingerprint,
         "training_records": len(train),
+        **({} if validation is None else {"validation_records": len(validation)}),
         "test_records": len(test),
         "features": len(encoder.feature_names),
     }
@@ -115,12 +132,33 @@ def _encoded(features: pd.DataFrame, categorical: tuple[str, ...], held: IntArra
     return Fold(encoder.transform(features), held)
 
 
-def _split(strata: IntArray, split: LibrarySplit, where: str) -> tuple[IntArray, IntArray]:
-    half = (1 - split.test) / 2  # training and validation part are one here
+def _split(
+    strata: IntArray,
+    split: LibrarySplit,
+    classes: tuple[Any, ...] | None,
+    where: str,
+) -> tuple[IntArray, IntArray | None, IntArray]:
+    """Return training, validation (None: by cross-validation) and test records."""
+    if split.folds is not None:
+        groups = strata if split.stratify else np.zeros_like(strata)
+        test = _folds(groups, split.folds, split.seed, classes, f"{where}.folds")[split.fold]
+        rest = np.setdiff1d(np.arange(len(strata)), test)
+    else:
+        rest, test = _two_parts(strata, split.test, split, where)
+    if split.validation is None:
+        return rest, None, test
+    train, validation = _two_parts(strata[rest], split.validation, split, where)
+    return rest[train], rest[validation], test
+
+
+def _two_parts(
+    strata: IntArray, share: float, split: LibrarySplit, where: str
+) -> tuple[IntArray, IntArray]:
+    half = (1 - share) / 2  # the splitter's training and validation part are one here
     shares = SplitConfig(
         train=half,
-        validation=1 - split.test - half,
-        test=split.test,
+        validation=1 - share - half,
+        test=share,
         seed=split.seed,
         stratify=split.stratify,
     )

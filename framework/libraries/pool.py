@@ -16,6 +16,9 @@ import numpy as np
 _STREAM = 83  # keeps these draws apart from other streams of the same seed
 _ALWAYS = 10**9
 
+DRAWN = "drawn_features"
+"""Parameter of models that are trained on as many records, drawn, and this share of features."""
+
 Draw = Callable[[np.random.Generator], Mapping[str, Any]]
 
 
@@ -64,14 +67,28 @@ class Family:
         """Return the unfitted estimator."""
         module, _, name = str(self._class(task)).partition(":")
         seed = {"random_state": plan.seed} if self.seeded else {}
-        return getattr(import_module(module), name)(**self.fixed, **plan.parameters, **seed)
+        own = {key: value for key, value in plan.parameters.items() if key != DRAWN}
+        model = getattr(import_module(module), name)(**self.fixed, **own, **seed)
+        if DRAWN not in plan.parameters:
+            return model
+        from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+
+        bagging = BaggingClassifier if task == "classification" else BaggingRegressor
+        return bagging(
+            model, n_estimators=1, max_features=plan.parameters[DRAWN], random_state=plan.seed
+        )
 
     def _class(self, task: str) -> str | None:
         return self.classifier if task == "classification" else self.regressor
 
 
 def plans(
-    families: Sequence[str] | None, models: int, seed: int, task: str, records: int
+    families: Sequence[str] | None,
+    models: int,
+    seed: int,
+    task: str,
+    records: int,
+    balanced: bool = False,
 ) -> list[PoolPlan]:
     """Return the models of a pool: families in turn, each with its next parameters.
 
@@ -81,24 +98,28 @@ def plans(
         All that suit the task and ``records`` training records if None.
     models : int
         How many.
+    balanced : bool
+        Whether every family has its turn each time, also one with little left to vary.
     """
     chosen = families or [
         name for name, f in FAMILIES.items() if f.fits(task) and records <= f.records
     ]
     order = sorted(
-        (number >= FAMILIES[name].most, number, place)
+        (number >= FAMILIES[name].most and not balanced, number, place)
         for place, name in enumerate(chosen)
         for number in range(models)
     )
-    return [_plan(chosen[place], number, seed) for _, number, place in order[:models]]
+    return [_plan(chosen[place], number, seed, balanced) for _, number, place in order[:models]]
 
 
-def _plan(name: str, number: int, seed: int) -> PoolPlan:
+def _plan(name: str, number: int, seed: int, balanced: bool) -> PoolPlan:
     family = FAMILIES[name]
     key = (_STREAM, list(FAMILIES).index(name), number)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     own_seed = int(rng.integers(2**31 - 1))
     parameters = dict(family.first) if number == 0 else dict(family.draw(rng))
+    if balanced and number > 0 and family.most < _ALWAYS:
+        parameters[DRAWN] = round(float(rng.uniform(0.5, 1.0)), 3)
     return PoolPlan(f"{name}_{number + 1}", name, parameters, own_seed)
 
 

@@ -23,7 +23,8 @@ class Trained(NamedTuple):
     content : bytes
         The fitted model in skops's format.
     validation : float32 (n,) or (n, C)
-        Each training record is predicted by a model that has not seen it.
+        Each training record is predicted by a model that has not seen it; the validation records,
+        where there are some, by the model itself.
     test : float32 (m,) or (m, C)
         Predicted by the model itself.
     seconds : float
@@ -37,7 +38,7 @@ class Trained(NamedTuple):
 
 
 def train(plan: PoolPlan, data: PoolData) -> Trained:
-    """Train a model on all folds but one, for each fold, and then on all records.
+    """Train a model on all folds but one, for each fold, and then on all training records.
 
     One thread, so that the result is the same anywhere.
 
@@ -51,7 +52,8 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
     family, start = FAMILIES[plan.family], time.perf_counter()
     codes = None if data.classes is None else range(len(data.classes))
     wide = data.classes is not None and len(data.classes) > 2
-    shape = (len(data.y), len(data.classes or ())) if wide else (len(data.y),)
+    asked = len(data.asked)
+    shape = (asked, len(data.classes or ())) if wide else (asked,)
     held_out = np.full(shape, np.nan)
     final = family.make(plan, data.task)  # loads what it needs before the threads are limited
     with threadpool_limits(1), warnings.catch_warnings():
@@ -61,6 +63,8 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
             model = family.make(plan, data.task).fit(fold.design[others], data.y[others])
             held_out[fold.held] = predictions(model, fold.design[fold.held], codes)
         final.fit(data.design, data.y)
+        if data.validation is not None:
+            held_out[:] = predictions(final, data.validation, codes)
         if len(data.test):
             test = predictions(final, data.test, codes)
         else:

@@ -345,3 +345,73 @@ def test_a_regression_library(tmp_path: Path, unmeasured: None) -> None:
     assert found.y_validation.dtype == np.float64
     error = np.sqrt(((found.validation - found.y_validation) ** 2).mean(axis=1))
     assert (error < 65).all()  # guessing the mean is off by 77
+
+
+def test_a_balanced_pool_has_as_many_of_each_family(tmp_path: Path) -> None:
+    families = ["lda", "naive_bayes", "decision_tree", "knn"]
+    drawn = plans(families, 40, 0, "classification", 100, balanced=True)
+    for size in range(4, 41, 4):
+        counts = [sum(p.family == name for p in drawn[:size]) for name in families]
+        assert counts == [size // 4] * 4
+    assert plans(families, 20, 0, "classification", 100, balanced=True) == drawn[:20]
+    with_subsets = {p.family for p in drawn if "drawn_features" in p.parameters}
+    assert with_subsets == {"lda", "naive_bayes", "decision_tree"}  # knn has enough to vary
+    data = prepare(config(families=families, folds=2), "library").data
+    found = [train(plan, data) for plan in drawn[4:6]]
+    assert not np.array_equal(found[0].validation, found[1].validation)
+    assert load_estimator(found[0].content, "lda").n_features_in_ == data.design.shape[1]
+
+
+@pytest.mark.parametrize("more", [{}, {"families": ["lda", "knn"], "models": 5}])
+def test_a_balanced_pool_needs_a_multiple_of_its_families(more: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="balanced: expected families and a multiple"):
+        config(**{"families": None, "models": 4, "balanced": True, **more})
+
+
+def test_outer_folds_and_held_out_validation_records_are_disjoint() -> None:
+    seen = []
+    for fold in range(5):
+        split = {"folds": 5, "fold": fold, "validation": 0.3, "seed": 3}
+        data = prepare(config(split=split), "library").data
+        parts = [data.design, data.validation, data.test]
+        assert data.validation is not None
+        assert data.folds == ()
+        whole = sum(map(len, parts))
+        assert [len(part) / whole for part in parts] == pytest.approx([0.56, 0.24, 0.2], abs=0.02)
+        assert len(data.y_validation) == len(data.validation) == len(data.asked)
+        shares = [np.mean(y) for y in (data.y, data.y_validation, data.y_test)]
+        assert max(shares) - min(shares) < 0.06
+        seen.append(len(data.y_test))
+    assert sum(seen) == whole
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"folds": 5, "fold": 5}, "fold from 0 to below folds=5"),
+        ({"folds": 5, "test": 0.2}, "both"),
+    ],
+)
+def test_impossible_outer_folds_are_refused(split: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(split=split)
+
+
+def test_a_library_of_votes_alone(tmp_path: Path) -> None:
+    section = config(
+        families=["lda", "naive_bayes"],
+        models=2,
+        measured=False,
+        keep_models=False,
+        split={"folds": 4, "fold": 1, "validation": 0.3},
+    )
+    found = build_library(section, tmp_path / "v", workers="serial", progress=QUIET)
+    assert dict(found.costs) == {}
+    assert not (tmp_path / "v" / "models").exists()
+    data = prepare(section, "library").data
+    assert found.validation.shape == (2, len(data.validation))
+    assert np.array_equal(found.y_validation, data.y_validation)
+    plan = plans(section.families, 2, 0, "classification", len(data.y))[0]
+    assert np.array_equal(train(plan, data).validation, found.validation[0])
+    again = build_library(section, tmp_path / "v", workers="serial", progress=QUIET)
+    assert again.fingerprint == found.fingerprint

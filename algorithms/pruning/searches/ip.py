@@ -119,9 +119,10 @@ class IntegerProgram(PruningSearch):
         self._id = int(batch.ids[0])
 
     def outcome(self) -> Outcome:
-        """Return value, bound and gap of the weighted sum, what was spent, and two tables.
+        """Return value, bound and gap of the weighted sum, what was spent, and three tables.
 
-        The tables are ``certificates`` (the bound as one of a metric) and ``gap`` (its course).
+        The tables are ``certificates`` (the bound as one of a metric), ``gap`` (its course) and
+        ``votes`` (validation records of each class by votes).
         """
         solver = self._solver
         if solver is None or solver.incumbent is None:
@@ -159,9 +160,16 @@ class IntegerProgram(PruningSearch):
             solver.bound / multiple,
             self._conditions,
         )
+        votes = self.votes.histograms(best.x[np.newaxis])[0][:, : int(best.x.sum()) + 1]
         return {
             "certificates": as_columns([{"id": self._id, **row, "gap": solver.gap}]),
             "gap": as_columns(self._trace),
+            "votes": {
+                "votes": np.arange(votes.shape[1]),
+                "negative": votes[0],
+                "positive": votes[1],
+                "threshold": np.full(votes.shape[1], best.threshold),
+            },
         }
 
     def _of_demands(
@@ -281,12 +289,14 @@ class IntegerProgram(PruningSearch):
         )
 
     def _ended(self, solver: BranchAndBound) -> str:
+        line = self._line(solver)
         if solver.done:
-            return "proven best"
+            return f"proven best ({line})"
         if solver.gap <= self.gap:
-            return f"proven within {solver.gap:.2%}"
-        limit = "iterations" if solver.iterations >= self.iterations else "seconds"
-        return f"algorithm.{limit}: stopped at a gap of {solver.gap:.2%}"
+            return f"proven within {self.gap:.2%} ({line})"
+        if solver.iterations >= self.iterations:
+            return f"algorithm.iterations: stopped before the proof was complete ({line})"
+        return f"seconds: stopped before the proof was complete ({line})"
 
     def _none_found(self, solver: BranchAndBound) -> str:
         if solver.done:

@@ -1,0 +1,53 @@
+"""The picture of a solved run."""
+
+from __future__ import annotations
+
+from algorithms.pruning.report import write_pruning
+from algorithms.pruning.searches.ip import IntegerProgram
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from framework.roles import Objective, Roles
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+from tests.conftest import pruning
+
+
+def solved(path, test=True):
+    problem = pruning(9)
+    roles = Roles(problem.metrics, [Objective("accuracy", "max")])
+    search = IntegerProgram(problem, roles, seed=0, looks=20)
+    front = run(problem, search, SerialEvaluator(problem, 0), budget=Budget(evaluations=5))
+    if test:
+        front = Front(front.rows, roles, front.gene_names, problem.evaluate_test(front.X))
+    run_dir = RunDir(path)
+    front.save(run_dir.front_file)
+    for name, table in search.outcome().tables.items():
+        run_dir.write_listing(name, table)
+    return run_dir, search
+
+
+def test_a_solved_run_is_drawn(tmp_path):
+    run_dir, _ = solved(tmp_path)
+    assert write_pruning(run_dir) == [run_dir.plots / "pruning.png"]
+    assert (run_dir.plots / "pruning.png").stat().st_size > 10_000
+
+
+def test_a_run_without_test_records_is_drawn_too(tmp_path):
+    run_dir, _ = solved(tmp_path, test=False)
+    assert len(write_pruning(run_dir)) == 1
+
+
+def test_votes_are_those_of_the_validation_records(tmp_path):
+    _, search = solved(tmp_path)
+    table, best = search.outcome().tables["votes"], search._solver.incumbent
+    problem = pruning(9)
+    above = table["votes"] > table["threshold"][0]
+    fp, tp = problem.votes.positives(best.x[None], [best.threshold])[0]
+    assert (table["negative"][above].sum(), table["positive"][above].sum()) == (fp, tp)
+    assert table["negative"].sum() + table["positive"].sum() == 60
+
+
+def test_other_runs_are_left_alone(tmp_path):
+    assert write_pruning(RunDir(tmp_path)) == []
+    assert not (tmp_path / "plots").exists()
