@@ -397,6 +397,11 @@ def test_impossible_outer_folds_are_refused(split: dict[str, float], message: st
         config(split=split)
 
 
+def test_outer_folds_survive_being_written_out() -> None:
+    section = config(split={"folds": 5, "fold": 2})
+    assert BuildConfig.model_validate(section.model_dump(mode="json")) == section
+
+
 def test_a_library_of_votes_alone(tmp_path: Path) -> None:
     section = config(
         families=["lda", "naive_bayes"],
