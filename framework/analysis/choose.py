@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from framework.analysis.expected_cost import ExpectedCost
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.front import Front
@@ -104,6 +105,7 @@ def choose(
     best: str | None = None,
     knee: bool = False,
     weights: Mapping[str, float] | None = None,
+    expected: ExpectedCost | None = None,
     id: int | None = None,
 ) -> int:
     """Choose one solution of a front by its metrics on the validation records.
@@ -126,6 +128,8 @@ def choose(
         every objective at its best. It applies where no other rule is given.
     weights : mapping of str to float, optional
         Rule: the least weighted sum of normalised losses.
+    expected : ExpectedCost, optional
+        Rule: the least expected cost, in the metrics' own units.
     id : int, optional
         Rule: the solution with this id.
 
@@ -139,9 +143,9 @@ def choose(
     InputError
         An unknown or a test metric, more than one rule, or nothing left.
     """
-    rules = [best is not None, knee, weights is not None, id is not None]
+    rules = [best is not None, knee, weights is not None, expected is not None, id is not None]
     if sum(rules) > 1:
-        raise InputError("choose: expected one of best, knee, weights and id; found several")
+        raise InputError("choose: expected one of best, knee, weights, costs and id; found several")
     left = _narrow(front, where, within)
     if id is not None:
         return _by_id(front, left, id)
@@ -149,6 +153,8 @@ def choose(
         return _first(front, left, _loss(front, best, "best")[left])
     if weights is not None:
         return _first(front, left, _weighted(front, left, weights))
+    if expected is not None:
+        return _first(front, left, expected.of(front)[left])
     scaled = _normalised(front.losses[left])
     return _first(front, left, np.sqrt((scaled**2).sum(axis=1)))
 

@@ -16,6 +16,8 @@ from typing import Protocol
 from framework import registry
 from framework.algorithm import fitting
 from framework.analysis.choose import choose
+from framework.cli import costs as costs_command
+from framework.cli.costs import numbers
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
 from framework.errors import InputError, ParetolabError
@@ -189,6 +191,7 @@ class Choose:
         parser.add_argument(
             "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
         )
+        costs_command.add_arguments(parser)
         parser.add_argument("--id", type=int, help="the solution with this id")
         parser.add_argument("--export", metavar="MODEL_DIR", help="write it as a model that runs")
         parser.add_argument("--no-mlflow", action="store_true", help="do not log the chosen model")
@@ -202,18 +205,22 @@ class Choose:
                 f"`{program()} resume {args.directory}` first"
             )
         front = run_dir.front()
+        expected = costs_command.expected_cost(args)
         position = choose(
             front,
             where=args.where,
             within=args.within,
             best=args.best,
             knee=args.knee,
-            weights=_weights(args.weights),
+            weights=numbers(args.weights, "--weights", "METRIC"),
+            expected=expected,
             id=args.id,
         )
         out = console()
         out.print(front_table(front, mark=position))
         out.print(f"chosen (*): solution {front.ids[position]}")
+        if expected is not None:
+            costs_command.show(front, position, expected)
         if args.export:
             _export(run_dir, position, Path(args.export), track=not args.no_mlflow)
             return 0
@@ -391,19 +398,6 @@ def _number(size: int) -> str:
 def _bounds(constraint: ConstraintConfig) -> str:
     bounds = [("<=", constraint.at_most), (">=", constraint.at_least)]
     return ", ".join(f"{constraint.metric} {sign} {x:g}" for sign, x in bounds if x is not None)
-
-
-def _weights(text: str | None) -> dict[str, float] | None:
-    if text is None:
-        return None
-    weights = {}
-    for item in text.split(","):
-        name, _, value = item.partition("=")
-        try:
-            weights[name.strip()] = float(value)
-        except ValueError:
-            raise InputError(f"--weights: expected METRIC=NUMBER, found {item!r}") from None
-    return weights
 
 
 def _summaries(group: registry.Group) -> list[tuple[str, str]]:

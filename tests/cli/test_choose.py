@@ -63,8 +63,12 @@ def test_choose(finished, command, options, expected):
         (["--where", "test_accuracy>=0.5"], "expected a validation metric"),
         (["--best", "costs"], "did you mean 'cost'?"),
         (["--weights", "coverage"], "--weights: expected METRIC=NUMBER, found 'coverage'"),
-        (["--best", "cost", "--knee"], "expected one of best, knee, weights and id"),
+        (["--best", "cost", "--knee"], "expected one of best, knee, weights, costs and id"),
         (["--id", "999999"], "id: expected a solution of the front"),
+        (["--costs", "fp=1"], "--costs: expected fp=NUMBER,fn=NUMBER"),
+        (["--costs", "fp=1,fn=2"], "--costs: expected --prior"),
+        (["--prior", "0.1"], "expected with --costs"),
+        (["--costs", "fp=1,fn=2", "--prior", "0.1"], "the metric 'false_positive_rate'"),
         (["--export", "small.yaml"], "expected a new directory"),
     ],
 )

@@ -1,0 +1,99 @@
+"""Least expected cost, and the ranges of prior and cost ratio where each solution is best."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.analysis.choose import choose
+from framework.analysis.expected_cost import ExpectedCost, lower_envelope
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.front import Front
+from framework.roles import Metric, Objective, Roles
+
+NAMES = ("false_positive_rate", "false_negative_rate", "complexity")
+
+
+def front(rows):
+    roles = Roles([Metric(name, "min") for name in NAMES], [Objective(n, "min") for n in NAMES])
+    values = dict(zip(NAMES, np.array(rows, dtype=float).T, strict=True))
+    ids = np.arange(len(rows)) + 10
+    return Front(Evaluated(ids, np.zeros((len(rows), 1)), values), roles, ("a",))
+
+
+ROC = front([(0.0, 0.9, 0.1), (0.05, 0.4, 0.2), (0.1, 0.1, 0.9), (1.0, 0.0, 0.0)])
+
+
+def test_raw_metrics_decide_where_normalised_ones_would_not():
+    """A false negative costs a quarter: weights of losses scaled over the front pick row 0."""
+    three = front([(0.0, 0.9, 0.1), (0.05, 0.4, 0.2), (0.1, 0.1, 0.9)])
+    assert choose(three, expected=ExpectedCost(4, 1, 0.5)) == 2
+    assert choose(three, weights={"false_positive_rate": 4, "false_negative_rate": 1}) == 0
+
+
+@pytest.mark.parametrize(
+    ("cost", "best"),
+    [
+        (ExpectedCost(1, 1, 0.0), 0),
+        (ExpectedCost(1, 1, 1.0), 3),
+        (ExpectedCost(1, 5, 0.1), 2),
+        (ExpectedCost(1, 5, 0.1, {"complexity": 1.0}), 1),
+    ],
+)
+def test_costs_by_hand(cost, best):
+    costs = cost.of(ROC)
+    assert choose(ROC, expected=cost) == best == int(costs.argmin())
+    values = {name: column[best] for name, column in ROC.rows.values.items()}
+    by_hand = cost.prior * cost.fn * values["false_negative_rate"]
+    by_hand += (1 - cost.prior) * cost.fp * values["false_positive_rate"]
+    by_hand += cost.per_unit.get("complexity", 0.0) * values["complexity"]
+    assert costs[best] == pytest.approx(by_hand)
+
+
+def test_ranges_are_where_the_least_cost_changes():
+    cost = ExpectedCost(2, 3, 0.2, {"complexity": 0.05})
+    for ranges, at in (
+        (cost.by_prior(ROC), lambda t: ExpectedCost(2, 3, t, cost.per_unit)),
+        (cost.by_ratio(ROC), lambda t: ExpectedCost(2, 2 * t, 0.2, cost.per_unit)),
+    ):
+        assert len(ranges) > 2
+        assert ranges[0].low == 0
+        for one, two in pairwise(ranges):
+            assert one.high == two.low
+        for piece in ranges:
+            middle = (piece.low + min(piece.high, piece.low + 50)) / 2
+            assert int(at(middle).of(ROC).argmin()) == piece.position
+
+
+numbers = st.integers(-6, 6).map(float)
+
+
+@given(
+    st.lists(st.tuples(numbers, numbers), min_size=1, max_size=9), st.sampled_from([1.0, np.inf])
+)
+def test_the_envelope_is_the_least_line_everywhere(lines, end):
+    starts, slopes = np.array(lines).T
+    ranges = lower_envelope(starts, slopes, end)
+    assert ranges[0].low == 0
+    assert ranges[-1].high == end
+    for piece in ranges:
+        for share in (0.0, 0.3, 1.0):
+            t = piece.low + share * (min(piece.high, piece.low + 20) - piece.low)
+            least = (starts + slopes * t).min()
+            assert starts[piece.position] + slopes[piece.position] * t == pytest.approx(
+                least, abs=1e-9
+            )
+
+
+def test_what_is_no_cost_is_said():
+    with pytest.raises(InputError, match="costs: expected numbers from 0"):
+        ExpectedCost(-1, 1, 0.5)
+    with pytest.raises(InputError, match="prior: expected a share"):
+        ExpectedCost(1, 1, 1.5)
+    with pytest.raises(InputError, match="did you mean 'complexity'"):
+        ExpectedCost(1, 1, 0.5, {"complexty": 1}).of(ROC)
