@@ -33,6 +33,26 @@ class Truth(NamedTuple):
     classes: int
 
 
+class _Facts(NamedTuple):
+    """What scores need to know of the truth, computed once.
+
+    counts : records of each class; spread : variance of the values, NaN where it is 0.
+    """
+
+    y: Array
+    classes: int
+    counts: IntArray
+    spread: float
+
+
+def _facts(truth: Truth) -> _Facts:
+    if truth.classes:
+        counts = np.bincount(truth.y, minlength=truth.classes)
+        return _Facts(truth.y, truth.classes, counts, np.nan)
+    spread = float(np.mean((truth.y - truth.y.mean()) ** 2)) or np.nan
+    return _Facts(truth.y, 0, np.zeros(0, dtype=np.int64), spread)
+
+
 class _Sums(NamedTuple):
     """Deviations of some ensembles from the truth, before they are divided.
 
@@ -42,7 +62,7 @@ class _Sums(NamedTuple):
     sums: IntArray
     divisors: IntArray
     unit: float
-    truth: Truth
+    truth: _Facts
 
     def through(self, kernel: Callable[..., None], *options: Any) -> FloatArray:
         """Return what a kernel makes of each row, (n,)."""
@@ -84,7 +104,7 @@ def _accuracy(found: _Sums) -> FloatArray:
 
 
 def _balanced_accuracy(found: _Sums) -> FloatArray:
-    counts = np.bincount(found.truth.y, minlength=found.truth.classes)
+    counts = found.truth.counts
     recalls = found.hits()[:, counts > 0] / counts[counts > 0]
     return np.asarray(recalls.sum(axis=1) / (counts > 0).sum())
 
@@ -98,9 +118,7 @@ def _mae(found: _Sums) -> FloatArray:
 
 
 def _r2(found: _Sums) -> FloatArray:
-    y = found.truth.y
-    spread = float(np.mean((y - y.mean()) ** 2))
-    return np.asarray(1.0 - found.through(kernels.mean_square, found.unit) / (spread or np.nan))
+    return np.asarray(1.0 - found.through(kernels.mean_square, found.unit) / found.truth.spread)
 
 
 AUC = "roc_auc"
@@ -144,6 +162,7 @@ class Scores:
     ) -> None:
         own = CLASSIFICATION if truth.classes else REGRESSION
         self.names, self.truth, self.exact = tuple(names), truth, exact
+        self._facts = _facts(truth)
         self._P = P.reshape(len(P), -1)
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
         self._own = own
@@ -198,7 +217,7 @@ class Scores:
     ) -> dict[str, FloatArray]:
         found = {name: np.empty(picks.n) for name in names}
         for rows, sums, divisors in kernels.blocks(table, picks):
-            given = _Sums(sums, divisors, table.unit, self.truth)
+            given = _Sums(sums, divisors, table.unit, self._facts)
             for name in names:
                 found[name][rows] = self._own[name].f(given)
         return found
