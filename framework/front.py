@@ -264,6 +264,12 @@ class Front:
             for name, column in columns.items()
             if name.startswith("test_")
         }
+        lacking = [name for name in roles.metrics if test and name not in test]
+        if lacking:
+            raise InputError(
+                f"{path}: expected a column test_{lacking[0]} beside the others of the test "
+                "records, found none"
+            )
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
         return cls(rows, roles, names, test or None)
 

@@ -28,6 +28,7 @@ from framework import journal_file
 from framework.arrays import Array, WordArray
 from framework.batch import Evaluated
 from framework.errors import JournalError
+from framework.plain_files import damaged
 
 FORMAT = 1
 _DAMAGED = "expected a whole journal, found damage; `paretolab resume` keeps what is whole"
@@ -81,11 +82,12 @@ class Journal:
             self.meta = self._read_meta()
         except (*journal_file.FileError, OSError) as error:
             raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
-        self._check(identity)
-        self._run = journal_file.meta_checksum(self.meta)
-        self.metric_names: tuple[str, ...] = tuple(self.meta["metrics"])
-        self.d: int = self.meta["d"]
-        self.dtype = np.dtype(self.meta["dtype"])
+        with damaged(self.path, "the journal of a run"):
+            self._check(identity)
+            self._run = journal_file.meta_checksum(self.meta)
+            self.metric_names: tuple[str, ...] = tuple(map(str, self.meta["metrics"]))
+            self.d = int(self.meta["d"])
+            self.dtype = np.dtype(str(self.meta["dtype"]))
 
     def _open_to_write(self, meta: Mapping[str, Any]) -> sqlite3.Connection:
         """Open the file, after repairing it where it is damaged; make it where there is none."""
@@ -172,14 +174,19 @@ class Journal:
             for row in journal_file.select(self._db, start):
                 if not journal_file.is_whole(row, self._run):
                     raise JournalError(f"{self.path}: {_DAMAGED}")
-                first, n, genomes, metrics, errors, seconds, _ = row
-                X = np.frombuffer(genomes, dtype=self.dtype).reshape(n, self.d)
-                table = np.frombuffer(metrics, dtype="<f8").reshape(n, len(self.metric_names))
-                values = {name: table[:, j] for j, name in enumerate(self.metric_names)}
-                messages = {int(id): error for id, error in json.loads(errors).items()}
-                yield Evaluated(np.arange(first, first + n), X, values, messages), seconds
+                with damaged(self.path, "the journal of a run"):
+                    batch = self._batch_of(row)
+                yield batch, row[-2]
         except journal_file.FileError as error:
             raise JournalError(f"{self.path}: cannot read the journal: {error}") from error
+
+    def _batch_of(self, row: journal_file.BatchRow) -> Evaluated:
+        first, n, genomes, metrics, errors, _, _ = row
+        X = np.frombuffer(genomes, dtype=self.dtype).reshape(n, self.d)
+        table = np.frombuffer(metrics, dtype="<f8").reshape(n, len(self.metric_names))
+        values = {name: table[:, j] for j, name in enumerate(self.metric_names)}
+        messages = {int(id): error for id, error in json.loads(errors).items()}
+        return Evaluated(np.arange(first, first + n), X, values, messages)
 
     @property
     def n_batches(self) -> int:

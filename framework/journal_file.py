@@ -44,6 +44,7 @@ def connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=30, isolation_level="IMMEDIATE")
     # In WAL mode a commit survives the death of the process, readers never block the writer, and
     # synchronous=NORMAL keeps the file consistent (at most the last batches go) if power fails.
+    db.execute("PRAGMA trusted_schema=OFF")  # the file may be anyone's
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     return db
@@ -54,6 +55,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     uri = path.absolute().as_uri()
     db = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:
+        db.execute("PRAGMA trusted_schema=OFF")  # the file may be anyone's
         db.execute("SELECT name FROM sqlite_master")
     except sqlite3.OperationalError:
         # SQLite wants to put the index of the log beside the file; with no log there is no need

@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from framework.errors import InputError
 from framework.limits import JSON_BYTES, JSON_DEPTH, SIZES, TREE_VALUES
+
+DAMAGED = (
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a value of the wrong type or shape may raise."""
+
+
+@contextmanager
+def damaged(where: object, what: str) -> Iterator[None]:
+    """Turn what reading forged or torn content raises into one sentence.
+
+    Parameters
+    ----------
+    where : path or str
+    what : str
+        What was expected there.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except DAMAGED as error:
+        raise InputError(
+            f"{where}: expected {what}, found it damaged ({type(error).__name__}: {_line(error)})"
+        ) from error
 
 
 def read_json(path: Path, what: str) -> Any:

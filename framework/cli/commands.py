@@ -248,7 +248,16 @@ class Predict:
         from framework.models.store import load_model
 
         model = load_model(args.model)
-        answers = model.predict_table(read_frame(Path(args.data)))
+        records = read_frame(Path(args.data))
+        try:
+            answers = model.predict_table(records)
+        except ParetolabError:
+            raise
+        except Exception as error:  # the model may be anyone's
+            raise InputError(
+                f"{args.model}: expected a model that can answer these records, found "
+                f"{type(error).__name__}: {error}"
+            ) from error
         try:
             answers.to_csv(args.out or sys.stdout, index=False)
         except BrokenPipeError:  # whoever reads has enough, as `head` has

@@ -14,6 +14,7 @@ from framework.errors import InputError
 from framework.experiment.config import flatten
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from framework.plain_files import damaged
 
 _FINISHED = ("done", "failed")
 
@@ -57,7 +58,7 @@ def _expanded(directory: str | Path) -> list[RunDir]:
     run_dir = RunDir.existing(directory)
     places = run_dir.runs()
     for place in places:
-        if place.summary().get("status") not in _FINISHED:
+        if str(place.summary().get("status")) not in _FINISHED:
             raise InputError(
                 f"{place.path}: expected a finished run, found one that has not ended; run "
                 f"`paretolab resume {directory}` first"
@@ -73,10 +74,10 @@ def _same_problem(places: Sequence[RunDir]) -> None:
             ("objectives", "objectives"),
             ("constraints", "constraints"),
         ):
-            if about[key] != first[1][key]:
+            if about.get(key) != first[1].get(key):
                 raise InputError(
                     f"{place.path}: expected the same {word} as in {first[0].path}, found "
-                    f"{about[key]} instead of {first[1][key]}; compare runs on one problem"
+                    f"{about.get(key)} instead of {first[1].get(key)}; compare runs on one problem"
                 )
 
 
@@ -96,25 +97,18 @@ def _labelled(places: Sequence[RunDir]) -> tuple[ComparedRun, ...]:
     runs: list[ComparedRun] = []
     seen: dict[tuple[str, int], Path] = {}
     for place, label in zip(places, _labels(settings), strict=True):
-        summary = place.summary()
-        key = (label, int(summary["seed"]))
+        summary, front = place.summary(), place.front()
+        with damaged(place.summary_file, "the summary of a run"):
+            key = (label, int(summary["seed"]))
+            distinct = float(summary.get("distinct_evaluations", np.nan))
+            evaluations, seconds = int(summary["evaluations"]), float(summary["wall_s"])
         if key in seen:
             raise InputError(
                 f"{place.path}: expected each search with a seed once, found {label} with seed "
                 f"{key[1]} in {seen[key]} too; leave one of them out"
             )
         seen[key] = place.path
-        runs.append(
-            ComparedRun(
-                label,
-                key[1],
-                int(summary["evaluations"]),
-                float(summary.get("distinct_evaluations", np.nan)),
-                float(summary["wall_s"]),
-                place.front(),
-                place.path,
-            )
-        )
+        runs.append(ComparedRun(label, key[1], evaluations, distinct, seconds, front, place.path))
     return tuple(runs)
 
 

@@ -22,7 +22,7 @@ def load_problem(run_dir: RunDir) -> Problem:
         The data are not those of the run, or cannot be read.
     """
     problem = make_problem(run_dir.config())
-    if problem.fingerprint != run_dir.about()["fingerprint"]:
+    if problem.fingerprint != run_dir.about().get("fingerprint"):
         raise InputError(
             f"{run_dir.path}: expected the data and the version of paretolab that the run was made "
             "with, found others; the front may not belong to them, run it again"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
+from pydantic import TypeAdapter
 
 from framework.arrays import Array
 from framework.errors import InputError
@@ -17,7 +18,7 @@ from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
 from framework.front import Front
 from framework.journal import Journal
-from framework.plain_files import check_sizes, read_object
+from framework.plain_files import check_sizes, damaged, read_object
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
 
@@ -121,17 +122,12 @@ class RunDir:
     def roles(self) -> Roles:
         """Return the roles of the run's metrics. Raises InputError where they are damaged."""
         about = self.about()
-        try:
+        with damaged(self.about_file, "metrics and their roles"):
             return Roles(
-                [Metric(**m) for m in about["metrics"]],
-                [Objective(**o) for o in about["objectives"]],
-                [Constraint(**c) for c in about["constraints"]],
+                [Metric(**_checked(Metric, m)) for m in about["metrics"]],
+                [Objective(**_checked(Objective, o)) for o in about["objectives"]],
+                [Constraint(**_checked(Constraint, c)) for c in about["constraints"]],
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"{self.about_file}: expected metrics and their roles, found them damaged "
-                f"({type(error).__name__}: {error})"
-            ) from error
 
     def journal(self) -> Journal:
         """Open the journal for reading."""
@@ -139,7 +135,9 @@ class RunDir:
 
     def front(self) -> Front:
         """Return the final front, with test metrics where there are some."""
-        return Front.load(self.front_file, self.roles())
+        roles = self.roles()
+        with damaged(self.front_file, "a front"):
+            return Front.load(self.front_file, roles)
 
     def summary(self) -> dict[str, Any]:
         """Return the content of ``summary.json``; an empty mapping if the run has not ended."""
@@ -154,3 +152,8 @@ class RunDir:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         write_whole(self.summary_file, json.dumps(summary, indent=1))
+
+
+def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a role, each of the type that the role declares."""
+    return dict(TypeAdapter(role).validate_python(dict(plain), strict=True)._asdict())

@@ -13,7 +13,7 @@ from typing import Any
 from framework import registry
 from framework.algorithm import Algorithm, make
 from framework.errors import ParetolabError
-from framework.experiment.config import RunConfig, parameters
+from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
@@ -33,8 +33,8 @@ _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore",
 def make_problem(config: RunConfig) -> Problem:
     """Return the problem of a checked configuration, with its data loaded."""
     raw = dict(config.problem)
-    cls = registry.load("problems", raw.pop("kind"))
-    problem: Problem = cls.from_config(parameters(cls).model_validate(raw))
+    cls = registry.load("problems", str(raw.pop("kind", None)))
+    problem: Problem = cls.from_config(check(parameters(cls), raw, "problem"))
     return problem
 
 

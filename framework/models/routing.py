@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from framework.errors import InputError
+from framework.plain_files import DAMAGED, read_object
 
 _ALPHA = 0.01  # of a false alarm, all stages of a system together
 _GAP = 0.01  # smaller differences are of no consequence, however significant
@@ -113,12 +116,14 @@ class Walk:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Walk:
-        """Return what ``to_json`` wrote."""
-        stages = [
-            StageWalk(**{**stage, "features": tuple(stage["features"])})
-            for stage in plain["stages"]
-        ]
-        return cls(**{**plain, "stages": tuple(stages)})
+        """Return what ``to_json`` wrote; raises one of ``DAMAGED`` for anything else."""
+        stages = tuple(map(_stage_of, plain["stages"]))
+        if not stages or len({tuple(stage.answers) for stage in stages}) > 1:
+            raise ValueError("stages with the same answers")
+        walk = cls(**{**plain, "stages": stages})
+        if not (_is_count(walk.records) and walk.records and _is_count(walk.training_records)):
+            raise ValueError("numbers of records")
+        return walk
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,32 @@ class Chosen:
     def read(cls, directory: Path) -> Chosen | None:
         """Return it; None where there is no such model, or one made before there were walks."""
         try:
-            plain = json.loads((directory / "model.json").read_text(encoding="utf-8"))
+            plain = read_object(directory / "model.json", "a model's description")
             return cls(int(plain["about"]["solution"]), Walk.from_json(plain["walk"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (InputError, *DAMAGED):
             return None
+
+
+def _stage_of(plain: Mapping[str, Any]) -> StageWalk:
+    """Return the stage that JSON describes, its values of the types that they should have."""
+    stage = StageWalk(**{**plain, "features": tuple(map(str, plain["features"]))})
+    counts = (stage.entering, stage.right, *dict(stage.answers).values())
+    if not all(map(_is_count, counts)) or stage.leaving > stage.entering:
+        raise ValueError("counts of records")
+    numbers = (
+        stage.cost,
+        stage.cost_so_far,
+        stage.confidence,
+        stage.calibration_error,
+        stage.p_value,
+    )
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+        raise ValueError("finite numbers")
+    return stage
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def shares(walk: Walk, most: int) -> tuple[list[str], list[list[float]]]:

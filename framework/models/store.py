@@ -23,23 +23,12 @@ from framework.models.card import card_text
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import DeployableModel
 from framework.models.routing import Walk
-from framework.plain_files import read_json
+from framework.plain_files import damaged, read_json
 
 FORMAT = 2
 MODEL_FILE = "model.json"
 README_FILE = "README.md"
 EXAMPLE_FILE = "example.csv"
-
-DAMAGED = (
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""What a kind of model may raise on a description that was tampered with, besides InputError."""
 
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "skops")
 
@@ -110,15 +99,11 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
         files = ModelFiles(folder, read_digests(folder))
         if files.read_json(MODEL_FILE) != plain:
             raise InputError(f"{MODEL_FILE}: changed while it was read")
-        model = _class(plain["kind"]).load_from(files, plain["model"])
+        with damaged(MODEL_FILE, "what save_model wrote"):
+            model = _class(plain["kind"]).load_from(files, plain["model"])
         files.check_rest()
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
-    except DAMAGED as error:
-        raise InputError(
-            f"{folder / MODEL_FILE}: expected what save_model wrote, found it damaged "
-            f"({type(error).__name__}: {error})"
-        ) from error
     return model
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from framework.errors import InputError
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import DeployableModel
-from framework.models.store import DAMAGED
+from framework.plain_files import DAMAGED
 from framework.testing.expect import expect
 
 _FORGED: tuple[Any, ...] = (None, True, -1, 2.5, 10**30, "x", "../x", [], [None], {}, {"x": []})

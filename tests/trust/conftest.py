@@ -1,0 +1,53 @@
+"""A small run with its model, and a small library, made once: what a user may receive."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.cli.main import main
+
+CONFIG = """
+name: little
+problem:
+  kind: multistage
+  dataset: {synthetic: {samples: 120, features: 4, informative: 3, redundant: 0}}
+  classifier: {kind: decision_tree, max_depth: 2}
+  max_stages: 2
+objectives: [{metric: coverage, sense: max}, {metric: cost, sense: min}]
+algorithm: {kind: random, batch: 8}
+budget: {evaluations: 16}
+workers: serial
+tracking: null
+"""
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a finished run, with the model of a chosen solution."""
+    folder = tmp_path_factory.mktemp("received")
+    (folder / "little.yaml").write_text(CONFIG)
+    for name, seed in (("run", "0"), ("other", "1")):
+        place = str(folder / name)
+        config = str(folder / "little.yaml")
+        assert main(["run", config, "--out", place, "--quiet", "--seed", seed]) == 0
+    assert os.listdir(folder / "run" / "model")
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def other(finished: Path) -> Path:
+    """Return a second run of the same search, with another seed."""
+    return finished.with_name("other")
+
+
+@pytest.fixture
+def received(finished: Path, tmp_path: Path) -> Iterator[Path]:
+    """Return a copy of the run that a test may forge."""
+    shutil.copytree(finished, tmp_path / "run")
+    yield tmp_path / "run"
+    shutil.rmtree(tmp_path / "run")

@@ -1,0 +1,248 @@
+"""Runs, models and libraries that someone sent: every forged file ends in a sentence or loads."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framework.cli.main import main
+from framework.cli.tables import console, show_walk
+from framework.errors import InputError, ParetolabError
+from framework.experiment.comparison import compare
+from framework.journal import Journal
+from framework.libraries.library import Cost, Library, load_library
+from framework.models.routing import Chosen, shares
+from framework.models.store import load_model
+from tests.trust.forging import seal
+
+VALUES = (None, True, -1, 0, 10**30, 1e308, "x", "../../x", "[/b]", [], {}, [[]], {"x": None})
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Return a command's exit code and what it said on standard error: one sentence, or nothing."""
+    code = main([*arguments])
+    text = capsys.readouterr().err
+    assert "Traceback" not in text
+    return code, text
+
+
+def forgeries(value: Any, rng: random.Random, count: int) -> list[Any]:
+    """Return copies of a JSON value, each with one part replaced, left out or doubled."""
+    places: list[tuple[Any, ...]] = []
+
+    def walk(part: Any, path: tuple[Any, ...]) -> None:
+        items = part.items() if isinstance(part, dict) else enumerate(part)
+        for key, item in items:
+            places.append((*path, key))
+            if isinstance(item, dict | list):
+                walk(item, (*path, key))
+
+    walk(value, ())
+    found = []
+    for _ in range(count):
+        copy = json.loads(json.dumps(value))
+        *path, last = rng.choice(places)
+        node = copy
+        for key in path:
+            node = node[key]
+        if rng.random() < 0.2:
+            del node[last]
+        else:
+            node[last] = rng.choice(VALUES)
+        found.append(copy)
+    return found
+
+
+def broken(content: bytes, rng: random.Random) -> bytes:
+    """Return a file cut short, or with some bits flipped."""
+    if rng.random() < 0.3:
+        return content[: rng.randrange(len(content))]
+    changed = bytearray(content)
+    for _ in range(rng.choice([1, 1, 3])):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("name", ["about.json", "config.yaml", "front.csv", "journal.sqlite"])
+def test_runs_with_broken_files(received, other, name, capsys):
+    rng, whole = random.Random(0), (received / name).read_bytes()
+    for _ in range(6):
+        (received / name).write_bytes(broken(whole, rng))
+        code, text = said(capsys, "choose", str(received), "--best", "cost")
+        assert code == 0 or text.startswith("paretolab: "), text
+        with suppress(ParetolabError):
+            compare([received, other])
+
+
+@pytest.mark.parametrize("name", ["about.json", "summary.json"])
+def test_runs_with_forged_descriptions(received, other, name, capsys):
+    rng, whole = random.Random(1), json.loads((received / name).read_text())
+    for forged in forgeries(whole, rng, 12):
+        (received / name).write_text(json.dumps(forged))
+        with suppress(ParetolabError):
+            compare([received, other])
+        code, text = said(capsys, "choose", str(received), "--best", "cost")
+        assert code == 0 or text.startswith("paretolab: "), text
+
+
+def test_nesting_deeper_than_anyones(received, capsys):
+    for name in ("about.json", "summary.json", "model/model.json"):
+        (received / name).write_text('{"x": ' * 5000 + "1" + "}" * 5000)
+    code, text = said(capsys, "choose", str(received), "--best", "cost")
+    assert (code, "more than 100 levels" in text) == (2, True)
+    code, text = said(capsys, "predict", str(received / "model"), str(received / "front.csv"))
+    assert (code, "more than 100 levels" in text) == (2, True)
+
+
+def test_a_received_configuration_runs_nothing(received, capsys, monkeypatch):
+    """What is named in a run's own configuration is imported no sooner than in anyone's."""
+    monkeypatch.chdir(received)
+    text = (received / "config.yaml").read_text()
+    for forged in (
+        text.replace("max_depth: 2", "command: touch forged").replace("decision_tree", "os.system"),
+        text.replace("kind: decision_tree", "kind: os.system"),
+        text.replace("kind: multistage", "kind: ../../x"),
+        text.replace("kind: multistage", "kind: [x]"),
+    ):
+        assert forged != text
+        (received / "config.yaml").write_text(forged)
+        for command in ("choose", "check"):
+            place = received if command == "choose" else received / "config.yaml"
+            options = ["--best", "cost", "--export", "m"] if command == "choose" else []
+            code, error = said(capsys, command, str(place), *options)
+            assert code == 2, error
+            assert "expected one of" in error
+    assert not (received / "forged").exists()
+
+
+def test_a_journal_with_more_than_its_tables(received):
+    with sqlite3.connect(received / "journal.sqlite") as db:
+        db.execute("CREATE TABLE more (x)")
+    with pytest.raises(ParetolabError, match="expected the journal of a run, found another file"):
+        Journal(received / "journal.sqlite")
+
+
+def test_broken_journals(received):
+    rng, path = random.Random(7), received / "journal.sqlite"
+    whole = path.read_bytes()
+    for _ in range(60):
+        path.write_bytes(broken(whole, rng))
+        with suppress(ParetolabError), closing(Journal(path)) as journal:
+            list(journal.batches())
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_models_with_a_flipped_bit_are_refused(received):
+    rng = random.Random(2)
+    for path in files_of(received / "model"):
+        whole = path.read_bytes()
+        for _ in range(4):
+            path.write_bytes(broken(whole, rng))
+            with pytest.raises(InputError):
+                load_model(received / "model")
+        path.write_bytes(whole)
+    load_model(received / "model")
+
+
+def test_models_that_are_broken_and_sealed_again(received, capsys):
+    rng, model = random.Random(3), received / "model"
+    for path in (p for p in files_of(model) if p.name != "SHA256SUMS"):
+        whole = path.read_bytes()
+        for _ in range(8):
+            path.write_bytes(broken(whole, rng))
+            seal(model)
+            code, text = said(capsys, "predict", str(model), str(received / "front.csv"))
+            assert code == 0 or text.startswith("paretolab: "), text
+        path.write_bytes(whole)
+
+
+def test_models_whose_description_is_forged(received, capsys):
+    rng, model = random.Random(4), received / "model"
+    example = model / "example.csv"
+    whole = json.loads((model / "model.json").read_text())
+    for forged in forgeries(whole, rng, 60):
+        (model / "model.json").write_text(json.dumps(forged))
+        seal(model)
+        code, text = said(capsys, "predict", str(model), str(example))
+        assert code == 0 or text.startswith("paretolab: "), text
+        chosen = Chosen.read(model)  # what pages and tables show of it
+        if chosen is not None:
+            show_walk(console(), chosen)
+            shares(chosen.walk, 3)
+
+
+# --- libraries --------------------------------------------------------------------------------
+
+
+def little() -> Library:
+    rng = np.random.default_rng(0)
+    labels = np.array(["no", "yes"])[np.arange(30) % 2]
+    costs = {"time": Cost(rng.uniform(1, 2, 4), "ms")}
+    configs = [{"family": "ab"[j % 2], "depth": j} for j in range(4)]
+    return Library.from_arrays(
+        [f"m{j}" for j in range(4)],
+        rng.uniform(size=(4, 30)),
+        labels,
+        ["no", "yes"],
+        costs,
+        configs=configs,
+    )
+
+
+@pytest.fixture
+def library(tmp_path):
+    little().save(tmp_path / "library")
+    (tmp_path / "library" / "encoder.json").write_text("{}")
+    return tmp_path / "library"
+
+
+def test_a_file_that_a_library_does_not_list_is_noticed(library):
+    with pytest.raises(InputError, match=r"encoder.json was changed since"):
+        load_library(library)
+
+
+def test_broken_libraries(library):
+    (library / "encoder.json").unlink()
+    rng = random.Random(5)
+    for path in files_of(library):
+        whole = path.read_bytes()
+        for _ in range(12):
+            path.write_bytes(broken(whole, rng))
+            if path.read_bytes() != whole:
+                try:
+                    assert load_library(library) == little()
+                except InputError:
+                    continue
+        path.write_bytes(whole)
+    assert load_library(library) == little()
+
+
+def test_forged_descriptions_of_libraries(library):
+    (library / "encoder.json").unlink()
+    rng, path = random.Random(6), library / "library.json"
+    for forged in forgeries(json.loads(path.read_text()), rng, 80):
+        path.write_text(json.dumps(forged))
+        with suppress(InputError):
+            load_library(library)
+
+
+def test_arrays_of_a_huge_shape_end_in_a_sentence(library):
+    (library / "encoder.json").unlink()
+    with (library / "validation.npy").open("wb") as file:
+        plain = {"descr": "<f4", "fortran_order": False, "shape": (10**9, 10**9)}
+        np.lib.format.write_array_header_1_0(file, plain)
+    with pytest.raises(InputError, match=r"validation.npy: expected an array"):
+        load_library(library)
