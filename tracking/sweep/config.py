@@ -19,6 +19,7 @@ from framework.experiment.config import (
     put,
     read_yaml,
 )
+from framework.plain_files import check_sizes
 from framework.registry import nearest
 from framework.roles import Sense
 from framework.settings import Section
@@ -204,6 +205,7 @@ def check_plan(
                 f"found {config.repeats}"
             )
     with noting(found):
+        check_sizes(own, f"{path}: sweep")
         sweep = check(SweepConfig, own, f"{path}: sweep")
     if found:
         raise InputError("\n".join(found))
