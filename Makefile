@@ -22,6 +22,7 @@ test: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=scripts $(BIN)/mypy tests scripts
 	$(BIN)/pytest $(QUICK) -n auto --dist loadfile --cov=framework --cov=algorithms --cov=tracking \
 		--cov=paretolab --cov-report=term:skip-covered --cov-fail-under=85
 

@@ -29,7 +29,7 @@ from algorithms.hull.peers.two_arch2 import TwoArch2
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
+from algorithms.multistage.exact.plan import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.pruning.problem import PruningProblem

@@ -17,7 +17,8 @@ from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import ChainFront, hard_first, single_stage
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
-from algorithms.multistage.exact.search import METRICS, Exact
+from algorithms.multistage.exact.plan import METRICS
+from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.part_table import features_of, pack
 from framework.cli.main import main

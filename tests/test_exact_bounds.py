@@ -17,7 +17,8 @@ from algorithms.multistage.exact import plan as exact_plan
 from algorithms.multistage.exact.chains import genomes_of, hard_first
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of
-from algorithms.multistage.exact.search import METRICS, Exact
+from algorithms.multistage.exact.plan import METRICS
+from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.exact.tied import tied_chains
 from framework.cli.main import main
 from framework.errors import InputError

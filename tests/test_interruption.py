@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from framework.run.driver import Progress, Work
+from framework.long_work import Work
+from framework.run.driver import Progress
 from framework.run.interruption import Interruption
 
 

@@ -6,9 +6,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from framework.cli import progress
 from framework.cli.progress import ProgressBar, ProgressLines, describe_work
-from framework.run.driver import Work
+from framework.long_work import Work
+from framework.run.driver import Progress
 
 
 def test_work_is_told_with_its_rate_and_the_time_left():
@@ -36,6 +36,6 @@ def test_a_bar_fills_with_the_work():
     bar.on_start()
     bar.on_work(Work("training", 3, 4, 1.0))
     bar._bar.refresh()
-    bar.on_end(progress.RunProgress(stopped="done"))
+    bar.on_end(Progress(stopped="done"))
     assert "training · 3 of 4" in stream.getvalue()
     assert "75%" in stream.getvalue()

@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from framework.data.tables import load_table
 from framework.errors import InputError
 from framework.libraries import build as building
+from framework.libraries import training_pool
 from framework.libraries.build import build_library, obtain_library
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.folds import _folds, prepare
@@ -245,7 +246,7 @@ def test_two_processes_that_want_the_same_train_it_once(
 ) -> None:
     """Threads stand in for processes: SQLite's lock is between connections."""
     trained: list[int] = []
-    original = building.train_all
+    original = training_pool.train_all
 
     def counted(plans: Any, *args: Any, **more: Any) -> Any:
         trained.append(len(plans))

@@ -3,10 +3,10 @@ from __future__ import annotations
 import argparse
 import socket
 
-import made_up
 import pytest
 
 from framework.errors import InputError
+from tests.tracking import made_up
 from tracking.mlflow_log.commands import Sync, Ui, sync
 from tracking.mlflow_log.state import sole_uploader
 

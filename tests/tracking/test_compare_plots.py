@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import re
 
-import made_up
 import matplotlib.image
 import numpy as np
 import pytest
 
 from framework.experiment.comparison import compare
+from tests.tracking import made_up
 from tracking.figures.compare_plots import write_comparison
 
 NAMES = {"compare.html", "compare_cd.png", "compare_runs.png", "compare_fronts.png"}

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import io
 
-import made_up
 import numpy as np
 import pandas as pd
 import pytest
 
 from framework.batch import Evaluated
 from framework.front import Front
+from tests.tracking import made_up
 from tracking.mlflow_log.history import History, front_at
 
 GENES = tuple(f"x{i}" for i in range(made_up.GENES))

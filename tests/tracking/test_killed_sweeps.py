@@ -11,11 +11,11 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-import sweeps
 
 from tests import killing
 from tests.command import call
 from tests.killing import Steps
+from tests.tracking import sweeps
 from tracking.sweep.study import open_study
 
 slow = partial(pytest.param, marks=pytest.mark.slow)

@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-import made_up
 import psutil
 import pytest
 
+from tests.tracking import made_up
 from tracking.mlflow_log.commands import sync
 from tracking.mlflow_log.state import State
 from tracking.mlflow_log.store import sqlite_file

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 import re
 
-import made_up
 import matplotlib.image
 import numpy as np
 import pytest
 
 from framework.experiment.run_dir import RunDir
 from framework.models.routing import StageWalk, Walk
+from tests.tracking import made_up
 from tracking.figures.figures_html import genome_lines, hover_texts
 from tracking.figures.plots import write_plots, write_system
 from tracking.figures.story import read_story

@@ -14,13 +14,13 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
-import sweeps
 import yaml
 
 from framework.cli.main import main
 from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
+from tests.tracking import sweeps
 from tracking.mlflow_log.state import State
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import sweeps
 import yaml
 
 from framework.errors import InputError
+from tests.tracking import sweeps
 
 SPACE = "sweep.search_space"
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 
-import made_up
 import pandas as pd
 import pytest
 
 from framework.errors import InputError
 from framework.front import Front
+from tests.tracking import made_up
 from tracking.mlflow_log.history import front_at
 from tracking.mlflow_log.state import State
 from tracking.mlflow_log.uploader import Uploader
