@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from framework.arrays import Array, FloatArray
 from framework.models.card import cell
 from framework.models.model import Card
-
-if TYPE_CHECKING:
-    from algorithms.multistage.model import MultiStageClassifier
 
 _TEXT = """\
 It acquires the features of a record stage by stage and answers as soon as it is confident
@@ -23,7 +21,22 @@ enough; features of later stages are then neither needed nor paid for. {reject}
 {thresholds}"""
 
 
-def card_of(model: MultiStageClassifier) -> Card:
+class Staged(Protocol):
+    """What the card says of a fitted multi-stage classifier."""
+
+    reject_label: Any
+    encoder_: Any
+    stages_: list[Array]
+    costs_: FloatArray
+    classes_: Array
+    thresholds_: FloatArray
+
+    def cumulative_costs(self) -> FloatArray:
+        """Return the cost of each stage and those before it, shape (stages,)."""
+        ...
+
+
+def card_of(model: Staged) -> Card:
     """Return the stages with their features and costs, and the thresholds, as tables."""
     reject = (
         "A record that no stage is confident about gets the most likely class."
@@ -39,7 +52,7 @@ def card_of(model: MultiStageClassifier) -> Card:
     )
 
 
-def _stages(model: MultiStageClassifier) -> str:
+def _stages(model: Staged) -> str:
     names, total = model.encoder_.feature_names, model.cumulative_costs()
     rows = []
     for j, stage in enumerate(model.stages_):
@@ -48,6 +61,6 @@ def _stages(model: MultiStageClassifier) -> str:
     return "\n".join(rows)
 
 
-def _thresholds(model: MultiStageClassifier) -> str:
+def _thresholds(model: Staged) -> str:
     pairs = zip(model.classes_.tolist(), model.thresholds_.tolist(), strict=True)
     return "\n".join(f"| {cell(label)} | {threshold:g} |" for label, threshold in pairs)
