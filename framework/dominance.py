@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import moocore
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray
-from framework.jit import njit
+from framework.arrays import FloatArray, IntArray
 
 
 def pareto_layers(losses: FloatArray, violation: FloatArray) -> IntArray:
@@ -27,56 +27,15 @@ def pareto_layers(losses: FloatArray, violation: FloatArray) -> IntArray:
 
     Notes
     -----
-    Efficient non-dominated sort with sequential search (Zhang et al. 2015): O(m n * layers) at
-    best, O(m n^2) at worst.
+    Of moocore: O(n log n) for two objectives, O(m n^2) at worst for more.
     """
     layers = np.zeros(len(losses), dtype=np.int64)
     feasible = violation == 0.0
     rows = np.flatnonzero(feasible)
     if len(rows):
-        order = rows[np.lexsort(losses[rows].T[::-1])]
-        layers[order] = _sorted_layers(np.ascontiguousarray(losses[order]))
+        layers[rows] = moocore.pareto_rank(losses[rows])
     if len(rows) < len(losses):
         top = int(layers[rows].max()) + 1 if len(rows) else 0
         _, level = np.unique(violation[~feasible], return_inverse=True)
         layers[~feasible] = top + level
     return layers
-
-
-@njit
-def _sorted_layers(losses: FloatArray) -> Array:
-    """Layers of rows in lexicographic order: only earlier rows can dominate a row."""
-    n, m = losses.shape
-    layer = np.empty(n, dtype=np.int64)
-    last = np.full(n, -1, dtype=np.int64)  # last row put into each layer
-    previous = np.empty(n, dtype=np.int64)  # row put into the same layer before this one
-    count = 0
-    for r in range(n):
-        same = r > 0
-        for j in range(m):
-            if not same:
-                break
-            same = losses[r, j] == losses[r - 1, j]
-        if same:
-            layer[r] = layer[r - 1]
-            continue
-        f = 0
-        while f < count:
-            other = last[f]
-            dominated = False
-            while other >= 0 and not dominated:
-                dominated = True
-                for j in range(1, m):
-                    if losses[other, j] > losses[r, j]:
-                        dominated = False
-                        break
-                other = previous[other]
-            if not dominated:
-                break
-            f += 1
-        layer[r] = f
-        previous[r] = last[f]
-        last[f] = r
-        if f == count:
-            count += 1
-    return layer
