@@ -21,7 +21,8 @@ from algorithms.general.pymoo_searches import NSGAII, NSGAIII, RVEA, SMSEMOA
 from algorithms.general.random_search import RandomSearch
 from algorithms.hull.ch_emoa import CHEMOA
 from algorithms.hull.fch_emoa import FCHEMOA
-from algorithms.hull.network import NetworkConfig, NetworkProblem
+from algorithms.hull.network import NetworkProblem
+from algorithms.hull.network_config import NetworkConfig
 from algorithms.hull.peers.ar_moea import ARMOEA
 from algorithms.hull.peers.moea_dd import MOEADD
 from algorithms.hull.peers.mpso_d import MPSOD

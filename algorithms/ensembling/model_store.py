@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from framework.arrays import FloatArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost
@@ -12,9 +13,6 @@ from framework.models.card import cell
 from framework.models.checks import stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card
-
-if TYPE_CHECKING:
-    from algorithms.ensembling.model import WeightedEnsemble
 
 MEMBERS, MEMBER_FILE = "members", "model.skops"
 
@@ -26,7 +24,21 @@ It {answer}, weighted by how often each was picked. {cost}
 {members}"""
 
 
-def write(model: WeightedEnsemble, files: ModelFiles) -> dict[str, Any]:
+class Weighted(Protocol):
+    """What is kept and said of a fitted ensemble."""
+
+    names_: list[str]
+    models_: list[Any]
+    weights_: FloatArray
+    costs_: dict[str, Cost]
+    encoder_: Encoder | None
+
+    def predict_cost(self) -> dict[str, float]:
+        """Return each cost of a prediction, by name."""
+        ...
+
+
+def write(model: Weighted, files: ModelFiles) -> dict[str, Any]:
     """Write the members and return the description of the rest, plain JSON values."""
     for name, member in zip(model.names_, model.models_, strict=True):
         files.write_estimator(_file(name), member)
@@ -54,7 +66,7 @@ def read(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
     return cls.from_fitted(*parts, costs=costs, encoder=encoder)
 
 
-def card_of(model: WeightedEnsemble) -> Card:
+def card_of(model: Weighted) -> Card:
     """Return the members with their weights and costs as a table."""
     classifies = _classes(model) is not None
     sums = [
@@ -89,8 +101,9 @@ def card_of(model: WeightedEnsemble) -> Card:
     )
 
 
-def _classes(model: WeightedEnsemble) -> list[Any] | None:
-    return model.classes_.tolist() if hasattr(model, "classes_") else None
+def _classes(model: Weighted) -> list[Any] | None:
+    classes = getattr(model, "classes_", None)
+    return None if classes is None else list(classes.tolist())
 
 
 def _member(files: ModelFiles, name: str, needed: str) -> Any:

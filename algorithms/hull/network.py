@@ -5,64 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
 
 from algorithms.hull.kernels import network as kernels
+from algorithms.hull.network_config import NetworkConfig, Records
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data import DatasetConfig, SplitConfig
 from framework.errors import InputError
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits
 from framework.streams import RowStreams
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
-_PAPER_SPLIT = SplitConfig(train=0.25, validation=0.25, test=0.5, seed=0)
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
 
-class TrainingConfig(Section):
-    """How a network is trained; ``seed`` draws its first weights and the order of records."""
-
-    epochs: int = Field(default=100, ge=0)
-    batch: int = Field(default=5, ge=1)
-    learning_rate: float = Field(default=0.01, gt=0)
-    seed: int = Field(default=0, ge=0)
-
-
-class NetworkConfig(Section):
-    """``{kind: network, dataset: {sklearn: breast_cancer}}``.
-
-    hidden : units of each hidden layer.
-    gates : whether a gene keeps a connection, or an input or hidden unit with all of its.
-    finetune : epochs of training of the masked network before it is scored.
-    """
-
-    dataset: DatasetConfig
-    split: SplitConfig = _PAPER_SPLIT
-    hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
-    gates: Literal["connections", "neurons"] = "connections"
-    training: TrainingConfig = TrainingConfig()
-    finetune: int = Field(default=0, ge=0)
-
-
-class Records:
-    """Encoded records of a part: float32 (features, n), and which are positive, bool (n,)."""
-
-    def __init__(self, design: FloatArray, positive: BoolArray) -> None:
-        self.columns = np.ascontiguousarray(design.T, dtype=np.float32)
-        self.positive = np.ascontiguousarray(positive)
-
-    def __len__(self) -> int:
-        return len(self.positive)
-
-
-class NetworkProblem(Problem):
+class NetworkProblem(Problem, Deployable):
     """Masks of a sigmoid network that was trained once on the training records.
 
     A gene is a connection (or, with ``gates: neurons``, a unit) that stays, or not. Biases stay.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from algorithms.hull.network import NetworkConfig, Records
+from algorithms.hull.network_config import NetworkConfig, Records
 from framework.arrays import Array
 from framework.data import Encoder, load_table, split_records
 from framework.errors import InputError
 
 if TYPE_CHECKING:
     from algorithms.hull.model import SparseNetworkClassifier
-    from algorithms.hull.network import NetworkProblem
 
 _EXAMPLE_RECORDS = 5
 
@@ -72,7 +72,24 @@ def set_up(config: NetworkConfig) -> dict[str, Any]:
     }
 
 
-def deploy(problem: NetworkProblem, x: Array) -> SparseNetworkClassifier:
+class Masked(Protocol):
+    """What a model of a network problem is made from, besides its genome."""
+
+    sizes: Any
+
+    @property
+    def about(self) -> Mapping[str, Any]: ...
+
+    def masks(self, X: Array) -> Any:
+        """Return the masks of genomes."""
+        ...
+
+    def tuned(self, X: Array, masks: Any) -> tuple[Any, Any]:
+        """Return weights and biases under the masks."""
+        ...
+
+
+def deploy(problem: Masked, x: Array) -> SparseNetworkClassifier:
     """Return the sparse network of a genome."""
     from algorithms.hull.model import SparseNetworkClassifier
 

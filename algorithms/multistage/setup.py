@@ -5,8 +5,8 @@ This is apart from the problem because workers, which only score, need none of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,6 @@ from framework.registry import nearest
 
 if TYPE_CHECKING:
     from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
-    from algorithms.multistage.problem import MultiStageProblem
 
 INCONCLUSIVE = "inconclusive"
 _EXAMPLE_RECORDS = 5
@@ -119,7 +118,25 @@ def example_records(frame: pd.DataFrame, y: IntArray) -> dict[str, list[Any]]:
     return {str(name): plain[name].tolist() for name in plain.columns}
 
 
-def deploy(problem: MultiStageProblem, x: Array, models: list[bytes]) -> Any:
+class Staged(Protocol):
+    """What a model of a multi-stage problem is made from, besides its genome."""
+
+    kind: str
+    data: StageData
+    costs: Array
+    cost_scale: int
+
+    @property
+    def calibration(self) -> str: ...
+
+    @property
+    def classes(self) -> Sequence[Any]: ...
+
+    @property
+    def encoder(self) -> Mapping[str, Any]: ...
+
+
+def deploy(problem: Staged, x: Array, models: list[bytes]) -> Any:
     """Return the fitted multi-stage classifier of a genome from its stages' stored models."""
     from algorithms.multistage.model import MultiStageClassifier
 
@@ -140,7 +157,7 @@ def deploy(problem: MultiStageProblem, x: Array, models: list[bytes]) -> Any:
     )
 
 
-def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
+def _classifier(problem: Staged, acquired: Array, model: bytes) -> Any:
     """Return the classifier of a stage from its stored model."""
     classes = np.asarray(problem.classes)
     if problem.calibration == "none":
@@ -149,7 +166,7 @@ def _classifier(problem: MultiStageProblem, acquired: Array, model: bytes) -> An
     return CalibratedProbability(_uncalibrated(problem, acquired, base), calibration, classes)
 
 
-def _uncalibrated(problem: MultiStageProblem, acquired: Array, model: bytes) -> Any:
+def _uncalibrated(problem: Staged, acquired: Array, model: bytes) -> Any:
     if problem.kind != LOGISTIC_REGRESSION:
         from framework.models.classifier_files import load_classifier
 

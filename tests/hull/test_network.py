@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from algorithms.hull.kernels import network as kernels
-from algorithms.hull.network import NetworkConfig, NetworkProblem
+from algorithms.hull.network import NetworkProblem
+from algorithms.hull.network_config import NetworkConfig
 from framework.errors import InputError
 from tests.conftest import network
 

@@ -64,7 +64,7 @@ def test_a_right_one_is_read(tmp_path):
         (
             "problem.name",
             {"choices": ["zdt1", "zdt9"]},
-            "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 'zdt9'",
+            "'zejd2' or 'zejd3', found 'zdt9'",
         ),
         (
             "problem.name",
