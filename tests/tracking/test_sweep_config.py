@@ -69,7 +69,7 @@ def test_a_right_one_is_read(tmp_path):
         (
             "problem.name",
             {"low": 1, "high": 2},
-            "expected 'zdt1', 'zdt2', 'dtlz2' or 'lotz', found 1.0",
+            "'zejd2' or 'zejd3', found 1.0",
         ),
     ],
 )
