@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.analysis.compare import beaten
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.comparison import compare
@@ -53,17 +52,17 @@ def test_indicators_are_those_of_the_fronts(runs):
     frame = comparison.frame
     assert len(frame) == 12
     assert frame["evaluations"].tolist() == [60] * 4 + [600] * 4 + [6000] * 4
-    union = {tuple(row) for row in comparison.reference.tolist()}
-    for run, row in zip(comparison.runs, frame.to_dict("records"), strict=True):
+    union = {tuple(row) for row in comparison.cases[0].reference.tolist()}
+    for run, row in zip(comparison.cases[0].runs, frame.to_dict("records"), strict=True):
         single = RunDir(row["directory"])
         own = {tuple(losses) for losses in single.front().losses.tolist()}
         assert row["share"] == len(own & union) / len(union)
         assert row["hypervolume"] == single.summary()["indicators"]["hypervolume"]
         assert row["seed"] == single.summary()["seed"] == run.seed
-    by_search = frame.groupby("algorithm", sort=False)[["hypervolume", "igd_plus"]].mean()
+    by_search = frame.groupby("method", sort=False)[["hypervolume", "igd_plus"]].mean()
     assert by_search["hypervolume"].is_monotonic_increasing
     assert by_search["igd_plus"].is_monotonic_decreasing
-    assert beaten(comparison) == 0
+    assert comparison.cases[0].beaten() == 0
 
 
 def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys):
@@ -78,7 +77,7 @@ def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys
     shown = capsys.readouterr().out
     assert "distinct" in shown
     assert " 64 " in shown
-    assert "<td>64" in (tmp_path / "page" / "compare.html").read_text(encoding="utf-8")
+    assert "<td>64" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
 
 
 def test_runs_of_before_distinct_candidates_were_counted(runs, tmp_path, capsys):
@@ -90,21 +89,21 @@ def test_runs_of_before_distinct_candidates_were_counted(runs, tmp_path, capsys)
     assert compare([old]).frame["distinct"].isna().all()
     assert main(["compare", str(old), "--out", str(tmp_path / "page")]) == 0
     assert "nan" not in capsys.readouterr().out
-    assert "<td>nan" not in (tmp_path / "page" / "compare.html").read_text(encoding="utf-8")
+    assert "<td>nan" not in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
 
 
 def test_searches_of_a_kind_are_told_apart_by_what_differs(runs):
-    assert compare(runs).algorithms == [
+    assert compare(runs).methods == [
         "random batch=20 evaluations=60",
         "random batch=40 evaluations=600",
         "random batch=30 evaluations=6000",
     ]
-    assert compare(runs[:1]).algorithms == ["random"]
+    assert compare(runs[:1]).methods == ["random"]
 
 
 def test_summary_and_ranks(runs):
     comparison = compare(runs)
-    summary = comparison.summary().set_index("algorithm")
+    summary = comparison.summary().set_index("method")
     assert summary["runs"].tolist() == [4, 4, 4]
     assert summary["hypervolume_rank"].tolist() == [3.0, 2.0, 1.0]
     values = comparison.frame.loc[comparison.frame["evaluations"] == 60, "hypervolume"]
@@ -116,7 +115,7 @@ def test_summary_and_ranks(runs):
 def test_seeds_that_not_all_have_are_no_blocks(runs, tmp_path):
     shorter = searched(tmp_path, "shorter", batch=50, repeats=3)
     comparison = compare([runs[0], shorter])
-    assert len(comparison.runs) == 7
+    assert len(comparison.frame) == 7
     assert comparison.tests["share"].blocks == 3
     assert np.isnan(comparison.tests["share"].friedman)
 
@@ -124,11 +123,11 @@ def test_seeds_that_not_all_have_are_no_blocks(runs, tmp_path):
 def test_a_given_front_is_the_reference(runs, tmp_path):
     exact = runs[2] / "front.csv"
     comparison = compare(runs[:2], exact)
-    wanted = Front.load(exact, comparison.roles)
-    assert len(comparison.reference) == len(wanted)
-    assert comparison.reference_text == str(exact)
+    case = comparison.cases[0]
+    assert len(case.reference) == len(Front.load(exact, case.roles))
+    assert case.reference_text == str(exact)
     worse = compare(runs, runs[0] / "front.csv")
-    assert beaten(worse) > 0
+    assert worse.cases[0].beaten() > 0
     assert worse.frame["share"].iloc[:4].sum() == pytest.approx(1.0)
 
 
@@ -148,8 +147,69 @@ def refused(*directories, match):
         compare(directories)
 
 
-def test_other_problems_are_refused(runs, tmp_path):
-    refused(runs[0], searched(tmp_path, "other", function="zdt2"), match="the same problem")
+def test_problems_are_cases_and_blocks(runs, tmp_path):
+    """On each of three problems the longer search wins in every seed."""
+    more = [
+        searched(tmp_path, f"{name}-{evaluations}", function=name, evaluations=evaluations)
+        for name in ("zdt2", "dtlz2")
+        for evaluations in (60, 600)
+    ]
+    short = searched(tmp_path, "short", evaluations=60)
+    long = searched(tmp_path, "long", evaluations=600)
+    comparison = compare([short, long, *more])
+    assert [case.name for case in comparison.cases] == [
+        f"function name={name}" for name in ("zdt1", "zdt2", "dtlz2")
+    ]
+    assert comparison.methods == ["random evaluations=60", "random evaluations=600"]
+    tests = comparison.tests["hypervolume"]
+    assert (tests.blocks, comparison.blocks) == (3, "cases")
+    assert tests.ranks.tolist() == [2.0, 1.0]
+    by_run = compare([short, long, *more], blocks="runs")
+    assert (by_run.tests["hypervolume"].blocks, by_run.blocks) == (12, "runs")
+    for case in comparison.cases:  # each measured against its own runs
+        alone = compare([run.path for run in case.runs])
+        assert alone.frame["igd_plus"].tolist() == case.frame["igd_plus"].tolist()
+
+
+def test_a_budget_of_each_problem_is_no_method(runs, tmp_path):
+    other = searched(tmp_path, "other", function="zdt2", evaluations=100)
+    assert compare([runs[0], other]).methods == ["random"]
+
+
+def test_one_reference_for_several_problems_is_refused(runs, tmp_path):
+    other = searched(tmp_path, "other", function="zdt2")
+    with pytest.raises(InputError, match="runs on one problem, found 2"):
+        compare([runs[0], other], runs[0] / "front.csv")
+
+
+def test_what_is_returned_may_be_judged(runs, tmp_path):
+    """Here each run returns its first solution; one without a returned set has its front judged."""
+    own = searched(tmp_path, "own", batch=10)
+    for repeat in RunDir(own).children():
+        pd.read_csv(repeat.front_file).iloc[:1].to_csv(repeat.returned_file, index=False)
+    comparison = compare([own, runs[0]], judge="returned")
+    assert comparison.frame["solutions"].iloc[:4].tolist() == [1] * 4
+    assert comparison.frame["solutions"].iloc[4:].tolist() == [
+        len(RunDir(path).front()) for path in comparison.frame["directory"].iloc[4:]
+    ]
+    assert (compare([own, runs[0]]).frame["solutions"].iloc[:4] > 1).all()
+    assert main(["compare", str(own), "--returned", "--out", str(tmp_path / "page")]) == 0
+    assert "returns by its own definition" in (tmp_path / "page" / "report.html").read_text()
+
+
+def test_values_on_test_records_may_be_judged(runs, tmp_path):
+    own = searched(tmp_path, "own", batch=10)
+    with pytest.raises(InputError, match="values on test records"):
+        compare([own], records="test")
+    for repeat in RunDir(own).children():
+        frame = pd.read_csv(repeat.front_file)
+        frame.assign(test_f1=frame["f1"] / 2, test_f2=frame["f2"]).to_csv(
+            repeat.front_file, index=False
+        )
+    case = compare([own], records="test").cases[0]
+    halved = case.runs[0].path / "front.csv"
+    expected = pd.read_csv(halved)[["f1", "f2"]].to_numpy() * [0.5, 1.0]
+    assert np.array_equal(case.runs[0].losses, expected)
 
 
 @pytest.mark.parametrize("key", ["objectives", "constraints"])
@@ -176,13 +236,13 @@ def test_the_command_writes_and_prints(runs, tmp_path, capsys):
     out = tmp_path / "deep" / "comparison"
     assert main(["compare", *map(str, runs), "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    frame = pd.read_csv(out / "compare.csv")
+    frame = pd.read_csv(out / "tables" / "runs.csv")
     assert frame["share"].tolist() == compare(runs).frame["share"].tolist()
     assert "Friedman p = " in printed
     assert "too few for Wilcoxon" in printed  # p is 1/8 at least
     assert "best mean rank random batch=30 evaluations=6000 (1.00 over 4 seeds" in printed
     assert printed.index(" 6,000 ") < printed.index(" 600 ") < printed.index(" 60 ")
-    assert (out / "compare.html").is_file()
+    assert (out / "report.html").is_file()
 
 
 def test_the_command_says_what_is_wrong(runs, tmp_path, capsys):
@@ -198,7 +258,7 @@ def test_the_command_says_what_is_wrong(runs, tmp_path, capsys):
 def test_one_search_needs_no_tests(runs, tmp_path, capsys):
     assert main(["compare", str(runs[0]), "--out", str(tmp_path)]) == 0
     assert "none: they need two searches" in capsys.readouterr().out
-    assert not (tmp_path / "compare_cd.png").exists()
+    assert not (tmp_path / "plots" / "ranks.png").exists()
 
 
 def test_a_reference_that_is_beaten_is_reported(runs, tmp_path, capsys):

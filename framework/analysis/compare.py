@@ -1,10 +1,11 @@
-"""Comparison of runs on one problem: which search finds more, and is the difference significant?"""
+"""Many runs on one problem or several: which search finds more, and is that more than luck?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,14 @@ from framework.analysis.indicators import Indicator, Judged, indicators
 from framework.analysis.rank_tests import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
-from framework.front import Front, nondominated
+from framework.front import nondominated
 from framework.roles import Roles
 
-NUMBERS = ("evaluations", "distinct", "seconds", "front_size")
+NUMBERS = ("evaluations", "distinct", "seconds", "solutions")
 """Columns of a comparison that are averaged over runs, besides the indicators."""
+
+Blocks = Literal["auto", "cases", "runs"]
+Paper = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -26,35 +30,38 @@ class ComparedRun:
 
     Attributes
     ----------
-    algorithm : str
-        Its kind, and the parameters in which compared runs of that kind differ.
+    method : str
+        Its label; or kind, with the parameters in which runs of that kind differ.
     seed, evaluations : int
     distinct : float
-        Number of different candidates among those evaluated; NaN in older runs, which did not
-        count them.
+        Different candidates among those evaluated; NaN in runs of before it was counted.
     seconds : float
-        Time spent searching.
-    front : Front
+        Of searching.
+    losses : numpy.ndarray, shape (n, objectives)
+        Of the solutions that are judged.
     path : Path
+        Its directory.
+    place : str
+        How that is called in tables.
     """
 
-    algorithm: str
+    method: str
     seed: int
     evaluations: int
     distinct: float
     seconds: float
-    front: Front
+    losses: FloatArray
     path: Path
+    place: str
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Case:
     """Runs of several searches on one problem.
 
     Attributes
     ----------
-    title : str
-        The problem's data or kind.
+    name : str
     roles : Roles
     runs : tuple of ComparedRun
     reference : numpy.ndarray, shape (r, objectives)
@@ -62,66 +69,106 @@ class Comparison:
     reference_text : str
         Where the reference front comes from.
     found : tuple of numpy.ndarray of bool, shape (r,)
-        For each run, which reference vectors its front has.
+        For each run, which reference vectors are among its solutions.
     frame : pandas.DataFrame
-        A row a run: algorithm, seed, evaluations, distinct, seconds, front_size, the indicators,
-        directory.
-    indicators : mapping of str to Indicator
-        Those that have a meaning for these objectives, by column.
-    tests : mapping of str to RankTests
-        The tests of each indicator, with the searches in the order of ``algorithms``; empty where
-        the searches have too few seeds in common.
+        A row a run: case, method, seed, ``NUMBERS``, every registered indicator, directory.
     """
 
-    title: str
+    name: str
     roles: Roles
     runs: tuple[ComparedRun, ...]
     reference: FloatArray
     reference_text: str
     found: tuple[BoolArray, ...]
     frame: pd.DataFrame
+
+    def beaten(self) -> int:
+        """Return how many vectors of the reference some run dominates; 0 for an exact one."""
+        everything = [self.reference, *(run.losses for run in self.runs)]
+        kept = nondominated(np.concatenate(everything))[: len(self.reference)]
+        return int((~kept).sum())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of several searches on one problem or several.
+
+    Attributes
+    ----------
+    title : str
+    cases : tuple of Case
+    methods : list of str
+        Names of the searches, in the order given.
+    indicators : mapping of str to Indicator
+        Those that have a meaning for these objectives, by column.
+    frame : pandas.DataFrame
+        The cases' rows, with these indicators only.
+    tests : mapping of str to RankTests
+        By indicator, searches in the order of ``methods``; empty where blocks are too few.
+    blocks : str
+        What a block of the tests is, in the plural: 'cases', 'seeds' or 'runs'.
+    judged : str
+        What is judged of a run, in words.
+    paper : mapping
+        Published values, by case, method and indicator.
+    """
+
+    title: str
+    cases: tuple[Case, ...]
+    methods: list[str]
     indicators: dict[str, Indicator]
+    frame: pd.DataFrame
     tests: dict[str, RankTests]
+    blocks: str
+    judged: str
+    paper: Paper = field(default_factory=dict)
 
     @property
-    def algorithms(self) -> list[str]:
-        """Names of the searches, in the order given."""
-        return list(dict.fromkeys(run.algorithm for run in self.runs))
+    def first(self) -> str:
+        """The indicator that counts most."""
+        return next(iter(self.indicators))
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with a row for each search.
+        """Return a row a search: its number of runs, and mean and standard deviation of each.
 
-        Its columns: the number of runs, then the mean and the sample standard deviation (NaN for
-        a single run) of each number in ``frame``, and mean ranks where there are tests.
+        The standard deviation is the sample's over all runs (NaN for a single one).
         """
-        numbers = [*NUMBERS, *self.indicators]
-        groups = self.frame.groupby("algorithm", sort=False)[numbers]
+        numbers = [*NUMBERS, *(name for name in self.indicators if name not in NUMBERS)]
+        groups = self.frame.groupby("method", sort=False)[numbers]
         with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
             table = groups.agg(["mean", "std"])
         table.columns = pd.Index([f"{name}_{how}" for name in numbers for how in ("mean", "std")])
         table.insert(0, "runs", groups.size())
         for name, tests in self.tests.items():
-            table[f"{name}_rank"] = tests.ranks
+            table[f"{name}_rank"] = pd.Series(tests.ranks, index=self.methods)
         return table.reset_index()
 
+    def ordered(self) -> list[str]:
+        """Return the searches, the best first: by mean rank, else by mean, of :attr:`first`."""
+        if self.tests:
+            order = np.argsort(self.tests[self.first].ranks, kind="stable")
+            return [self.methods[i] for i in order]
+        means = self.frame.groupby("method", sort=False)[self.first].mean()
+        return list(means.sort_values(ascending=self.indicators[self.first].better == "low").index)
 
-def compare_runs(
+
+def compare_case(
+    name: str,
     runs: Sequence[ComparedRun],
     roles: Roles,
     *,
-    title: str,
     reference: FloatArray | None = None,
     reference_text: str = "",
-) -> Comparison:
-    """Compare runs on one problem.
+) -> Case:
+    """Measure runs on one problem.
 
     Parameters
     ----------
+    name : str
     runs : sequence of ComparedRun
-        Each algorithm with a seed once.
+        Each search with a seed once.
     roles : Roles
         The same for all.
-    title : str
     reference : numpy.ndarray, shape (r, objectives), optional
         Losses to measure against; the non-dominated vectors of all runs together if None.
     reference_text : str
@@ -131,61 +178,79 @@ def compare_runs(
     ------
     InputError
         No run found a solution.
-
-    Notes
-    -----
-    Tests take the seeds that all searches ran with as blocks.
     """
-    losses = [run.front.losses for run in runs]
     if reference is None:
-        reference = np.concatenate(losses)
+        reference = np.concatenate([run.losses for run in runs])
         reference_text = f"front of all {len(runs)} runs together"
     reference = reference[nondominated(reference)]
     if not len(reference):
-        raise InputError("compare: expected at least one solution in some front, found none")
-    judged = [Judged(front, reference, roles) for front in losses]
-    known = indicators()
+        raise InputError(f"compare: expected a solution of some run on {name}, found none")
+    judged = [Judged(run.losses, reference, roles, distinct=run.distinct) for run in runs]
     frame = pd.DataFrame(
         {
-            "algorithm": run.algorithm,
+            "case": name,
+            "method": run.method,
             "seed": run.seed,
             "evaluations": run.evaluations,
             "distinct": run.distinct,
             "seconds": run.seconds,
-            "front_size": len(run.front),
-            **{name: indicator.measure(one) for name, indicator in known.items()},
-            "directory": str(run.path),
+            "solutions": len(run.losses),
+            **{key: indicator.measure(one) for key, indicator in indicators().items()},
+            "directory": run.place,
         }
         for run, one in zip(runs, judged, strict=True)
     )
-    meant = {name: known[name] for name in known if frame[name].notna().any()}
-    frame = frame.drop(columns=[name for name in known if name not in meant])
     found = tuple(one.found() for one in judged)
-    return Comparison(
-        title,
-        roles,
-        tuple(runs),
-        reference,
-        reference_text,
-        found,
-        frame,
-        meant,
-        _tests(frame, meant),
-    )
+    return Case(name, roles, tuple(runs), reference, reference_text, found, frame)
 
 
-def beaten(comparison: Comparison) -> int:
-    """Return how many vectors of the reference front some run dominates; 0 if it is exact."""
-    everything = [comparison.reference, *(run.front.losses for run in comparison.runs)]
-    kept = nondominated(np.concatenate(everything))[: len(comparison.reference)]
-    return int((~kept).sum())
+def compare_cases(
+    title: str,
+    cases: Sequence[Case],
+    *,
+    shown: Iterable[str] | None = None,
+    blocks: Blocks = "auto",
+    judged: str = "the front of everything evaluated",
+    paper: Paper | None = None,
+) -> Comparison:
+    """Compare searches over cases.
+
+    Parameters
+    ----------
+    title : str
+    cases : sequence of Case
+    shown : iterable of str, optional
+        Names of the indicators, the first counts most; all that have a meaning by default,
+        hypervolume first.
+    blocks : 'auto', 'cases' or 'runs'
+        What tests take as a block: a case, with the mean over its runs, as Demsar 2006 recommends
+        for data sets; or a seed of a case. ``auto``: cases where there are several.
+    judged : str
+        What the runs' losses are of.
+    paper : mapping, optional
+        See :class:`Comparison`.
+    """
+    known = indicators()
+    whole = pd.concat([case.frame for case in cases], ignore_index=True)
+    default = sorted(known.keys() - set(NUMBERS), key=lambda name: (name != "hypervolume", name))
+    names = default if shown is None else list(shown)
+    meant = {name: known[name] for name in names if whole[name].notna().any()}
+    frame = whole.drop(columns=[n for n in known if n not in meant and n not in NUMBERS])
+    methods = list(dict.fromkeys(whole["method"]))
+    by_case = blocks == "cases" or (blocks == "auto" and len(cases) > 1)
+    word = "cases" if by_case else "seeds" if len(cases) == 1 else "runs"
+    tests = _tests(frame, methods, meant, ["case"] if by_case else ["case", "seed"])
+    return Comparison(title, tuple(cases), methods, meant, frame, tests, word, judged, paper or {})
 
 
-def _tests(frame: pd.DataFrame, indicators: dict[str, Indicator]) -> dict[str, RankTests]:
+def _tests(
+    frame: pd.DataFrame, methods: list[str], meant: Mapping[str, Indicator], block: list[str]
+) -> dict[str, RankTests]:
+    """Test each indicator over the blocks that all searches have."""
     tests = {}
-    for name, indicator in indicators.items():
-        table = frame.pivot(index="seed", columns="algorithm", values=name)
-        table = table[frame["algorithm"].unique()].dropna()
+    for name, indicator in meant.items():
+        table = frame.pivot_table(index=block, columns="method", values=name, aggfunc="mean")
+        table = table.reindex(columns=methods).dropna()
         if min(table.shape) < 2:
             return {}
         values = table.to_numpy(dtype=np.float64)

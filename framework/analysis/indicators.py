@@ -37,12 +37,15 @@ class Judged:
     roles : Roles
     anchors : numpy.ndarray, shape (k, objectives), or None
         Points of reference of the problem, if it has some (``Problem.anchors``).
+    distinct : float
+        How many different candidates the run evaluated; NaN where that is not known.
     """
 
     losses: FloatArray
     reference: FloatArray
     roles: Roles
     anchors: FloatArray | None = None
+    distinct: float = np.nan
 
     @property
     def scale(self) -> tuple[FloatArray, FloatArray]:
@@ -115,4 +118,10 @@ SHARE = Indicator(
     "high",
     "share of the reference front's vectors found",
     lambda judged: float(judged.found().mean()),
+)
+DISTINCT = Indicator(
+    "distinct evaluations",
+    "high",
+    "how many different candidates were among the evaluations",
+    lambda judged: judged.distinct,
 )

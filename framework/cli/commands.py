@@ -72,7 +72,7 @@ class Run:
 
 
 class Resume:
-    """Continue a run that was stopped, or one whose budget is larger now."""
+    """Continue a run, a sweep or an experiment that was stopped, or has a larger budget now."""
 
     help = "go on with a run that was stopped; more budget by --set budget.KEY=VALUE"
 
@@ -86,9 +86,13 @@ class Resume:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         run_dir = RunDir.existing(args.directory)
-        if run_dir.sweep_file.is_file():
-            code: int = registry.load("commands", "sweep").resume(args)
-            return code
+        for name, file in (
+            ("sweep", run_dir.sweep_file),
+            ("experiment", run_dir.experiment_file),
+        ):
+            if file.is_file():
+                code: int = registry.load("commands", name).resume(args)
+                return code
         config = load_config(run_dir.config_file, args.set, workers=_workers(args.workers))
         return _execute(config, run_dir, args)
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework import registry
 from framework.cli.tables import console, show_steps
-from framework.errors import InputError
-from framework.files import write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,107 +18,110 @@ if TYPE_CHECKING:
 
 
 class Compare:
-    """Compare runs of several searches on the same problem, seed by seed."""
+    """Compare runs of several searches, on one problem or several, or of an experiment."""
 
-    help = "compare runs on one problem: indicators, ranks, tests, one page"
+    help = "compare runs: indicators, ranks, tests, one page"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "directories", metavar="DIR", nargs="+", help="directory of a run or of its repeats"
+            "directories",
+            metavar="DIR",
+            nargs="+",
+            help="directory of a run, of its repeats, or of one experiment",
         )
         parser.add_argument(
             "--out",
             metavar="DIR",
             default="comparison",
-            help="where compare.csv, compare.html and the figures go (default: %(default)s)",
+            help="where report.html, tables and figures go (default: %(default)s)",
         )
         parser.add_argument(
             "--reference",
             metavar="FRONT.csv",
             help="front to measure against, an exact one say (default: that of all runs together)",
         )
+        parser.add_argument(
+            "--returned",
+            action="store_const",
+            const="returned",
+            help="judge what each method returns, not the front of all that it evaluated",
+        )
+        parser.add_argument(
+            "--test", action="store_const", const="test", help="judge by values on test records"
+        )
+        parser.add_argument(
+            "--blocks",
+            choices=["cases", "runs"],
+            help="what tests rank over (default: problems where there are several, else seeds)",
+        )
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         from framework.experiment.comparison import compare
+        from framework.experiment.results import write_results
 
-        comparison = compare(args.directories, args.reference)
-        paths = write(comparison, Path(args.out))
-        show(comparison, paths)
+        comparison = compare(
+            args.directories,
+            args.reference,
+            judge=args.returned,
+            records=args.test,
+            blocks=args.blocks,
+        )
+        show(comparison, write_results(comparison, Path(args.out)))
         return 0
 
 
-def write(comparison: Comparison, out: Path) -> list[Path]:
-    """Write ``compare.csv`` (a row a run) and what the installed packages draw; return the paths.
-
-    Raises
-    ------
-    InputError
-        The directory cannot be written.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_whole(out / "compare.csv", comparison.frame.to_csv(index=False))
-    except OSError as error:
-        raise InputError(f"--out {out}: cannot be written: {error.strerror}") from error
-    paths = [out / "compare.csv"]
-    for name in registry.names("comparisons"):
-        paths += registry.load("comparisons", name)(comparison, out)
-    return paths
-
-
-def show(comparison: Comparison, paths: list[Path]) -> None:
+def show(
+    comparison: Comparison, paths: Sequence[Path], more: Sequence[tuple[str, str]] = ()
+) -> None:
     """Print the table, what the tests say, and where the files are."""
-    from framework.analysis.compare import beaten
-
     out = console()
     out.print(summary_table(comparison))
-    lines = [("reference", f"{comparison.reference_text}: {len(comparison.reference)} vectors")]
-    worse = beaten(comparison)
-    if worse:
-        lines.append(("attention", f"runs dominate {worse} vectors of it: it is not exact"))
+    lines = [("judged", comparison.judged), *_reference_lines(comparison)]
     lines += test_lines(comparison)
-    lines += [("files", ", ".join(str(path) for path in paths))]
-    show_steps(out, lines)
+    pages = [path for path in paths if path.suffix == ".html"]
+    home = pages[0].parent if pages else paths[0].parent.parent
+    lines += [("report", str(path)) for path in pages]
+    lines += [
+        (name, f"{home / name} ({', '.join(p.name for p in paths if p.parent.name == name)})")
+        for name in ("tables", "plots")
+        if any(path.parent.name == name for path in paths)
+    ]
+    show_steps(out, [*lines, *more])
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return mean ± standard deviation by search, the greatest hypervolume (and rank) first."""
+    """Return mean ± standard deviation by search, the best of the first indicator first."""
     from rich.table import Table
 
+    cases = len(comparison.cases)
+    on = f" on {cases} cases" if cases > 1 else ""
     table = Table(
-        title=f"{comparison.title}: {len(comparison.runs)} runs",
+        title=f"{comparison.title}: {len(comparison.frame)} runs{on}",
         title_justify="left",
         pad_edge=False,
     )
-    for heading in (
-        "search",
-        "runs",
-        "evaluations",
-        "distinct",
-        "seconds",
-        "front",
-        "hypervolume ↑",
-        "IGD+ ↓",
-        "share found ↑",
-        "mean rank",
-    ):
-        name = heading == "search"
-        table.add_column(heading, justify="left" if name else "right", no_wrap=not name)
-    summary = comparison.summary().sort_values("hypervolume_mean", ascending=False)
+    table.add_column("method")
+    arrows = {"high": "↑", "low": "↓"}
+    names = [name for name in comparison.indicators if name != "distinct"]
+    headings = ["runs", "evaluations", "distinct", "seconds", "solutions"]
+    headings += [
+        f"{comparison.indicators[n].label} {arrows[comparison.indicators[n].better]}" for n in names
+    ]
+    for heading in [*headings, "mean rank"]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    summary = comparison.summary().set_index("method").loc[comparison.ordered()].reset_index()
     for row in summary.to_dict("records"):
-        rank = row.get("hypervolume_rank")
+        rank = row.get(f"{comparison.first}_rank")
         table.add_row(
-            row["algorithm"],
+            row["method"],
             str(row["runs"]),
             f"{row['evaluations_mean']:,.0f}",
             "-" if math.isnan(row["distinct_mean"]) else f"{row['distinct_mean']:,.0f}",
             f"{row['seconds_mean']:.1f}",
-            f"{row['front_size_mean']:.1f}",
-            _spread(row, "hypervolume", 4),
-            _spread(row, "igd_plus", 4),
-            _spread(row, "share", 3),
+            f"{row['solutions_mean']:.1f}",
+            *(_spread(row, name) for name in names),
             "-" if rank is None else f"{rank:.2f}",
         )
     return table
@@ -130,23 +130,37 @@ def summary_table(comparison: Comparison) -> Table:
 def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
     """Say in words what the tests found, a line an indicator."""
     if not comparison.tests:
-        return [("tests", "none: they need two searches with two seeds in common")]
+        one = len(comparison.methods) == 1 or comparison.blocks != "cases"
+        wanted = "two searches with two seeds in common" if one else "two cases that all searched"
+        return [("tests", f"none: they need {wanted}")]
     return [
-        (comparison.indicators[name].label, _verdict(tests, comparison.algorithms))
+        (comparison.indicators[name].label, _verdict(tests, comparison))
         for name, tests in comparison.tests.items()
     ]
 
 
-def _verdict(tests: RankTests, names: list[str]) -> str:
+def _reference_lines(comparison: Comparison) -> list[tuple[str, str]]:
+    texts = list(dict.fromkeys(case.reference_text for case in comparison.cases))
+    sizes = ", ".join(f"{len(case.reference):,}" for case in comparison.cases)
+    lines = [("reference", f"{'; '.join(texts)}: {sizes} vectors")]
+    worse = sum(case.beaten() for case in comparison.cases)
+    if worse:
+        lines.append(("attention", f"runs dominate {worse} vectors of it: it is not exact"))
+    return lines
+
+
+def _verdict(tests: RankTests, comparison: Comparison) -> str:
+    names = comparison.methods
     best = int(tests.ranks.argmin())
     friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
+    over = f"{tests.blocks} {comparison.blocks}"
     rank = (
-        f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {tests.blocks} seeds, "
+        f"best mean rank {names[best]} ({tests.ranks[best]:.2f} over {over}, "
         f"critical difference {tests.critical_difference:.2f}); "
     )
     pairs = len(names) * (len(names) - 1) // 2
-    if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # though one wins with every seed
-        return f"{friedman}{rank}{tests.blocks} seeds are too few for Wilcoxon to tell pairs apart"
+    if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # though one wins in every block
+        return f"{friedman}{rank}{over} are too few for Wilcoxon to tell pairs apart"
     beaten = [name for i, name in enumerate(names) if tests.wilcoxon[best, i] < tests.alpha]
     return (
         f"{friedman}{rank}Wilcoxon with Holm at {tests.alpha:g}: better than "
@@ -154,6 +168,6 @@ def _verdict(tests: RankTests, names: list[str]) -> str:
     )
 
 
-def _spread(row: Mapping[Hashable, Any], name: str, digits: int) -> str:
+def _spread(row: Mapping[Hashable, Any], name: str) -> str:
     mean, std = row[f"{name}_mean"], row[f"{name}_std"]
-    return f"{mean:.{digits}f}" + (f" ± {std:.{digits}f}" if std >= 0 else "")
+    return f"{mean:.4f}" + (f" ± {std:.4f}" if std >= 0 else "")

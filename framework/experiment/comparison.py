@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from framework.analysis.compare import ComparedRun, Comparison, compare_runs
+from framework.analysis.compare import (
+    Blocks,
+    Case,
+    ComparedRun,
+    Comparison,
+    compare_case,
+    compare_cases,
+)
+from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.experiment.config import flatten
+from framework.experiment.grid import Cell, Grid, reload_grid
+from framework.experiment.grid_config import Judge, Records
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.plain_files import damaged
@@ -19,32 +30,155 @@ from framework.plain_files import damaged
 _FINISHED = ("done", "failed")
 
 
-def compare(directories: Sequence[str | Path], reference: str | Path | None = None) -> Comparison:
-    """Read runs and compare them; each repeat in a directory counts as one run.
+def compare(
+    directories: Sequence[str | Path],
+    reference: str | Path | None = None,
+    *,
+    judge: Judge | None = None,
+    records: Records | None = None,
+    blocks: Blocks | None = None,
+) -> Comparison:
+    """Read runs (each of a directory's repeats is one) and compare them.
 
     Parameters
     ----------
     directories : sequence of path-like
-        Directories of finished runs on one problem, with the same objectives and constraints.
+        Of finished runs, on one problem or several, all with the same objectives; or of one
+        experiment, which is compared as its configuration says but for the arguments given.
     reference : path-like, optional
-        A ``front.csv`` to measure against, such as an exact one. None: the non-dominated vectors
-        of all runs together.
+        A ``front.csv`` to measure against, such as an exact one, where all runs are on one
+        problem; the non-dominated vectors of a problem's runs together where there is none.
+    judge : 'front' or 'returned'
+        Whether the front of everything evaluated is judged (default), or the set that the method
+        returns.
+    records : 'validation' (default) or 'test'
+        By which values solutions are judged.
+    blocks : 'auto' (default), 'cases' or 'runs'
+        See :func:`~framework.analysis.compare.compare_cases`.
 
     Raises
     ------
     InputError
-        A directory holds no finished run, or runs differ in problem or roles, or one is given
-        twice.
+        A directory holds no finished run, runs differ in objectives, a search was run with a seed
+        twice on a problem, or a reference is given for several problems.
     """
+    if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
+        run_dir = RunDir(directories[0])
+        grid = reload_grid(run_dir.experiment_file)
+        changes = {"judge": judge, "records": records, "blocks": blocks}
+        given = {key: value for key, value in changes.items() if value is not None}
+        section = grid.section.model_copy(update=given)
+        return compare_grid(Grid(section, grid.cases), run_dir)
     places = [place for directory in directories for place in _expanded(directory)]
-    _same_problem(places)
-    roles, title = places[0].roles(), _title(RunDir(directories[0]))
-    if reference is None:
-        return compare_runs(_labelled(places), roles, title=title)
-    losses, text = Front.load(reference, roles).losses, str(reference)
-    return compare_runs(
-        _labelled(places), roles, title=title, reference=losses, reference_text=text
+    _same_roles(places)
+    by_problem: dict[str, list[RunDir]] = defaultdict(list)
+    for place in places:
+        by_problem[str(place.about().get("fingerprint"))].append(place)
+    if reference is not None and len(by_problem) > 1:
+        raise InputError(
+            f"--reference: expected runs on one problem, found {len(by_problem)} problems; compare "
+            "them one by one, or without it"
+        )
+    judge, records = judge or "front", records or "validation"
+    labels = _labels(list(by_problem.values()))
+    names = _case_names(list(by_problem.values()))
+    cases = []
+    for name, own in zip(names, by_problem.values(), strict=True):
+        runs = _unique([_run(p, labels[p.path], judge, records) for p in own])
+        roles = own[0].roles()
+        wanted = None if reference is None else _losses(Front.load(reference, roles), records)
+        cases.append(
+            compare_case(name, runs, roles, reference=wanted, reference_text=str(reference or ""))
+        )
+    title = names[0] if len(names) == 1 else f"{len(names)} problems"
+    return compare_cases(title, cases, blocks=blocks or "auto", judged=_judged(judge, records))
+
+
+def compare_grid(grid: Grid, out: RunDir) -> Comparison:
+    """Compare the cells of an experiment that are done.
+
+    Raises
+    ------
+    InputError
+        None of a case is.
+    """
+    section = grid.section
+    by_case: dict[str, list[Cell]] = defaultdict(list)
+    for cell in grid.cells():
+        if RunDir(out.path / cell.place).summary().get("status") in _FINISHED:
+            by_case[cell.case].append(cell)
+    cases = [
+        _case_of(name, own, out, section.judge, section.records) for name, own in by_case.items()
+    ]
+    if not cases:
+        raise InputError(f"{out.path}: expected a cell that is done, found none")
+    return compare_cases(
+        grid.base.name,
+        cases,
+        shown=section.indicators,
+        blocks=section.blocks,
+        judged=_judged(section.judge, section.records),
+        paper=section.paper,
     )
+
+
+def _case_of(name: str, cells: Sequence[Cell], out: RunDir, judge: Judge, records: Records) -> Case:
+    runs, reference, text = [], None, ""
+    for cell in cells:
+        run_dir = RunDir(out.path / cell.place)
+        if cell.method is None:
+            reference = _losses(run_dir.front(), records)
+            text = f"front of {cell.config.algorithm['kind']}"
+        else:
+            runs.append(_run(run_dir, cell.method, judge, records, cell.place))
+    roles = RunDir(out.path / cells[0].place).roles()
+    return compare_case(name, runs, roles, reference=reference, reference_text=text)
+
+
+def _run(
+    run_dir: RunDir, label: str, judge: Judge, records: Records, place: str | None = None
+) -> ComparedRun:
+    summary = run_dir.summary()
+    own = judge == "returned" and run_dir.returned_file.is_file()
+    file = run_dir.returned_file if own else run_dir.front_file
+    losses = _losses(Front.load(file, run_dir.roles()), records)
+    with damaged(run_dir.summary_file, "the summary of a run"):
+        return ComparedRun(
+            label,
+            int(summary["seed"]),
+            int(summary["evaluations"]),
+            float(summary.get("distinct_evaluations", np.nan)),
+            float(summary["wall_s"]),
+            losses,
+            run_dir.path,
+            place or str(run_dir.path),
+        )
+
+
+def _losses(front: Front, records: Records) -> FloatArray:
+    """Return the losses of a front's solutions on validation or test records.
+
+    Raises
+    ------
+    InputError
+        There are no values on test records.
+    """
+    if records == "validation" or not len(front):
+        return front.losses
+    if front.test is None:
+        raise InputError(
+            "records: expected fronts with values on test records, found one without; judge them "
+            "by validation records"
+        )
+    return front.roles.losses(front.test)
+
+
+def _judged(judge: Judge, records: Records) -> str:
+    sets = {
+        "front": "the front of everything evaluated",
+        "returned": "what the method returns by its own definition",
+    }
+    return f"{sets[judge]}, on {records} records"
 
 
 def _expanded(directory: str | Path) -> list[RunDir]:
@@ -66,68 +200,83 @@ def _expanded(directory: str | Path) -> list[RunDir]:
     return places
 
 
-def _same_problem(places: Sequence[RunDir]) -> None:
+def _same_roles(places: Sequence[RunDir]) -> None:
     first, *others = [(place, place.about()) for place in places]
     for place, about in others:
-        for key, word in (
-            ("fingerprint", "problem (data, split, parameters)"),
-            ("objectives", "objectives"),
-            ("constraints", "constraints"),
-        ):
+        for key in ("objectives", "constraints"):
             if about.get(key) != first[1].get(key):
                 raise InputError(
-                    f"{place.path}: expected the same {word} as in {first[0].path}, found "
-                    f"{about.get(key)} instead of {first[1].get(key)}; compare runs on one problem"
+                    f"{place.path}: expected the same {key} as in {first[0].path}, found "
+                    f"{about.get(key)} instead of {first[1].get(key)}; compare runs with the same ones"
                 )
 
 
-def _labelled(places: Sequence[RunDir]) -> tuple[ComparedRun, ...]:
-    """Read the runs and name their searches.
+def _unique(runs: Sequence[ComparedRun]) -> Sequence[ComparedRun]:
+    """Return runs of which each search has a seed once.
 
     Raises
     ------
     InputError
-        A search has a seed twice.
+        One has not.
     """
-    settings = []
-    for place in places:
-        config = place.config()
-        budget = config.budget.model_dump(exclude_none=True)
-        settings.append(flatten({"algorithm": config.algorithm, "budget": budget}))
-    runs: list[ComparedRun] = []
     seen: dict[tuple[str, int], Path] = {}
-    for place, label in zip(places, _labels(settings), strict=True):
-        summary, front = place.summary(), place.front()
-        with damaged(place.summary_file, "the summary of a run"):
-            key = (label, int(summary["seed"]))
-            distinct = float(summary.get("distinct_evaluations", np.nan))
-            evaluations, seconds = int(summary["evaluations"]), float(summary["wall_s"])
+    for run in runs:
+        key = (run.method, run.seed)
         if key in seen:
             raise InputError(
-                f"{place.path}: expected each search with a seed once, found {label} with seed "
-                f"{key[1]} in {seen[key]} too; leave one of them out"
+                f"{run.path}: expected each search with a seed once, found {run.method} with seed "
+                f"{run.seed} in {seen[key]} too; leave one of them out"
             )
-        seen[key] = place.path
-        runs.append(ComparedRun(label, key[1], evaluations, distinct, seconds, front, place.path))
-    return tuple(runs)
+        seen[key] = run.path
+    return runs
 
 
-def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the kind of each search, with the settings in which those of its kind differ."""
+def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
+    """Return the kind of each search, with the settings in which those of its kind differ.
+
+    A budget is such a setting only where runs on one problem differ in it: problems may have
+    budgets of their own.
+    """
+    configs = {place.path: place.config() for own in problems for place in own}
+    budgets = {path: c.budget.model_dump(exclude_none=True) for path, c in configs.items()}
+    own_budgets = all(len({_shown(budgets[p.path]) for p in own}) == 1 for own in problems)
+    settings = {
+        path: flatten({"algorithm": c.algorithm, "budget": {} if own_budgets else budgets[path]})
+        for path, c in configs.items()
+    }
     of_kind: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for setting in settings:
-        kind = of_kind[setting["algorithm.kind"]]
-        for key in {key for s in settings for key in s}:
-            kind[key].add(str(setting.get(key)))
-    labels = []
-    for setting in settings:
+    every_key = {key for setting in settings.values() for key in setting}
+    for setting in settings.values():
+        for key in every_key:
+            of_kind[setting["algorithm.kind"]][key].add(str(setting.get(key)))
+    labels = {}
+    for path, setting in settings.items():
         kind = setting["algorithm.kind"]
         differing = sorted(key for key, values in of_kind[kind].items() if len(values) > 1)
         more = [f"{key.partition('.')[2]}={setting.get(key)}" for key in differing]
-        labels.append(" ".join([kind, *more]))
+        labels[path] = " ".join([kind, *more])
     return labels
+
+
+def _case_names(cases: Sequence[Sequence[RunDir]]) -> list[str]:
+    """Return a name for each problem: its data or kind, with what its namesakes differ in."""
+    settings = [flatten(case[0].config().problem) for case in cases]
+    titles = [_title(case[0]) for case in cases]
+    names = []
+    for title, setting in zip(titles, settings, strict=True):
+        alike = [s for t, s in zip(titles, settings, strict=True) if t == title]
+        keys = {key for s in alike for key in s}
+        differing = sorted(key for key in keys if len({_shown(s.get(key)) for s in alike}) > 1)
+        names.append(" ".join([title, *(f"{key}={setting.get(key)}" for key in differing)]))
+    if len(set(names)) < len(names):  # the same settings on other data
+        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    return names
 
 
 def _title(place: RunDir) -> str:
     data = place.about().get("data") or {}
     return str(data.get("name") or place.config().problem["kind"])
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

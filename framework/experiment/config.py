@@ -152,8 +152,11 @@ def load_config(
     """
     path = Path(path)
     raw = read_yaml(path)
-    if "sweep" in raw:
-        raise InputError(f"{path}: expected a run, found a sweep; use `paretolab sweep {path}`")
+    for name, article in (("sweep", "a"), ("experiment", "an")):
+        if name in raw:
+            raise InputError(
+                f"{path}: expected a run, found {article} {name}; use `paretolab {name} {path}`"
+            )
     for text in overrides:
         override(raw, text)
     raw |= {key: value for key, value in top_level.items() if value is not None}

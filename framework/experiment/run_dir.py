@@ -40,6 +40,10 @@ class RunDir:
     ``repeats/NNN/``     a directory of this kind for each repeat with another seed
     ``trials/NNN/``      a directory of this kind for each trial of a sweep
     ``sweep.yaml``       what a sweep varies
+    ``cells/``           CASE/METHOD/NNN, a directory of this kind for each cell of an experiment
+    ``references/``      CASE, such a directory for the search that a case is measured against
+    ``experiment.yaml``  what an experiment compares
+    ``anytime.npz``      the front of a cell after so many evaluations
     ===================  ======================================================================
 
     An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
@@ -55,6 +59,8 @@ class RunDir:
         self.summary_file = self.path / "summary.json"
         self.about_file = self.path / "about.json"
         self.sweep_file = self.path / "sweep.yaml"
+        self.experiment_file = self.path / "experiment.yaml"
+        self.anytime_file = self.path / "anytime.npz"
         self.tracking_file = self.path / "tracking.json"
         self.plots = self.path / "plots"
         self.model = self.path / "model"
@@ -84,8 +90,9 @@ class RunDir:
         return self.path / "trials"
 
     def children(self) -> list[RunDir]:
-        """Return the directories of its repeats or trials, by number; none for a single run."""
+        """Return the directories of its repeats, trials or cells; none for a single run."""
         found = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
+        found += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
         return [RunDir(path) for path in sorted(found) if path.is_dir()]
 
     def runs(self) -> list[RunDir]:

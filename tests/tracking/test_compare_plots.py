@@ -6,11 +6,16 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from framework.analysis.compare import compare_case, compare_cases
 from framework.experiment.comparison import compare
 from tests.tracking import made_up
-from tracking.figures.compare_plots import write_comparison
+from tracking.figures.report_page import write_report
 
-NAMES = {"compare.html", "compare_cd.png", "compare_runs.png", "compare_fronts.png"}
+NAMES = {
+    "report.html",
+    *(f"{name}.png" for name in ("ranks", "runs", "fronts", "found", "attainment")),
+    *(f"anytime_{by}.png" for by in ("evaluations", "seconds")),
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,24 +37,24 @@ def comparison(tmp_path_factory):
 @pytest.fixture(scope="module")
 def out(comparison, tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
-    assert {path.name for path in write_comparison(comparison, folder)} == NAMES
+    assert {path.name for path in write_report(comparison, folder)} == NAMES
     return folder
 
 
 def test_the_figures_are_pictures(out):
-    for path in out.glob("*.png"):
+    for path in out.glob("plots/*.png"):
         pixels = matplotlib.image.imread(path)[..., :3].reshape(-1, 3)
         assert len(pixels) > 400 * 400
         assert len(np.unique(pixels, axis=0)) > 50
 
 
 def test_the_page_stands_alone_and_says_it_all(out, comparison):
-    page = (out / "compare.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="(?!data:)', page)
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/png;base64,") == len(NAMES) - 1
     assert "<b>random</b>" not in page
     assert "&lt;b&gt;random&lt;/b&gt; and other" in page
-    assert f"{len(comparison.reference)} distinct vectors" in page
+    assert f"{len(comparison.cases[0].reference)} distinct vectors" in page
     best = comparison.summary()["hypervolume_mean"].max()
     assert f"{best:,.5g} ±" in page
 
@@ -59,6 +64,11 @@ def test_a_single_objective_has_no_fronts(comparison, tmp_path):
 
     from framework.roles import Roles
 
-    single = Roles(list(comparison.roles.metrics.values()), comparison.roles.objectives[:1])
-    paths = write_comparison(replace(comparison, roles=single), tmp_path)
-    assert {path.name for path in paths} == NAMES - {"compare_fronts.png"}
+    case = comparison.cases[0]
+    single = Roles(list(case.roles.metrics.values()), case.roles.objectives[:1])
+    runs = tuple(replace(run, losses=run.losses[:, :1]) for run in case.runs)
+    alone = compare_case(case.name, runs, single)
+    paths = write_report(compare_cases("one objective", [alone]), tmp_path)
+    names = {path.name for path in paths}
+    assert {"report.html", "runs.png"} <= names
+    assert not names & {"fronts.png", "found.png", "attainment.png"}

@@ -68,6 +68,9 @@ def sync(directory: str, uri: str | None = None) -> str:
             f"{directory}: expected the directory of a whole run, found one of its parts; "
             f"give {run_dir.path.parent.parent}"
         )
+    for home in run_dir.path.absolute().parents:
+        if RunDir(home).experiment_file.is_file():
+            raise InputError(f"{directory}: expected a whole experiment, found a cell; give {home}")
     with sole_uploader(run_dir):
         uploader = Uploader(run_dir, uri)
         try:

@@ -29,8 +29,11 @@ def parameters(run_dir: RunDir) -> dict[str, str]:
     """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit.
 
     That of a sweep has what is varied, but not where Optuna keeps it: there may be a password.
+    Of an experiment it is what is compared; its cells have the rest.
     """
     tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
+    if run_dir.experiment_file.is_file():
+        tree = {"experiment": read_yaml(run_dir.experiment_file)["experiment"]}
     if run_dir.sweep_file.is_file():
         tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
     flat = flatten(tree)
@@ -59,8 +62,9 @@ def start_tags(directory: Path) -> dict[str, str]:
 def run_tags(run_dir: RunDir) -> dict[str, str]:
     """Return the tags to group and filter runs by."""
     config = run_dir.config()
+    compares = run_dir.experiment_file.is_file()
     return {
-        "algorithm": str(config.algorithm["kind"]),
+        "algorithm": "several" if compares else str(config.algorithm["kind"]),
         "problem": str(config.problem["kind"]),
         "paretolab.dir": run_dir.path.absolute().name,
         "mlflow.source.name": "paretolab",

@@ -20,7 +20,18 @@ FRONTS = "fronts.csv"
 
 _CONFIG = "config.yaml"
 _CHUNK = 1000  # metrics a request: MLflow's limit
-_FILES = ("front.csv", "summary.json", "trials.csv", "best.yaml", "plots/*.html", "plots/*.png")
+_FILES = (
+    "front.csv",
+    "returned.csv",
+    "summary.json",
+    "trials.csv",
+    "best.yaml",
+    "experiment.yaml",
+    "report.html",
+    "tables/*.csv",
+    "plots/*.html",
+    "plots/*.png",
+)
 _FRONTS_EVERY = 30.0  # seconds between versions of fronts.csv while a run goes on
 _FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
 
@@ -94,7 +105,7 @@ class Member:
                 name = path.relative_to(self.run_dir.path).as_posix()
                 signature = _signature(path)
                 if self.state.artifacts.get(name) != signature:
-                    folder = "plots" if "/" in name else None
+                    folder = name.rpartition("/")[0] or None
                     self.client.log_artifact(self.state.run_id, str(path), folder)
                     self._arrived(name, signature)
         self._log_model()

@@ -1,4 +1,4 @@
-"""Uploads a run directory to MLflow: one parent run, below it one run a repeat or trial.
+"""Uploads a run directory to MLflow: one parent run, below it one run a repeat, trial or cell.
 
 The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
 same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
@@ -80,9 +80,9 @@ class Uploader:
     ) -> None:
         self.run_dir = run_dir
         self.state = begin(run_dir, uri, experiment, tags)
-        sweeps = run_dir.sweep_file.is_file()
-        self._several = sweeps or run_dir.config().repeats > 1
-        self._kind = "trial" if sweeps else "repeat"
+        sweeps, compares = run_dir.sweep_file.is_file(), run_dir.experiment_file.is_file()
+        self._several = sweeps or compares or run_dir.config().repeats > 1
+        self._kind = "trial" if sweeps else "cell" if compares else "repeat"
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}
@@ -117,7 +117,7 @@ class Uploader:
         ended = True
         for directory in directories:
             if directory.about_file.is_file():
-                name = directory.path.name if self._several else "000"
+                name = self._name_of(directory) if self._several else "000"
                 child = self._member(name, directory, parent)
                 ended &= self._update(child, final=final or self._is_over(directory))
         if not final:
@@ -126,6 +126,12 @@ class Uploader:
         if self._several:
             parent.log_files()
         return parent.finish() and ended
+
+    def _name_of(self, directory: RunDir) -> str:
+        """Return the number of a repeat or trial, the place of a cell."""
+        if self._kind != "cell":
+            return directory.path.name
+        return directory.path.relative_to(self.run_dir.path).as_posix().removeprefix("cells/")
 
     def mark_killed(self) -> None:
         """Tell MLflow of runs that were going on that they no longer do."""
@@ -219,7 +225,7 @@ class Uploader:
 
     def _find(self, tags: dict[str, str]) -> Any:
         """Return the MLflow run of a directory whose tracking.json was lost."""
-        names = ("paretolab.uid", "paretolab.kind", "trial", "repeat")
+        names = ("paretolab.uid", "paretolab.kind", "trial", "repeat", "cell")
         if "paretolab.uid" not in tags:
             return None
         wanted = [f"tags.`{name}` = '{tags[name]}'" for name in names if name in tags]
@@ -246,7 +252,8 @@ class Uploader:
         params = [Param(key, text) for key, text in lacking.items()]
         for i in range(0, len(params), _PARAMS):
             self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
-        dataset = describe.dataset_input(self.run_dir)
+        own = run_dir if self._kind == "cell" else self.run_dir  # cells may differ in it
+        dataset = describe.dataset_input(own)
         if dataset is not None:
             self._client.log_inputs(run_id, [dataset])
         run.artifacts["introduced"] = True

@@ -1,0 +1,183 @@
+"""`paretolab experiment`: cases x methods x repeats, to tables and one page."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.cli.compare import show
+from framework.cli.tables import console, program
+from framework.errors import InputError
+from framework.experiment.experiment import new_directory
+from framework.experiment.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from framework.experiment.grid import Grid
+    from framework.experiment.grid_run import Ended
+
+
+class Experiment:
+    """Run methods on cases, several times each, and compare them."""
+
+    help = "run methods on cases, several times each, and compare them"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("config", metavar="CONFIG", help="YAML file with a section experiment")
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="override a key, such as budget.evaluations=500 or experiment.judge=returned",
+        )
+        parser.add_argument("--repeats", type=int, help="runs of each method on each case")
+        parser.add_argument("--seed", type=int, help="of the first repeat")
+        parser.add_argument(
+            "--out",
+            metavar="DIR",
+            help="directory (default: a new runs/NAME-NNN); what is done there is not done again",
+        )
+        parser.add_argument(
+            "--workers",
+            metavar="auto|serial|all|N",
+            help="who runs cells: whichever pays, this process, Ray on all cores or on N",
+        )
+        parser.add_argument(
+            "--address", metavar="ADDR", help="Ray cluster to join: auto or host:port"
+        )
+        parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
+        parser.add_argument("--quiet", action="store_true", help="no line a cell, and no bar")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Start an experiment, or go on with the one in ``--out``; return the exit code."""
+        from framework.experiment.grid import load_grid
+
+        grid = load_grid(
+            Path(args.config),
+            args.set,
+            repeats=args.repeats,
+            seed=args.seed,
+            workers=_workers(args.workers),
+        )
+        with _directory(grid, args.out) as out:
+            return _execute(grid, out, args)
+
+    @staticmethod
+    def resume(args: argparse.Namespace) -> int:
+        """Go on with an experiment, as `paretolab resume` is asked to; return the exit code."""
+        from framework.experiment.grid import reload_grid
+
+        out = RunDir.existing(args.directory)
+        grid = reload_grid(out.experiment_file, args.set, workers=_workers(args.workers))
+        return _execute(grid, out, args)
+
+
+@contextmanager
+def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
+    """Yield the directory: one that holds an experiment is gone on with."""
+    if out is not None and RunDir(out).experiment_file.is_file():
+        yield RunDir(out)
+        return
+    with new_directory(grid.base, out) as made:
+        yield made
+
+
+def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
+    from framework.experiment.comparison import compare_grid
+    from framework.experiment.grid_run import Options, run_grid
+
+    errors = console(stderr=True)
+
+    def report(line: str) -> None:
+        errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    report(f"{grid.base.name}: {out.path}")
+    again = f"{program()} resume {shlex.quote(str(out.path))}"
+    try:
+        with _Shown(errors, quiet=args.quiet) as shown:
+            options = Options(args.address, not args.no_mlflow, shown, report)
+            summary, paths = run_grid(grid, out, options)
+    except KeyboardInterrupt:
+        if out.config_file.is_file():
+            report(f"interrupted; go on with: {again}")
+        return 130
+    if paths:
+        tracked = grid.base.tracking is not None and not args.no_mlflow
+        more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]
+        more += [("MLflow pages", f"{program()} ui")] if tracked else []
+        show(compare_grid(grid, out), paths, more)
+    failed = summary["failed_cells"]
+    for place, error in failed.items():
+        report(f"{out.path / place}: could not be run: {error}")
+    if failed:
+        report(
+            f"{len(failed)} of {summary['cells']} cells could not be run; try them with: {again}"
+        )
+    over = summary["cells_over_limit"]
+    for place in over:
+        report(f"{out.path / place}: more rows failed than budget.max_failed_share allows")
+    return 3 if failed or over else 0
+
+
+class _Shown:
+    """Shows cells as they end: a line each, or on a terminal a bar; nothing when quiet."""
+
+    def __init__(self, errors: Console, *, quiet: bool) -> None:
+        self._errors, self._quiet = errors, quiet
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> _Shown:
+        if self._errors.is_terminal and not self._quiet:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                TextColumn("[bold]cells"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[text]}"),
+                console=self._errors,
+            )
+            self._task = self._bar.add_task("", total=None, text="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, ended: Ended) -> None:
+        """Show a cell."""
+        if self._quiet:
+            return
+        cell = ended.cell
+        name = f"{cell.case} · {cell.method or 'reference'} · {cell.repeat + 1}"
+        left = f" · {timedelta(seconds=round(ended.seconds_left))} left"
+        if self._bar is not None:
+            text = f"{left.removeprefix(' · ')} · {name}"
+            self._bar.update(self._task, completed=ended.done, total=ended.total, text=text)
+            return
+        if ended.error is None:
+            volume = ended.summary["indicators"]["hypervolume"]
+            outcome = f"front {ended.summary['front_size']}, hypervolume {volume:.4f}"
+        else:
+            outcome = f"failed: {ended.error}"
+        line = f"{ended.done}/{ended.total} cells{left} · {name}: {outcome}"
+        self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _workers(text: str | None) -> str | int | None:
+    if text is None or text in ("auto", "serial", "all"):
+        return text
+    if not text.isdigit() or int(text) < 1:
+        raise InputError(f"--workers: expected auto, serial, all or a number, found {text!r}")
+    return int(text)

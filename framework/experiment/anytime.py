@@ -1,0 +1,100 @@
+"""What a run's front was after so many evaluations: ``anytime.npz``, made from its journal.
+
+Arrays of little-endian numbers: ``evaluations`` and ``seconds``, shape (k,), ascending, one a
+moment; ``sizes``, shape (k,), how many solutions the front had then; ``losses``, shape (sum of
+sizes, objectives), the fronts one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from framework.arrays import FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.experiment.run_dir import RunDir
+from framework.files import write_whole
+from framework.front import Archive
+from framework.journal import Journal
+from framework.roles import Roles
+
+_MOMENTS = 40  # spread evenly over the logarithm of the evaluations
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A front on the way.
+
+    Attributes
+    ----------
+    evaluations : int
+    seconds : float
+        Of searching.
+    losses : numpy.ndarray, shape (n, objectives)
+    """
+
+    evaluations: int
+    seconds: float
+    losses: FloatArray
+
+
+def moments(run_dir: RunDir) -> list[Moment]:
+    """Return the moments of a run that has ended; none where neither they nor a journal are there.
+
+    O(rows log rows) where they were not kept and the journal is read.
+    """
+    if run_dir.anytime_file.is_file():
+        return _read(run_dir.anytime_file)
+    if not run_dir.journal_file.is_file():
+        return []
+    with run_dir.journal() as journal:
+        return list(_moments(journal, run_dir.roles()))
+
+
+def keep_moments(run_dir: RunDir) -> None:
+    """Write ``anytime.npz`` of a run that has ended."""
+    with run_dir.journal() as journal:
+        found = list(_moments(journal, run_dir.roles()))
+    content = BytesIO()
+    np.savez(
+        content,
+        evaluations=np.array([m.evaluations for m in found], dtype=np.int64),
+        seconds=np.array([m.seconds for m in found]),
+        sizes=np.array([len(m.losses) for m in found], dtype=np.int64),
+        losses=np.concatenate([m.losses for m in found]) if found else np.zeros((0, 0)),
+    )
+    write_whole(run_dir.anytime_file, content.getvalue())
+
+
+def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
+    """Yield the front at the last batch before each of the evaluations asked for, and the last."""
+    ends: IntArray = np.cumsum([len(batch) for batch, _ in journal.batches()])
+    if not len(ends):
+        return
+    wanted = np.geomspace(ends[0], ends[-1], _MOMENTS)
+    stops = set((np.searchsorted(ends, wanted + 0.5, side="left") - 1).clip(0).tolist())
+    stops.add(len(ends) - 1)
+    archive = Archive(roles)
+    waiting: list[Evaluated] = []
+    for number, (batch, seconds) in enumerate(journal.batches()):
+        waiting.append(batch)
+        if number in stops:
+            archive.update(Evaluated.concat(waiting))
+            waiting = []
+            yield Moment(int(ends[number]), seconds, archive.losses)
+
+
+def _read(path: Path) -> list[Moment]:
+    with np.load(path, allow_pickle=False) as kept:
+        ends = np.cumsum(kept["sizes"])[:-1]
+        columns = zip(
+            kept["evaluations"].tolist(),
+            kept["seconds"].tolist(),
+            np.split(kept["losses"], ends),
+            strict=True,
+        )
+        return [Moment(*column) for column in columns]

@@ -1,0 +1,362 @@
+"""Runs an experiment in its directory: the cells that are not done, side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from framework import registry
+from framework.errors import InputError
+from framework.experiment.cell import evaluate_cell, is_over, run_cell
+from framework.experiment.comparison import compare_grid
+from framework.experiment.config import RunConfig
+from framework.experiment.experiment import uid_of
+from framework.experiment.grid import Cell, Grid
+from framework.experiment.results import mean_indicators, write_results
+from framework.experiment.run_dir import RunDir
+from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
+from framework.experiment.single_run import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    make_algorithm,
+    make_problem,
+    make_roles,
+)
+from framework.files import locked, write_whole
+from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
+from framework.problem import Problem
+
+_PROBLEMS = 8  # kept in memory
+_UNDER_WAY = 128  # cells handed to the cluster at a time, far more than it has workers
+_LATEST = 20  # cells by which the time left is told
+_ATTEMPTS = 2  # at a cell that fails, before it is left to `resume`
+
+
+class Ended(NamedTuple):
+    """A cell that has ended; ``error`` says why where it could not be run."""
+
+    cell: Cell
+    summary: Mapping[str, Any]
+    error: str | None
+    done: int
+    total: int
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what.
+
+    Attributes
+    ----------
+    address : str or None
+        A running Ray cluster.
+    track : bool
+        Whether to log to MLflow.
+    ended : callable
+        Takes every cell that has ended.
+    report : callable
+        Takes lines for the user.
+    """
+
+    address: str | None
+    track: bool
+    ended: Callable[[Ended], None]
+    report: Callable[[str], None]
+
+
+def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any], list[Path]]:
+    """Run the cells of an experiment that are not done; write its tables, figures and page.
+
+    Whatever happens, what was evaluated is in the journals of the cells. A cell that fails for a
+    reason of the environment (memory, a disk, a node) is tried once more, then left to the next
+    call; everything else goes on.
+
+    Returns
+    -------
+    summary : dict
+        Content of ``summary.json``; ``failed_cells`` says why some could not be run, by place.
+    paths : list of pathlib.Path
+        What was written of the cells that are done; nothing where none is.
+
+    Raises
+    ------
+    InputError
+        The directory holds other runs at the places of these cells, a method cannot search a
+        case, or another process is at it.
+    """
+    cells = grid.cells()
+    with ExitStack() as stack:
+        stack.enter_context(_alone(out))
+        todo = _open_cells(cells, out)
+        runner = _Runner(grid, out, options, len(cells) - len(todo), len(cells))
+        _write_start(grid, out, runner.problems)
+        runner.check(todo)
+        stack.enter_context(_followed(grid, out, options))
+        started = time.perf_counter()
+        summary: dict[str, Any] = {"name": grid.base.name, "cells": len(cells)}
+        try:
+            failed = runner.run(todo)
+        except BaseException:
+            out.write_summary(summary | {"status": INTERRUPTED})
+            raise
+        over = [cell.place for cell in cells if _status(out, cell) == FAILED]
+        summary |= {
+            "status": FAILED if failed or over else DONE,
+            "failed_cells": failed,
+            "cells_over_limit": over,
+            "wall_s": round(time.perf_counter() - started, 3),
+        }
+        paths: list[Path] = []
+        if len(failed) < len(cells):
+            comparison = compare_grid(grid, out)
+            paths = write_results(comparison, out.path)
+            summary["indicators"] = mean_indicators(comparison)
+        out.write_summary(summary)
+        return summary, paths
+
+
+def _status(out: RunDir, cell: Cell) -> str | None:
+    return RunDir(out.path / cell.place).summary().get("status")
+
+
+class _Runner:
+    """Takes cells through their runs."""
+
+    def __init__(self, grid: Grid, out: RunDir, options: Options, done: int, total: int) -> None:
+        self.problems = _Problems()
+        self._grid, self._out, self._options = grid, out, options
+        self._done, self._total = done, total
+        self._failed: dict[str, str] = {}
+
+    def check(self, todo: Sequence[Cell]) -> None:
+        """Make each problem and algorithm once, so that what cannot work is said at the start.
+
+        Raises
+        ------
+        InputError
+            A line for each method that cannot search a case.
+        """
+        found: list[str] = []
+        for case, method in dict.fromkeys((cell.case, cell.method) for cell in todo):
+            config = next(c.config for c in todo if (c.case, c.method) == (case, method))
+            problem = self.problems.of(config)
+            try:
+                make_algorithm(config, problem, make_roles(config, problem))
+            except InputError as error:
+                found.append(f"experiment: {method or 'reference'} on {case}: {error}")
+        if found:
+            raise InputError("\n".join(found))
+
+    def run(self, todo: Sequence[Cell]) -> dict[str, str]:
+        """Run cells; return why some could not be, by place."""
+        with _Pools(self._grid.base, self._out, self._options) as pools:
+            for _ in range(_ATTEMPTS):
+                if todo:
+                    self._failed = {}
+                    self._once(todo, pools)
+                    todo = [cell for cell in todo if cell.place in self._failed]
+        return self._failed
+
+    def _once(self, todo: Sequence[Cell], pools: _Pools) -> None:
+        waiting, under_way = list(reversed(todo)), 0
+        by_path = {RunDir(self._out.path / cell.place).path: cell for cell in todo}
+        pace = _Pace()
+        while waiting or under_way:
+            # the pool changes only while nothing is under way
+            pool = pools.now if under_way else pools.choose(pace.left(len(waiting)), len(waiting))
+            while waiting and under_way < pools.width:
+                under_way += self._submit(waiting.pop(), pool)
+            if under_way:
+                cell_dir, error = pool.collect()
+                under_way -= 1
+                pace.tick()
+                left = pace.left(len(waiting) + under_way)
+                self._note(by_path[cell_dir.path], error, left)
+
+    def _submit(self, cell: Cell, pool: RunPool) -> bool:
+        """Hand a cell out; tell whether that worked."""
+        cell_dir = RunDir(self._out.path / cell.place)
+        try:
+            cell_dir.path.mkdir(parents=True, exist_ok=True)
+            problem = self.problems.of(cell.config)
+            cell_dir.write_config(cell.config)
+            cell_dir.write_about(
+                problem, make_roles(cell.config, problem), data=dict(problem.describe())
+            )
+        except Exception as error:  # this cell's misfortune, whatever it is
+            self._note(cell, error, 0.0)
+            return False
+        pool.submit(cell.config, problem, cell_dir)
+        return True
+
+    def _note(self, cell: Cell, error: Exception | None, left: float) -> None:
+        cell_dir = RunDir(self._out.path / cell.place)
+        text = None
+        if error is None and not is_over(cell_dir):
+            error = InputError("it came to no end")
+        if error is None:
+            self._done += 1
+        else:
+            text = f"{type(error).__name__}: {_first_line(error)}"
+            self._failed[cell.place] = text
+            with suppress(OSError):  # its directory may be what is wrong
+                cell_dir.write_summary(cell_dir.summary() | {"status": INTERRUPTED, "error": text})
+        ended = Ended(cell, cell_dir.summary(), text, self._done, self._total, left)
+        self._options.ended(ended)
+
+
+class _Pace:
+    """How fast cells end, by the latest of them: the first ones also start what all need."""
+
+    def __init__(self) -> None:
+        self._ends: deque[float] = deque([time.perf_counter()], maxlen=_LATEST)
+
+    def tick(self) -> None:
+        """Note that a cell has ended."""
+        self._ends.append(time.perf_counter())
+
+    def left(self, cells: int) -> float:
+        """Return the seconds that so many cells will take; 0 where none has ended yet."""
+        n = len(self._ends) - 1
+        return (self._ends[-1] - self._ends[0]) / n * cells if n else 0.0
+
+
+class _Problems:
+    """The problems of the latest configurations, data loaded."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Problem] = {}
+
+    def of(self, config: RunConfig) -> Problem:
+        """Return the problem of a configuration; raises what is wrong with it."""
+        key = json.dumps(config.problem, sort_keys=True)
+        if key not in self._known:
+            while len(self._known) >= _PROBLEMS:
+                del self._known[next(iter(self._known))]
+            self._known[key] = make_problem(config)
+        return self._known[key]
+
+
+class _Pools(ExitStack):
+    """Who runs the cells: this process, or Ray where that is asked for or pays.
+
+    Attributes
+    ----------
+    now : RunPool
+        The one chosen last.
+    width : int
+        How many cells it takes at a time.
+    """
+
+    def __init__(self, config: RunConfig, out: RunDir, options: Options) -> None:
+        super().__init__()
+        self._workers, self._out, self._options = config.workers, out, options
+        self.now: RunPool = SerialPool(run_cell)
+        self.width = 1
+        self._joined = False
+
+    def choose(self, seconds_left: float, cells: int) -> RunPool:
+        """Return who runs so many cells that take this process so long."""
+        asked = uses_ray(self._workers, self._options.address)
+        pays = self._workers == "auto" and seconds_left >= RAY_PAYS_SECONDS and cells > 1
+        if not self._joined and (asked or (pays and (os.cpu_count() or 1) > 1)):
+            self._join(cells)
+        return self.now
+
+    def _join(self, cells: int) -> None:
+        self._joined = True
+        count = self._workers if isinstance(self._workers, int) else None
+        pool, text = self.enter_context(ray_pool(run_cell, self._out, count, self._options.address))
+        from framework.parallel.cluster import cluster
+
+        workers = self.enter_context(cluster(count)).workers
+        if cells >= workers:
+            self.now, self.width = pool, max(_UNDER_WAY, 2 * workers)
+            self._options.report(f"cells run on {text}")
+        else:
+            self.now = SerialPool(partial(_on_rows, workers))
+            self._options.report(f"rows of a cell at a time are evaluated by {text}")
+
+
+def _on_rows(workers: int, config: RunConfig, problem: Problem, cell: RunDir) -> None:
+    """Run a cell here, its rows evaluated by all workers: for fewer cells than workers."""
+    from framework.parallel.ray_evaluator import RayEvaluator
+
+    evaluator = RayEvaluator(problem, config.seed, workers=workers)
+    try:
+        evaluate_cell(config, problem, cell, evaluator)
+    finally:
+        evaluator.close()
+
+
+def _open_cells(cells: Sequence[Cell], out: RunDir) -> list[Cell]:
+    """Return the cells that are not done.
+
+    Raises
+    ------
+    InputError
+        The runs that are there are others.
+    """
+    for cell in cells:
+        cell_dir = RunDir(out.path / cell.place)
+        if cell_dir.config_file.is_file() and not cell.same_run(cell_dir.config()):
+            raise InputError(
+                f"{cell_dir.path}: expected a run of {cell.method or 'the reference'} on "
+                f"{cell.case} as configured, found one with other settings; take another --out"
+            )
+    return [cell for cell in cells if not is_over(RunDir(out.path / cell.place))]
+
+
+def _write_start(grid: Grid, out: RunDir, problems: _Problems) -> None:
+    """Write what the directory is; the configuration last, which makes it a run's."""
+    problem = problems.of(grid.base)
+    write_whole(out.experiment_file, grid.dump())
+    about = {"uid": uid_of(out), "data": dict(problem.describe())}
+    out.write_about(problem, make_roles(grid.base, problem), **about)
+    out.write_config(grid.base)
+    out.summary_file.unlink(missing_ok=True)  # it is running again
+
+
+@contextmanager
+def _followed(grid: Grid, out: RunDir, options: Options) -> Iterator[None]:
+    """Have the experiment logged to MLflow while it goes on, where that is wanted."""
+    tracking = grid.base.tracking
+    if not options.track or tracking is None or "mlflow" not in registry.names("observers"):
+        yield
+        return
+    tracker = registry.load("observers", "mlflow")(
+        out, tracking.uri, tracking.experiment or grid.base.name
+    )
+    tracker.on_start()
+    try:
+        yield
+    finally:
+        options.report(tracker.finish().text)
+
+
+@contextmanager
+def _alone(out: RunDir) -> Iterator[None]:
+    """Hold the directory's lock."""
+
+    def refuse() -> None:
+        raise InputError(
+            f"{out.path}: expected an experiment that nobody runs, found that another process "
+            "does; wait for it or stop it"
+        )
+
+    with locked(out.path / "experiment.lock", refuse):
+        yield
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

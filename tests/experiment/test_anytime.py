@@ -1,0 +1,70 @@
+"""Fronts on the way, and what runs attain, against journals and slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.experiment.anytime import keep_moments, moments
+from framework.experiment.config import check_config
+from framework.experiment.experiment import Options, Watcher, execute
+from framework.experiment.run_dir import RunDir
+from framework.front import nondominated
+from tests.experiment import small
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "out"
+    path.mkdir()
+    raw = small.raw() | {"algorithm": {"kind": "random", "batch": 7}}
+    del raw["experiment"]
+    config = check_config(raw | {"budget": {"evaluations": 1000}}, path / "config.yaml")
+    execute(config, RunDir(path), Options(None, False, Watcher, lambda line: None))
+    return RunDir(path)
+
+
+def test_moments_are_the_fronts_of_so_many_rows(run_dir):
+    with run_dir.journal() as journal:
+        losses = np.concatenate(
+            [run_dir.roles().losses(batch.values) for batch, _ in journal.batches()]
+        )
+    found = moments(run_dir)
+    counts = [moment.evaluations for moment in found]
+    assert counts == sorted(set(counts))
+    assert (counts[0], counts[-1]) == (7, len(losses))
+    assert 15 < len(found) <= 41
+    assert np.all(np.diff([moment.seconds for moment in found]) >= 0)
+    for moment in found:
+        rows = losses[: moment.evaluations]
+        assert sorted(moment.losses.tolist()) == sorted(rows[nondominated(rows)].tolist())
+
+
+def test_moments_that_are_kept_need_no_journal(run_dir, tmp_path):
+    expected = moments(run_dir)
+    assert not run_dir.anytime_file.exists()  # reading leaves a finished run alone
+    keep_moments(run_dir)
+    kept = RunDir(tmp_path)
+    kept.anytime_file.write_bytes(run_dir.anytime_file.read_bytes())
+    for one, other in zip(expected, moments(kept), strict=True):
+        assert (one.evaluations, one.seconds) == (other.evaluations, other.seconds)
+        assert np.array_equal(one.losses, other.losses)
+    assert moments(RunDir(tmp_path / "nothing")) == []
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_surfaces_are_what_so_many_runs_attain(seed, runs):
+    from tracking.figures.anytime_plots import surfaces
+
+    rng = np.random.default_rng(seed)
+    sets = [rng.integers(0, 8, (rng.integers(1, 6), 2)).astype(float) for _ in range(runs)]
+    wanted = {0: 1, 50: -(-runs // 2), 100: runs}
+    grid = np.array([(x, y) for x in range(9) for y in range(9)], dtype=float)
+    attained = sum((s[:, None] <= grid).all(axis=2).any(axis=0).astype(int) for s in sets)
+    for share, points in surfaces(sets).items():
+        reached = np.zeros(len(grid), dtype=bool)
+        for point in points:
+            reached |= (point <= grid).all(axis=1)
+        assert np.array_equal(reached, attained >= wanted[share])

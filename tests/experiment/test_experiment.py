@@ -1,0 +1,206 @@
+"""`paretolab experiment`, as its users run it: cells, tables, failures."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.cli.main import main
+from framework.experiment.comparison import compare
+from framework.experiment.run_dir import RunDir
+from tests.command import call
+from tests.experiment import small
+
+TABLES = {"runs.csv", "seconds.csv", "means.csv", "ranks.csv", "pairs.csv", "wins.csv"}
+
+
+def tables(out):
+    """Return the tables that do not depend on how fast the machine is."""
+    names = sorted(TABLES - {"seconds.csv"})
+    return {name: (out / "tables" / name).read_bytes() for name in names}
+
+
+class Done(NamedTuple):
+    """What a command said."""
+
+    out: str
+    err: str
+
+
+def command(folder, *arguments, code=0):
+    """Run the command in this process: starting another takes seconds."""
+    out, err = StringIO(), StringIO()
+    with chdir(folder), redirect_stdout(out), redirect_stderr(err):
+        assert main(list(map(str, arguments))) == code, err.getvalue()
+    return Done(out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An experiment that nothing befell."""
+    folder = tmp_path_factory.mktemp("whole")
+    small.write(folder, small.raw())
+    done = call("experiment", "little.yaml", "--out", "out", cwd=folder)  # as it is installed
+    assert done.code == 0, done.err
+    assert re.search(r"^12/12 cells · 0:00:00 left · concave · grid\* · 3: ", done.err, re.M)
+    assert "report" in done.out
+    return folder / "out"
+
+
+def test_it_ends_in_tables_and_one_page(whole):
+    assert {path.name for path in (whole / "tables").iterdir()} == TABLES
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    names = {path.stem for path in (whole / "plots").iterdir()}
+    assert names == {
+        *("ranks", "means", "fronts", "attainment", "anytime_evaluations", "anytime_seconds")
+    }
+    assert page.count("data:image/png;base64,") == len(names)
+    means = pd.read_csv(whole / "tables" / "means.csv")
+    assert len(means) == 2 * 2 * 3
+    best = means[means["indicator"] == "hypervolume"]["mean"].iloc[0]
+    assert f"{best:,.5g} ±" in page
+
+
+def test_a_cell_is_a_run_like_any_other(whole, tmp_path):
+    """The same configuration run by itself ends in the same front."""
+    cell = RunDir(whole / "cells" / "concave" / "by-tens" / "001")
+    assert cell.summary()["status"] == "done"
+    alone = tmp_path / "alone"
+    command(tmp_path, "run", cell.config_file, "--out", alone, "--quiet")
+    assert (alone / "front.csv").read_bytes() == cell.front_file.read_bytes()
+    command(tmp_path, "choose", cell.path, "--best", "f1")
+
+
+def test_tables_are_those_of_the_runs(whole):
+    runs = pd.read_csv(whole / "tables" / "runs.csv")
+    for row in runs.to_dict("records"):
+        place = RunDir(whole / row["directory"])
+        assert row["hypervolume"] == place.summary()["indicators"]["hypervolume"]
+        assert (row["seed"], row["evaluations"]) == (place.config().seed, 60)
+    again = compare([whole])
+    assert again.methods == ["by tens", "grid*"]
+    assert again.frame["igd_plus"].tolist() == runs["igd_plus"].tolist()
+
+
+def test_what_is_done_is_not_done_again(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "out")
+    journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.sqlite")}
+    small.write(tmp_path, small.raw())
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
+    assert " cells · " not in done.err
+    more = command(tmp_path, "resume", "out", "--set", "experiment.repeats=4")
+    assert len(re.findall(r" cells · ", more.err)) == 4
+    assert all(path.stat().st_mtime_ns == time for path, time in journals.items())
+    assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 16
+
+
+def test_other_runs_at_the_place_of_cells_are_refused(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "out")
+    small.write(tmp_path, small.raw())
+    done = command(
+        tmp_path, "experiment", "little.yaml", "--out", "out", "--set", "problem.d=5", code=2
+    )
+    assert "expected a run of by tens on convex as configured" in done.err
+    assert tables(tmp_path / "out") == tables(whole)
+
+
+def test_a_cell_that_fails_is_said_and_resume_runs_exactly_it(whole, tmp_path):
+    """A directory where its journal should be: it cannot be written."""
+    small.write(tmp_path, small.raw())
+    broken = tmp_path / "out" / "cells" / "convex" / "grid" / "001"
+    (broken / "journal.sqlite").mkdir(parents=True)
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3)
+    assert done.err.count("convex · grid* · 2: failed: JournalError: ") == 2  # tried twice
+    assert "1 of 12 cells could not be run; try them with: " in done.err
+    assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 11
+    assert list(RunDir(tmp_path / "out").summary()["failed_cells"]) == ["cells/convex/grid/001"]
+    again = command(tmp_path, "resume", "out", code=3)
+    assert re.findall(r"(\S+) cells", again.err) == ["11/12", "11/12", "12"]
+    (broken / "journal.sqlite").rmdir()
+    last = command(tmp_path, "resume", "out")
+    assert re.findall(r"(\d+/\d+) cells · \S+ left · (.*): front", last.err) == [
+        ("12/12", "convex · grid* · 2")
+    ]
+    assert tables(tmp_path / "out") == tables(whole)
+
+
+def test_a_method_that_cannot_search_a_case_is_said_before_anything_runs(tmp_path):
+    methods = {"fine": {"kind": "random"}, "HAPEns": {"kind": "hapens"}}
+    small.write(tmp_path, small.raw(methods=methods))
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
+    assert "experiment: HAPEns on convex: " in done.err
+    assert "experiment: HAPEns on concave: " in done.err
+    assert not list(tmp_path.glob("out/**/journal.sqlite"))
+
+
+def test_too_many_failed_rows_are_said(tmp_path):
+    """Half of the rows of a problem fail: the cell has ended, and the experiment says so."""
+    content = small.raw(cases={}, repeats=1)
+    content["problem"] = {"kind": "function", "name": "zdt1", "d": 4}
+    content["budget"] = {"evaluations": 60}
+    small.write(tmp_path, content)
+    command(tmp_path, "experiment", "little.yaml", "--out", "out")
+    cell = RunDir(tmp_path / "out" / "cells" / "configured" / "grid" / "000")
+    cell.write_summary(cell.summary() | {"status": "failed"})
+    done = command(tmp_path, "resume", "out", code=3)
+    assert "more rows failed than budget.max_failed_share allows" in done.err
+
+
+def test_a_published_value_stands_beside(tmp_path):
+    paper = {"convex": {"grid*": {"hypervolume": 0.123}}}
+    small.write(tmp_path, small.raw(paper=paper))
+    command(tmp_path, "experiment", "little.yaml", "--out", "out", "--quiet")
+    means = pd.read_csv(tmp_path / "out" / "tables" / "means.csv")
+    given = means[means["paper"].notna()]
+    assert given[["case", "method", "indicator", "paper"]].to_numpy().tolist() == [
+        ["convex", "grid*", "hypervolume", 0.123]
+    ]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count('<span class="paper">(0.123)</span>') == 1
+
+
+def test_a_reference_search_is_what_runs_are_measured_against(tmp_path):
+    """A search of the same seed and batch, ten times as long, finds all that the short one kept."""
+    reference = {"algorithm": {"kind": "random", "batch": 10}, "budget": {"evaluations": 600}}
+    small.write(tmp_path, small.raw(reference=reference))
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
+    assert "front of random" in done.out
+    case = compare([tmp_path / "out"]).cases[0]
+    front = RunDir(tmp_path / "out" / "references" / "convex").front()
+    assert np.array_equal(np.unique(case.reference, axis=0), np.unique(front.losses, axis=0))
+    assert {run.method for run in case.runs} == {"by tens", "grid*"}
+
+
+def test_on_ray_the_tables_are_the_same(whole, tmp_path):
+    small.write(tmp_path, small.raw())
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", "--workers", "2")
+    assert "cells run on Ray, 2 workers" in done.err
+    assert tables(tmp_path / "out") == tables(whole)
+
+
+def test_few_cells_share_the_workers_by_rows(tmp_path):
+    content = small.raw(cases={}, repeats=1, methods={"one": {"kind": "random", "batch": 10}})
+    small.write(tmp_path, content)
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "ray", "--workers", "2")
+    assert "rows of a cell at a time are evaluated by Ray, 2 workers" in done.err
+    command(tmp_path, "experiment", "little.yaml", "--out", "here", "--workers", "serial")
+    with (tmp_path / "ray" / "tables" / "runs.csv").open() as there:
+        assert list(csv.reader(there)) == list(
+            csv.reader((tmp_path / "here" / "tables" / "runs.csv").open())
+        )
+
+
+def test_run_and_check_say_where_an_experiment_belongs(tmp_path):
+    small.write(tmp_path, small.raw())
+    for name in ("run", "check"):
+        done = command(tmp_path, name, "little.yaml", code=2)
+        assert "found an experiment; use `paretolab experiment little.yaml`" in done.err

@@ -1,0 +1,151 @@
+"""The section experiment: what it makes, and what it refuses, a line a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.errors import InputError
+from framework.experiment.grid import load_grid, reload_grid
+from framework.streams import repeat_seed
+from tests.experiment import small
+
+
+def grid_of(folder, content, *overrides, **top_level):
+    return load_grid(small.write(folder, content), overrides, **top_level)
+
+
+def mistakes(folder, content, *overrides):
+    with pytest.raises(InputError) as caught:
+        grid_of(folder, content, *overrides)
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_cells_are_all_combinations(tmp_path):
+    cells = grid_of(tmp_path, small.raw()).cells()
+    assert [(cell.case, cell.method, cell.repeat) for cell in cells] == [
+        (case, method, repeat)
+        for case in ("convex", "concave")
+        for method in ("by tens", "grid*")
+        for repeat in range(3)
+    ]
+    assert len({cell.place for cell in cells}) == 12
+    assert cells[-1].place == "cells/concave/grid/002"
+    last = cells[-1].config
+    assert (last.problem["name"], last.algorithm["batch"]) == ("zdt2", 15)
+    assert (last.seed, last.repeats, last.workers) == (repeat_seed(0, 2), 1, "serial")
+
+
+def test_a_product_crosses_every_case(tmp_path):
+    product = {"problem.d": [3, 4], "budget.evaluations": [20, 40]}
+    grid = grid_of(tmp_path, small.raw(product=product))
+    assert list(grid.cases) == [
+        f"{case} d={d} evaluations={n}"
+        for case in ("convex", "concave")
+        for d in (3, 4)
+        for n in (20, 40)
+    ]
+    chosen = grid.cases["concave d=3 evaluations=40"]
+    assert (chosen.problem["name"], chosen.problem["d"]) == ("zdt2", 3)
+    assert chosen.budget.evaluations == 40
+    alone = grid_of(tmp_path, small.raw(cases={}, product={"problem.d": [3, 4]}))
+    assert list(alone.cases) == ["d=3", "d=4"]
+    assert list(grid_of(tmp_path, small.raw(cases={})).cases) == ["configured"]
+
+
+def test_a_case_may_take_the_problem_of_another_file(tmp_path):
+    """What the experiment itself says goes over it, and the case's own keys over both."""
+    (tmp_path / "below").mkdir()
+    other = {
+        "problem": {"kind": "function", "name": "zdt2", "d": 7, "noise": 0.1},
+        "objectives": [{"metric": "f2", "sense": "min"}],
+    }
+    small.write(tmp_path / "below", other, "other.yaml")
+    content = small.raw(cases={"other": {"config": "below/other.yaml", "problem.d": 5}})
+    content["problem"] = {"noise": 0.2}
+    del content["objectives"]
+    config = grid_of(tmp_path, content).cases["other"]
+    assert config.problem == {"kind": "function", "name": "zdt2", "d": 5, "noise": 0.2}
+    assert [objective.metric for objective in config.objectives] == ["f2"]
+
+
+def test_a_reference_is_a_cell_of_its_own(tmp_path):
+    reference = {"algorithm": {"kind": "grid"}, "budget": {"evaluations": 9}}
+    first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).cells()
+    assert (first.method, first.place) == (None, "references/convex")
+    assert first.config.algorithm["kind"] == "grid"
+    assert (first.config.budget.evaluations, second.config.budget.evaluations) == (9, 60)
+
+
+def test_what_is_kept_makes_the_same_cells_anywhere(tmp_path):
+    grid = grid_of(tmp_path, small.raw(product={"problem.d": [3, 4]}), repeats=2, seed=5)
+    (tmp_path / "kept").mkdir()
+    kept = tmp_path / "kept" / "experiment.yaml"
+    kept.write_text(grid.dump(), encoding="utf-8")
+    assert reload_grid(kept).cells() == grid.cells()
+    assert len(reload_grid(kept, ["experiment.repeats=3"]).cells()) == 3 * len(grid.cells()) / 2
+    with pytest.raises(InputError, match="expected a key of the section experiment"):
+        reload_grid(kept, ["budget.evaluations=3"])
+
+
+def test_mistakes_are_said_all_at_once_each_where_it_is(tmp_path):
+    content = small.raw(
+        cases={"good": {}, "bad": {"problem.nam": "zdt1"}, "worse": {"problem.d": "many"}}
+    )
+    assert mistakes(tmp_path, content) == [
+        "little.yaml: experiment.cases.bad: problem.nam: unknown key; expected one of name, d, "
+        "noise; found 'nam'; did you mean 'name'?",
+        "little.yaml: experiment.cases.worse: problem.d: expected a whole number, found 'many'",
+    ]
+    content = small.raw(methods={"one": {"kind": "randm"}, "two": {"kind": "random", "bach": 3}})
+    first, second = mistakes(tmp_path, content)
+    assert first.startswith("little.yaml: experiment.methods.one.kind: expected one of ")
+    assert first.endswith("found 'randm'; did you mean 'random'?")
+    assert second.startswith("little.yaml: experiment.methods.two.bach: unknown key; ")
+
+
+def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
+    assert mistakes(tmp_path, small.raw(), "budget.evaluations=none") == [
+        "little.yaml: budget.evaluations: expected a whole number, found 'none'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"repeats": 0}, "repeats: expected a number of at least 1, found 0"),
+        ({"judge": "all"}, "judge: expected 'front' or 'returned', found 'all'"),
+        (
+            {"indicators": ["hypervolum"]},
+            "indicators.0: expected one of distinct, hypervolume, igd_plus, share; found "
+            "'hypervolum'; did you mean 'hypervolume'?",
+        ),
+        (
+            {"paper": {"convx": {"by tens": {"share": 1}}}},
+            "paper: expected one of convex, concave; found 'convx'; did you mean 'convex'?",
+        ),
+        (
+            {"paper": {"convex": {"by ten": {"share": 1}}}},
+            "paper.convex: expected one of by tens, grid*; found 'by ten'; did you mean 'by tens'?",
+        ),
+        (
+            {"product": {"problem.d": [3, 3]}},
+            "product: expected different values for problem.d, found [3, 3]",
+        ),
+        (
+            {"cases": {"a b": {}, "a-b": {}}},
+            "cases: expected names that differ in letters or digits, found 'a b' and 'a-b'",
+        ),
+    ],
+)
+def test_mistakes_of_the_section(tmp_path, changes, line):
+    assert mistakes(tmp_path, small.raw(**changes)) == [f"little.yaml: experiment.{line}"]
+
+
+def test_methods_and_repeats_have_their_place(tmp_path):
+    content = small.raw() | {"algorithm": {"kind": "random"}}
+    assert mistakes(tmp_path, content) == [
+        "little.yaml: algorithm: expected in experiment.methods, found beside it"
+    ]
+    content = small.raw()
+    del content["experiment"]
+    assert "experiment: expected a section" in mistakes(tmp_path, content)[0]

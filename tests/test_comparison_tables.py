@@ -1,0 +1,156 @@
+"""Intervals, rank sums and tables, against slow and obvious twins."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from framework.analysis.compare import ComparedRun, compare_case, compare_cases
+from framework.analysis.rank_sum import rank_sum, score, verdict
+from framework.analysis.tables import interval, means, pairs, ranks, tables, wins
+from framework.roles import Metric, Objective, Roles
+
+ROLES = Roles(
+    [Metric("a", "min", "bounded"), Metric("b", "min", "bounded")],
+    [Objective("a", "min"), Objective("b", "min")],
+)
+
+
+def exact_rank_sum(a, b):
+    """Count the ways to deal the values out whose rank sum is as far from the middle."""
+    order = stats.rankdata(np.concatenate([a, b]))
+    middle = len(a) * (len(order) + 1) / 2
+    far = abs(order[: len(a)].sum() - middle)
+    deals = [abs(sum(deal) - middle) for deal in combinations(order, len(a))]
+    return float(np.mean([deal >= far - 1e-9 for deal in deals]))
+
+
+@given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 6))
+def test_rank_sum_is_the_share_of_deals(seed, n, m):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=n), rng.normal(0.7, size=m)
+    assert rank_sum(a, b) == pytest.approx(exact_rank_sum(a, b))
+    assert rank_sum(b, a) == pytest.approx(rank_sum(a, b))
+
+
+def test_rank_sum_with_ties_infinities_and_too_few():
+    assert rank_sum(np.array([1.0]), np.array([2.0, 3.0])) == 1.0
+    assert rank_sum(np.ones(5), np.ones(5)) == 1.0
+    finite = rank_sum(np.arange(5.0), np.arange(5.0) + 10)
+    assert rank_sum(np.arange(5.0), np.array([10.0, 11, 12, 13, np.inf])) == finite
+    tied = np.array([1.0, 1, 2, 2, 3, 3]), np.array([2.0, 3, 3, 4, 4, 4])
+    assert rank_sum(*tied) == pytest.approx(stats.mannwhitneyu(*tied).pvalue)
+
+
+def test_verdicts_point_to_the_smaller_values():
+    low, high = np.arange(6.0), np.arange(6.0) + 100
+    assert (verdict(low, high), verdict(high, low), verdict(low, low + 0.5)) == (1, -1, 0)
+    assert score([1, 0, -1, 1])._asdict() == {"wins": 2, "draws": 1, "losses": 1}
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
+def test_the_interval_is_students(values):
+    sample = np.array(values)
+    mean, low, high = interval(sample)
+    half = stats.t.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / np.sqrt(len(sample))
+    assert (mean, low, high) == pytest.approx(
+        (sample.mean(), sample.mean() - half, sample.mean() + half), abs=1e-6
+    )
+
+
+def test_the_interval_covers_the_mean_in_95_of_100():
+    rng = np.random.default_rng(3)
+    held = [
+        low <= 5 <= high for _, low, high in (interval(rng.normal(5, 2, 6)) for _ in range(2000))
+    ]
+    assert stats.binomtest(sum(held), 2000, 0.95).pvalue > 1e-4
+
+
+def test_there_is_no_interval_of_one_value_or_of_an_infinite_one():
+    assert np.isnan(interval(np.array([1.0]))[1])
+    mean, low, high = interval(np.array([1.0, np.inf]))
+    assert mean == np.inf
+    assert np.isnan([low, high]).all()
+
+
+def corner(method, seed, at, distinct=5.0):
+    """Return a run that found one solution, ``at`` of the way to the worst."""
+    losses = np.array([[at, at]])
+    return ComparedRun(method, seed, 10, distinct, 1.0, losses, Path(), f"{method}/{seed}")
+
+
+@pytest.fixture
+def comparison():
+    """Good is better than bad on all of five problems, even is as good as good."""
+    cases = []
+    for number in range(5):
+        runs = [
+            corner(method, seed, base + seed / 100 + number / 50)
+            for method, base in (("bad", 0.6), ("good", 0.1), ("even", 0.1005))
+            for seed in range(5)
+        ]
+        cases.append(compare_case(f"case {number}", runs, ROLES, reference=np.zeros((1, 2))))
+    paper = {"case 2": {"good": {"hypervolume": 0.7}}}
+    return compare_cases("made up", cases, paper=paper)
+
+
+def test_means_by_case(comparison):
+    table = means(comparison).set_index(["case", "method", "indicator"])
+    row = table.loc["case 2", "good", "hypervolume"]
+    volumes = (1 - (0.1 + np.arange(5) / 100 + 2 / 50)) ** 2
+    assert row["mean"] == pytest.approx(volumes.mean())
+    assert row["high"] - row["mean"] == pytest.approx(
+        stats.t.ppf(0.975, 4) * volumes.std(ddof=1) / np.sqrt(5)
+    )
+    assert row["paper"] == 0.7
+    assert table["paper"].notna().sum() == 1
+
+
+def test_ranks_and_pairs_are_over_cases(comparison):
+    table = ranks(comparison).set_index(["indicator", "method"])["mean_rank"]
+    assert table["hypervolume"].to_dict() == {"bad": 3.0, "good": 1.0, "even": 2.0}
+    assert table["igd_plus"].to_dict() == {"bad": 3.0, "good": 1.0, "even": 2.0}
+    volumes = comparison.frame.groupby(["case", "method"])["hypervolume"].mean().unstack()
+    expected = stats.friedmanchisquare(*(volumes[name] for name in volumes)).pvalue
+    assert ranks(comparison)["friedman_p"].iloc[0] == pytest.approx(expected)
+    found = pairs(comparison).set_index(["indicator", "method", "other"])["wilcoxon_holm_p"]
+    each = [stats.wilcoxon(volumes[i] - volumes[j]).pvalue for i, j in combinations(volumes, 2)]
+    assert found["hypervolume", "bad", "good"] == pytest.approx(min(1.0, 3 * min(each)))
+
+
+def test_wins_draws_and_losses(comparison):
+    table = wins(comparison).set_index(["indicator", "method", "other"])
+    counts = {key: tuple(row) for key, row in table.loc["hypervolume"].iterrows()}
+    assert counts["good", "bad"] == (5, 0, 0)
+    assert counts["bad", "good"] == (0, 0, 5)
+    assert counts["good", "even"] == counts["even", "good"] == (0, 5, 0)
+
+
+def test_a_case_that_a_method_lacks_is_no_block(comparison):
+    cases = list(comparison.cases)
+    own = tuple(run for run in cases[0].runs if run.method != "even")
+    cases[0] = compare_case("case 0", own, ROLES)
+    found = compare_cases("made up", cases)
+    assert found.tests["hypervolume"].blocks == 4
+    assert wins(found).set_index(["indicator", "method", "other"]).loc[
+        ("hypervolume", "even", "bad")
+    ].to_list() == [4, 0, 0]
+
+
+def test_one_method_with_one_run_needs_no_tests():
+    case = compare_case("alone", [corner("only", 0, 0.5)], ROLES)
+    assert set(tables(compare_cases("alone", [case]))) == {"runs", "seconds", "means"}
+
+
+def test_indicators_shown_are_those_asked_for(comparison):
+    found = compare_cases("made up", comparison.cases, shown=["distinct", "igd_plus"])
+    assert list(found.indicators) == ["distinct", "igd_plus"]
+    assert found.first == "distinct"
+    assert "hypervolume" not in found.frame
+    assert found.tests["distinct"].ranks.tolist() == [2.0, 2.0, 2.0]

@@ -1,0 +1,276 @@
+"""The page of a comparison or an experiment: one file with every table and figure in it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from framework.analysis.compare import NUMBERS, Comparison
+from framework.analysis.tables import tables
+from framework.files import write_whole
+from tracking.figures.anytime_plots import anytime, attainment, traces
+from tracking.figures.compare_plots import (
+    case_means,
+    critical_differences,
+    every_run,
+    found_fronts,
+    overlaid,
+)
+from tracking.figures.figures_png import save
+from tracking.figures.method_style import ARROW
+
+PAGE = "report.html"
+
+_TEMPLATE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; max-width: 76rem; }}
+h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.6rem 0 .3rem; }}
+p {{ color: #555; margin: .3rem 0; max-width: 60rem; }} img {{ max-width: 100%; }}
+table {{ border-collapse: collapse; margin: .5rem 0; }} td, th {{ padding: .2rem .7rem;
+text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }}
+td:first-child, th:first-child {{ text-align: left; }} td.best {{ font-weight: bold; }}
+.paper {{ color: #777; }}
+</style></head><body><h1>{title}</h1><p>{subtitle}</p>
+{body}
+</body></html>
+"""
+
+
+class _Drawing(NamedTuple):
+    name: str
+    title: str
+    text: str
+    figure: Figure
+
+
+def write_report(comparison: Comparison, out: Path) -> list[Path]:
+    """Write ``report.html``, which needs no other file, and its figures (``plots/*.png``).
+
+    Returns
+    -------
+    list of pathlib.Path
+        The page first.
+    """
+    found = tables(comparison)
+    sections = [_section("Methods", _note(comparison), _methods(comparison))]
+    if len(comparison.cases) > 1 or comparison.paper:
+        sections.append(_section("Cases", _CASES, _cases(comparison, found["means"])))
+    plots = out / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for drawing in _drawings(comparison):
+        path = plots / f"{drawing.name}.png"
+        save(drawing.figure, path)
+        paths.append(path)
+        picture = base64.b64encode(path.read_bytes()).decode()
+        image = f'<img alt="{drawing.title}" src="data:image/png;base64,{picture}">'
+        sections.append(_section(drawing.title, drawing.text, image))
+    if "pairs" in found:
+        sections.append(_section("Pairs", _pairs_note(comparison), _pairs(comparison)))
+    if "wins" in found:
+        sections.append(_section("Wins, draws and losses", _WINS, _wins(comparison, found["wins"])))
+    roles = comparison.cases[0].roles
+    subtitle = (
+        f"{len(comparison.methods)} methods, {len(comparison.cases)} "
+        f"case{'s' if len(comparison.cases) > 1 else ''}, {len(comparison.frame)} runs; objectives "
+        + ", ".join(f"{o.metric} ({o.sense})" for o in roles.objectives)
+        + f". Judged: {comparison.judged}."
+    )
+    page = _TEMPLATE.format(
+        title=html.escape(comparison.title),
+        subtitle=html.escape(subtitle),
+        body="\n".join(sections),
+    )
+    write_whole(out / PAGE, page)
+    return [out / PAGE, *paths]
+
+
+def _drawings(comparison: Comparison) -> list[_Drawing]:
+    drawings = []
+    first = comparison.indicators[comparison.first].label
+    if comparison.tests:
+        figure = critical_differences(comparison)
+        title = "Mean ranks and critical differences"
+        drawings.append(_Drawing("ranks", title, _RANKS, figure))
+    if len(comparison.cases) > 1:
+        text = "Means over runs with 95% intervals."
+        drawings.append(_Drawing("means", "Indicators by case", text, case_means(comparison)))
+    else:
+        text = "A point a run, a line at the mean."
+        drawings.append(_Drawing("runs", "Every run", text, every_run(comparison)))
+    several = len(comparison.cases[0].roles.objectives) > 1
+    if several:
+        drawings.append(_Drawing("fronts", "Fronts", _FRONTS, overlaid(comparison)))
+    if several and len(comparison.cases) == 1:
+        title = "What each method finds of the reference front"
+        drawings.append(_Drawing("found", title, _FOUND, found_fronts(comparison)))
+    if several and comparison.frame.groupby(["case", "method"]).size().max() > 1:
+        title = "Attainment surfaces"
+        drawings.append(_Drawing("attainment", title, _ATTAINMENT, attainment(comparison)))
+    on_the_way = traces(comparison)
+    if len(on_the_way):
+        for by in ("evaluations", "seconds"):
+            figure = anytime(comparison, on_the_way, by)
+            title = f"{first} against {by}"
+            drawings.append(_Drawing(f"anytime_{by}", title, _ANYTIME, figure))
+    return drawings
+
+
+_CASES = (
+    "Mean ± half the 95% interval over runs (Student's t); the best mean of a case and indicator "
+    "in bold; in grey the published value, where there is one."
+)
+_RANKS = "Methods that a bar joins are not told apart by Nemenyi's test at 5%."
+_FRONTS = (
+    "For each method the solutions of all its runs together that none of them dominates; where "
+    "there are more than two objectives, over two of them. Grey: the reference front."
+)
+_FOUND = (
+    "Colour: in how many of its runs a vector of the reference front is found. Crosses: "
+    "solutions of its runs that are not on the reference front."
+)
+_ATTAINMENT = (
+    "Thick: what half of the runs attain; thin: what the best and what all of them do. Where there "
+    "are more than two objectives, in the two drawn alone."
+)
+_ANYTIME = (
+    "Of the front of everything evaluated so far, on validation records. A line is the mean over "
+    "runs, the band goes from the lower to the upper quartile."
+)
+_WINS = (
+    "In how many cases the method of the line is better than the one of the column / not told "
+    "apart / worse, by the rank-sum test over its runs at 5%, not corrected for their number."
+)
+
+
+def _note(comparison: Comparison) -> str:
+    meanings = "; ".join(f"{i.label}: {i.text}" for i in comparison.indicators.values())
+    sizes = [f"{len(case.reference):,}" for case in comparison.cases]
+    shown = sizes[0] if len(sizes) == 1 else f"{', '.join(sizes)} by case"
+    texts = list(dict.fromkeys(case.reference_text for case in comparison.cases))
+    beaten = sum(case.beaten() for case in comparison.cases)
+    attention = f" Runs dominate {beaten} vectors of it: it is not exact." if beaten else ""
+    return (
+        f"Mean ± standard deviation over runs. Reference: {'; '.join(texts)} ({shown} distinct "
+        f"vectors).{attention} {meanings}."
+    )
+
+
+def _methods(comparison: Comparison) -> str:
+    numbers = [*NUMBERS, *(name for name in comparison.indicators if name not in NUMBERS)]
+    headings = ["method", "runs", *NUMBERS]
+    headings += [_heading(comparison, name) for name in numbers if name not in NUMBERS]
+    headings += [f"mean rank, {comparison.indicators[name].label}" for name in comparison.tests]
+    rows = []
+    summary = comparison.summary().set_index("method").loc[comparison.ordered()].reset_index()
+    for row in summary.to_dict("records"):
+        cells = [html.escape(str(row["method"])), str(row["runs"])]
+        for name in numbers:
+            mean, std = row[f"{name}_mean"], row[f"{name}_std"]
+            cells.append(_number(mean) + (f" ± {std:.2g}" if std >= 0 else ""))
+        rows.append(cells + [f"{row[f'{name}_rank']:.2f}" for name in comparison.tests])
+    return _table(headings, rows)
+
+
+def _cases(comparison: Comparison, means: pd.DataFrame) -> str:
+    """Return a table an indicator: a line a case, a column a method."""
+    parts = []
+    for name, indicator in comparison.indicators.items():
+        own = means[means["indicator"] == name]
+        rows = []
+        for case in comparison.cases:
+            line = own[own["case"] == case.name].set_index("method")
+            best = line["mean"].min() if indicator.better == "low" else line["mean"].max()
+            cells = [html.escape(case.name)]
+            for method in comparison.methods:
+                row = line.loc[[method]].to_dict("records") if method in line.index else []
+                cells.append(_mean_cell(row[0], best) if row else "-")
+            rows.append(cells)
+        headings = [_heading(comparison, name), *map(html.escape, comparison.methods)]
+        parts.append(_table(headings, rows))
+    return "\n".join(parts)
+
+
+def _mean_cell(row: Mapping[Hashable, Any], best: float) -> str:
+    text = _number(row["mean"])
+    if row["high"] > row["mean"]:
+        text += f" ± {row['high'] - row['mean']:.2g}"
+    if row["mean"] == best:
+        text = f"<b>{text}</b>"
+    paper = row.get("paper", math.nan)
+    return text if math.isnan(paper) else f'{text} <span class="paper">({paper:g})</span>'
+
+
+def _pairs_note(comparison: Comparison) -> str:
+    return (
+        "p-values of each pair of methods: Nemenyi's test, and Wilcoxon's signed ranks over the "
+        f"{comparison.blocks} corrected by Holm's method over all pairs. Below 0.05 in bold. "
+        "Wilcoxon's least possible value with n blocks is 2 to the power of 1 - n before the "
+        "correction."
+    )
+
+
+def _pairs(comparison: Comparison) -> str:
+    names = comparison.methods
+    shown = [
+        f"{comparison.indicators[name].label}, {test}"
+        for name in comparison.tests
+        for test in ("Nemenyi", "Wilcoxon")
+    ]
+    rows = []
+    for i in range(len(names)):
+        for j in range(i + 1, len(names)):
+            cells = [html.escape(f"{names[i]} and {names[j]}")]
+            for tests in comparison.tests.values():
+                for p in (tests.nemenyi[i, j], tests.wilcoxon[i, j]):
+                    cells.append(f"<b>{p:.2g}</b>" if p < tests.alpha else f"{p:.2g}")
+            rows.append(cells)
+    return _table(["pair", *shown], rows)
+
+
+def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
+    parts = []
+    for name in comparison.indicators:
+        own = wins[wins["indicator"] == name].to_dict("records")
+        counts = {
+            (row["method"], row["other"]): f"{row['wins']} / {row['draws']} / {row['losses']}"
+            for row in own
+        }
+        rows = []
+        for method in comparison.methods:
+            cells = [html.escape(method)]
+            for other in comparison.methods:
+                if method == other:
+                    cells.append("")
+                else:
+                    cells.append(counts[method, other])
+            rows.append(cells)
+        headings = [_heading(comparison, name), *map(html.escape, comparison.methods)]
+        parts.append(_table(headings, rows))
+    return "\n".join(parts)
+
+
+def _heading(comparison: Comparison, name: str) -> str:
+    indicator = comparison.indicators[name]
+    return f"{html.escape(indicator.label)} {ARROW[indicator.better][0]}"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:,.5g}"
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> str:
+    head = "".join(f"<th>{heading}</th>" for heading in headings)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f"<table><tr>{head}</tr>\n{body}</table>"
+
+
+def _section(title: str, text: str, body: str) -> str:
+    return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{body}"
