@@ -4,9 +4,9 @@
 
 Table 6 and Figure 7 (scripts/global_optima.py), Figures 8 to 12 (scripts/rivals.py), Figures 2, 3,
 6 and 13 (scripts/figures.py), the sweep of the supplement (scripts/parameter_sweep.py), and, beyond
-the paper, the searches compared (scripts/compare_searches.py). Interrupted, the same command goes
-on where it was; finished, it only writes the page again. ``--quick`` tries everything with small
-numbers, whose results mean nothing; it needs another OUT.
+the paper, the searches compared (configs/experiments/emsco_searches.yaml). Interrupted, the same
+command goes on where it was; finished, it only writes the page again. ``--quick`` tries everything
+with small numbers, whose results mean nothing; it needs another OUT.
 
 OUT gets a directory an experiment, ``report.md`` with every table, figure and claim, and
 ``seconds.json`` with the time each took. Every experiment is a run in MLflow, with its page, tables
@@ -33,7 +33,10 @@ HERE = Path(__file__).parent
 
 
 class Step(NamedTuple):
-    """An experiment: its directory, its script, its arguments, and those to try it with."""
+    """An experiment: its directory, its script, its arguments, and those to try it with.
+
+    Instead of a script, the configuration of a `paretolab experiment`.
+    """
 
     name: str
     script: str
@@ -56,8 +59,11 @@ STEPS = (
     Step("sweep", "parameter_sweep.py", quick=("--set", "sweep.trials=8"), parallel=False),
     Step(
         "searches",
-        "compare_searches.py",
-        quick=("--seeds", "2", "--evaluations", "3000", "--splits", "10", "11"),
+        "configs/experiments/emsco_searches.yaml",
+        quick=(
+            *("--repeats", "2", "--set", "budget.evaluations=3000"),
+            *("--set", "experiment.product={problem.split.seed: [10, 11]}"),
+        ),
     ),
 )
 
@@ -84,11 +90,15 @@ def run_step(step: Step, options: argparse.Namespace) -> int:
     """Run an experiment, or what is left of it, and note its time; return its exit code."""
     given = [text.format(out=options.out) for text in step.arguments]
     command = [sys.executable, str(HERE / step.script), *given]
+    if step.script.endswith(".yaml"):
+        program = Path(sys.executable).with_name("paretolab")
+        command = [str(program), "experiment", str(HERE.parent / step.script), *given]
     command += step.quick if options.quick else ()
     command += ["--out", str(options.out / step.name)]
     command += ["--workers", str(options.workers)] if step.parallel else []
     command += ["--no-mlflow"] if options.no_mlflow else []
-    known, over = times(options.out), (options.out / step.name / study.PAGE).is_file()
+    pages = (options.out / step.name / study.PAGE, options.out / step.name / "report.html")
+    known, over = times(options.out), any(page.is_file() for page in pages)
     started = time.perf_counter()
     try:
         code = subprocess.run(command, check=False).returncode
@@ -123,7 +133,11 @@ def write_page(names: Sequence[str], out: Path) -> None:
     minutes = pd.DataFrame(rows, columns=["experiment", "minutes"]).round(1)
     lines += [study.markdown(minutes), ""]
     for name in names:
-        lines.append(_inside((out / name / study.PAGE).read_text(encoding="utf-8"), name))
+        page = out / name / study.PAGE
+        if page.is_file():
+            lines.append(_inside(page.read_text(encoding="utf-8"), name))
+        else:
+            lines += [f"## {name}", "", f"[Its page]({name}/report.html)", ""]
     (out / study.PAGE).write_text("\n".join(lines), encoding="utf-8")
 
 

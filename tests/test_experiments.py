@@ -65,39 +65,6 @@ def test_rivals_go_on_where_they_were_and_end_in_a_page(tmp_path):
     assert (tmp_path / "out" / "rivals.png").stat().st_size > 10_000
 
 
-def test_searches_are_compared_over_problems_and_seeds_can_be_added(tmp_path):
-    write(tmp_path / "small.yaml", small())
-    more = ["--splits", 0, 1, "--evaluations", 600, "--searches", "emsco", "local_search"]
-    for seeds in (2, 3):
-        script(
-            "compare_searches",
-            "small.yaml",
-            *more,
-            "--seeds",
-            seeds,
-            "--workers",
-            1,
-            "--out",
-            "out",
-            cwd=tmp_path,
-        )
-    problems = pd.read_csv(tmp_path / "out" / "problems.csv")
-    assert len(problems) == 4
-    for place, part in problems.groupby("problem"):
-        runs = pd.read_csv(tmp_path / "out" / place / "compare.csv")
-        assert (runs.groupby("algorithm").size() == 3).all()
-        assert (runs.evaluations <= 600).all()
-        assert (runs.distinct <= runs.evaluations).all()
-        means = runs.groupby("algorithm")["share"].mean()
-        assert means.to_dict() == pytest.approx(part.set_index("search").share.to_dict())
-        assert part.hypervolume.max() <= 1 + 1e-12  # nothing is better than the exact front
-    overall = pd.read_csv(tmp_path / "out" / "overall.csv")
-    assert overall.share_rank.sum() == 3
-    assert not list((tmp_path / "out").rglob("journal.sqlite"))
-    for name in ("searches.png", "ranks.png"):
-        assert (tmp_path / "out" / name).stat().st_size > 10_000
-
-
 @pytest.mark.parametrize("figure", ["threshold", "landscape", "neighbours"])
 def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, load, monkeypatch):
     figures = load("figures")

@@ -106,6 +106,12 @@ HYPERVOLUME = Indicator(
     "share of the box of worst and best values that the front dominates",
     lambda judged: volume(judged.losses, judged.roles),
 )
+HYPERVOLUME_SHARE = Indicator(
+    "share of the hypervolume",
+    "high",
+    "hypervolume as a share of that of the reference front",
+    lambda j: volume(j.losses, j.roles) / (volume(j.reference, j.roles) or np.nan),
+)
 IGD_PLUS = Indicator(
     "IGD+",
     "low",

@@ -101,15 +101,15 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     """
     problem = make_problem(config)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
-    followers = _followers(config, run_dir, options)
+    observers = followers(config, run_dir, options.track)
     watcher = options.watcher()
     try:
         if config.repeats == 1:
-            summary = _single(config, problem, run_dir, options, [*followers, watcher], about)
+            summary = _single(config, problem, run_dir, options, [*observers, watcher], about)
         else:
             run_dir.write_config(config)
             run_dir.write_about(problem, make_roles(config, problem), **about)
-            for follower in followers:
+            for follower in observers:
                 follower.on_start()
             summary = run_repeats(
                 config, problem, run_dir, address=options.address, report=options.report
@@ -118,7 +118,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
         conclude(problem, run_dir, summary)
     finally:
         watcher.close()
-        for line in [follower.on_written() for follower in followers]:
+        for line in [follower.on_written() for follower in observers]:
             if line:
                 options.report(line)
     return summary
@@ -166,13 +166,13 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any]) -> None
         registry.load("reports", name)(run_dir)
 
 
-def _followers(config: RunConfig, run_dir: RunDir, options: Options) -> list[Observer]:
+def followers(config: RunConfig, run_dir: RunDir, track: bool) -> list[Observer]:
     """Return the registered observers that want to follow this run.
 
     Each entry of ``paretolab.observers`` is called with the run's directory and configuration and
     returns an observer or None.
     """
-    seen = config if options.track else config.model_copy(update={"tracking": None})
+    seen = config if track else config.model_copy(update={"tracking": None})
     made = [registry.load("observers", name)(run_dir, seen) for name in registry.names("observers")]
     return [observer for observer in made if observer is not None]
 

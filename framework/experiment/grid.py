@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from framework.experiment.config import (
     section,
 )
 from framework.experiment.grid_config import GridConfig, check_names
+from framework.registry import nearest
 from framework.streams import repeat_seed
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
@@ -68,10 +69,13 @@ class Grid:
         What is compared, and how.
     cases : mapping of str to RunConfig
         By name; their algorithm is that of the first method.
+    own : mapping
+        By case and label, sections ``algorithm`` of methods that a case gives other parameters.
     """
 
     section: GridConfig
     cases: Mapping[str, RunConfig]
+    own: Mapping[str, Mapping[str, dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def base(self) -> RunConfig:
@@ -89,7 +93,8 @@ class Grid:
             budget = {"budget": reference.budget} if reference.budget else {}
             changed = config.model_copy(update={"algorithm": reference.algorithm, **budget})
             yield Cell(case, None, 0, changed, f"references/{slug(case)}")
-        for method, algorithm in self.section.methods.items():
+        for method, usual in self.section.methods.items():
+            algorithm = self.own.get(case, {}).get(method, usual)
             for repeat in range(self.section.repeats):
                 seed = repeat_seed(config.seed, repeat)
                 changed = config.model_copy(update={"algorithm": algorithm, "seed": seed})
@@ -102,6 +107,7 @@ class Grid:
         tree = {
             "experiment": self.section.model_dump(mode="json", exclude={"cases", "product"}),
             "cases": cases,
+            "own_methods": {case: dict(methods) for case, methods in self.own.items()},
         }
         return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
@@ -152,9 +158,12 @@ def load_grid(
     if cases:
         with noting(found):
             check_names(grid, cases, f"{path}: experiment")
+    own = {}
+    with noting(found):
+        own = _own_methods(grid, list(cases), path)
     if found:
         raise InputError("\n".join(dict.fromkeys(found)))
-    return Grid(grid, cases)
+    return Grid(grid, cases, own)
 
 
 def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Grid:
@@ -183,7 +192,7 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
     }
     grid = _with_methods(grid, path)
     check_names(grid, cases, f"{path}: experiment")
-    return Grid(grid, cases)
+    return Grid(grid, cases, raw.get("own_methods") or {})
 
 
 def slug(name: str) -> str:
@@ -225,6 +234,39 @@ def _folders(names: Mapping[str, Any], where: str) -> None:
                 f"and {name!r}"
             )
         seen[folder] = name
+
+
+def _own_methods(
+    grid: GridConfig, cases: Sequence[str], path: Path
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the sections of methods that a case gives other parameters, checked."""
+    found: list[str] = []
+    own: dict[str, dict[str, dict[str, Any]]] = {}
+    for (name, change), crossed in zip(
+        grid.cases.items(), _crossings(list(cases), len(grid.cases)), strict=True
+    ):
+        where = f"{path}: experiment.cases.{name}.methods"
+        for label, parameters in dict(change.get("methods") or {}).items():
+            with noting(found):
+                if label not in grid.methods:
+                    known = ", ".join(grid.methods)
+                    raise InputError(
+                        f"{where}: expected one of {known}; found {label!r}"
+                        f"{nearest(label, grid.methods)}"
+                    )
+                raw = grid.methods[label] | dict(parameters)
+                checked = section("algorithms", raw, f"{where}.{label}", base=path.parent)
+                for case in crossed:
+                    own.setdefault(case, {})[label] = checked
+    if found:
+        raise InputError("\n".join(found))
+    return own
+
+
+def _crossings(cases: Sequence[str], given: int) -> list[Sequence[str]]:
+    """Return the cases that each of the ``given`` became in the product."""
+    each = len(cases) // given if given else 0
+    return [cases[i * each : (i + 1) * each] for i in range(given)]
 
 
 def _check_keys(grid: GridConfig, where: str) -> None:
@@ -294,7 +336,7 @@ def _product(grid: GridConfig) -> dict[str, dict[str, Any]]:
 def _case(raw: Mapping[str, Any], change: Mapping[str, Any], path: Path) -> RunConfig:
     """Return the checked configuration of a case."""
     own: dict[str, Any] = copy.deepcopy(dict(raw))
-    change = dict(change)
+    change = {key: value for key, value in change.items() if key != "methods"}
     place = path
     if "config" in change:
         place = path.parent / str(change.pop("config"))

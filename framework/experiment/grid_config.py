@@ -32,8 +32,9 @@ class GridConfig(Section):
     """Section ``experiment``.
 
     cases : by name, dotted keys of the configuration and their values. ``config: FILE`` takes
-        problem, objectives and constraints of another configuration. Without cases the
-        configuration itself is the only one.
+        problem, objectives and constraints of another configuration; ``methods: {LABEL: {...}}``
+        gives methods other parameters in this case. Without cases the configuration itself is the
+        only one.
     product : dotted keys and lists of values; every case with every combination of them.
     methods : by label, sections ``algorithm``.
     repeats : runs of each method on each case, with other seeds.

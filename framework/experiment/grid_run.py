@@ -13,12 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from framework import registry
 from framework.errors import InputError
 from framework.experiment.cell import evaluate_cell, is_over, run_cell
 from framework.experiment.comparison import compare_grid
 from framework.experiment.config import RunConfig
-from framework.experiment.experiment import uid_of
+from framework.experiment.experiment import followers, uid_of
 from framework.experiment.grid import Cell, Grid
 from framework.experiment.results import mean_indicators, write_results
 from framework.experiment.run_dir import RunDir
@@ -330,18 +329,15 @@ def _write_start(grid: Grid, out: RunDir, problems: _Problems) -> None:
 @contextmanager
 def _followed(grid: Grid, out: RunDir, options: Options) -> Iterator[None]:
     """Have the experiment logged to MLflow while it goes on, where that is wanted."""
-    tracking = grid.base.tracking
-    if not options.track or tracking is None or "mlflow" not in registry.names("observers"):
-        yield
-        return
-    tracker = registry.load("observers", "mlflow")(
-        out, tracking.uri, tracking.experiment or grid.base.name
-    )
-    tracker.on_start()
+    observers = followers(grid.base, out, options.track)
+    for follower in observers:
+        follower.on_start()
     try:
         yield
     finally:
-        options.report(tracker.finish().text)
+        for line in [follower.on_written() for follower in observers]:
+            if line:
+                options.report(line)
 
 
 @contextmanager

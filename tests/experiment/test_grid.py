@@ -68,6 +68,22 @@ def test_a_case_may_take_the_problem_of_another_file(tmp_path):
     assert [objective.metric for objective in config.objectives] == ["f2"]
 
 
+def test_a_case_may_give_a_method_other_parameters(tmp_path):
+    cases = {"convex": {}, "concave": {"methods": {"grid*": {"batch": 3}}}}
+    grid = grid_of(tmp_path, small.raw(cases=cases, product={"problem.d": [3, 4]}))
+    batches = {(c.case, c.method): c.config.algorithm["batch"] for c in grid.cells()}
+    assert [batches[f"{case} d=4", "grid*"] for case in cases] == [15, 3]
+    assert [batches[f"{case} d=3", "by tens"] for case in cases] == [10, 10]
+    kept = tmp_path / "experiment.yaml"
+    kept.write_text(grid.dump(), encoding="utf-8")
+    assert reload_grid(kept).cells() == grid.cells()
+    cases["concave"]["methods"] = {"grid": {"batch": 3}}
+    assert mistakes(tmp_path, small.raw(cases=cases)) == [
+        "little.yaml: experiment.cases.concave.methods: expected one of by tens, grid*; found "
+        "'grid'; did you mean 'grid*'?"
+    ]
+
+
 def test_a_reference_is_a_cell_of_its_own(tmp_path):
     reference = {"algorithm": {"kind": "grid"}, "budget": {"evaluations": 9}}
     first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).cells()
@@ -116,7 +132,8 @@ def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
         ({"judge": "all"}, "judge: expected 'front' or 'returned', found 'all'"),
         (
             {"indicators": ["hypervolum"]},
-            "indicators.0: expected one of distinct, hypervolume, igd_plus, share; found "
+            "indicators.0: expected one of distinct, hypervolume, hypervolume_share, igd_plus, "
+            "share; found "
             "'hypervolum'; did you mean 'hypervolume'?",
         ),
         (

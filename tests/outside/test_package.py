@@ -101,7 +101,7 @@ def test_a_run_that_went_on_is_the_run_that_never_stopped(call, run):
 def test_its_indicator_is_compared(call, run):
     call("run", "votes.yaml", "--out", "third", "--set", "algorithm.batch=5", "--no-mlflow")
     call("compare", "first", "third", "--out", "page")
-    table = pd.read_csv(call.place / "page" / "compare.csv")
+    table = pd.read_csv(call.place / "page" / "tables" / "runs.csv")
     assert {"smallest", "hypervolume"} <= set(table.columns)
     assert np.isfinite(table["smallest"]).all()
 
