@@ -17,6 +17,7 @@ import pytest
 from framework.cli.library import read_section
 from framework.cli.main import _parser
 from framework.experiment.config import RunConfig, load_config
+from framework.experiment.grid import load_grid
 from framework.libraries.config import BuildConfig
 from tracking.sweep.config import load_plan
 
@@ -38,9 +39,11 @@ def pieces(page: Path, language: str) -> list[str]:
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Check a file, one with a section sweep as such."""
+    """Check a file, one with a section sweep or experiment as such."""
     if path.parent.name == "sweeps":
         return load_plan(path, overrides).config
+    if path.parent.name == "experiments":
+        return load_grid(path, overrides).base
     return load_config(path, overrides)
 
 
