@@ -154,12 +154,14 @@ VAS = Indicator(
     "high",
     "volume of the convex hull of the solutions and the reference points",
     _vas,
+    on_request=True,
 )
 GINI = Indicator(
     "Gini",
     "low",
     "inequality of the distances to nearest neighbours",
     lambda judged: gini(judged.scaled),
+    on_request=True,
 )
 IGD = Indicator(
     "IGD",
@@ -167,10 +169,12 @@ IGD = Indicator(
     "mean distance from the reference front to the nearest solution, each objective scaled to its "
     "range there",
     lambda judged: igd(judged.scaled, judged.target),
+    on_request=True,
 )
 PURE_DIVERSITY = Indicator(
     "PD",
     "high",
     "pure diversity: what each solution adds that the others do not have",
     lambda judged: pure_diversity(judged.scaled),
+    on_request=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -71,7 +71,9 @@ class Case:
     found : tuple of numpy.ndarray of bool, shape (r,)
         For each run, which reference vectors are among its solutions.
     frame : pandas.DataFrame
-        A row a run: case, method, seed, ``NUMBERS``, every registered indicator, directory.
+        A row a run: case, method, seed, ``NUMBERS``, indicators, directory.
+    anchors : numpy.ndarray, shape (k, objectives), or None
+        The problem's points of reference, where it names some.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Case:
     reference_text: str
     found: tuple[BoolArray, ...]
     frame: pd.DataFrame
+    anchors: FloatArray | None = None
 
     def beaten(self) -> int:
         """Return how many vectors of the reference some run dominates; 0 for an exact one."""
@@ -159,6 +162,8 @@ def compare_case(
     *,
     reference: FloatArray | None = None,
     reference_text: str = "",
+    anchors: FloatArray | None = None,
+    shown: Sequence[str] | None = None,
 ) -> Case:
     """Measure runs on one problem.
 
@@ -173,6 +178,11 @@ def compare_case(
         Losses to measure against; the non-dominated vectors of all runs together if None.
     reference_text : str
         Where the reference comes from.
+    anchors : numpy.ndarray, shape (k, objectives), optional
+        The problem's points of reference, where it names some.
+    shown : sequence of str, optional
+        Names of the indicators to measure; those that are not only for request by default,
+        hypervolume first.
 
     Raises
     ------
@@ -185,7 +195,9 @@ def compare_case(
     reference = reference[nondominated(reference)]
     if not len(reference):
         raise InputError(f"compare: expected a solution of some run on {name}, found none")
-    judged = [Judged(run.losses, reference, roles, distinct=run.distinct) for run in runs]
+    judged = [Judged(run.losses, reference, roles, anchors, run.distinct) for run in runs]
+    known = indicators()
+    names = usual_indicators() if shown is None else shown
     frame = pd.DataFrame(
         {
             "case": name,
@@ -195,20 +207,20 @@ def compare_case(
             "distinct": run.distinct,
             "seconds": run.seconds,
             "solutions": len(run.losses),
-            **{key: indicator.measure(one) for key, indicator in indicators().items()},
+            **{name: known[name].measure(one) for name in names},
             "directory": run.place,
         }
         for run, one in zip(runs, judged, strict=True)
     )
     found = tuple(one.found() for one in judged)
-    return Case(name, roles, tuple(runs), reference, reference_text, found, frame)
+    return Case(name, roles, tuple(runs), reference, reference_text, found, frame, anchors)
 
 
 def compare_cases(
     title: str,
     cases: Sequence[Case],
     *,
-    shown: Iterable[str] | None = None,
+    shown: Sequence[str] | None = None,
     blocks: Blocks = "auto",
     judged: str = "the front of everything evaluated",
     paper: Paper | None = None,
@@ -219,9 +231,8 @@ def compare_cases(
     ----------
     title : str
     cases : sequence of Case
-    shown : iterable of str, optional
-        Names of the indicators, the first counts most; all that have a meaning by default,
-        hypervolume first.
+    shown : sequence of str, optional
+        Names of the indicators, the first counts most; as in :func:`compare_case`.
     blocks : 'auto', 'cases' or 'runs'
         What tests take as a block: a case, with the mean over its runs, as Demsar 2006 recommends
         for data sets; or a seed of a case. ``auto``: cases where there are several.
@@ -232,15 +243,25 @@ def compare_cases(
     """
     known = indicators()
     whole = pd.concat([case.frame for case in cases], ignore_index=True)
-    default = sorted(known.keys() - set(NUMBERS), key=lambda name: (name != "hypervolume", name))
-    names = default if shown is None else list(shown)
+    names = usual_indicators() if shown is None else shown
     meant = {name: known[name] for name in names if whole[name].notna().any()}
+    if not meant:
+        raise InputError(
+            "indicators: expected one with a meaning for these objectives, found "
+            f"{', '.join(names)}"
+        )
     frame = whole.drop(columns=[n for n in known if n not in meant and n not in NUMBERS])
     methods = list(dict.fromkeys(whole["method"]))
     by_case = blocks == "cases" or (blocks == "auto" and len(cases) > 1)
     word = "cases" if by_case else "seeds" if len(cases) == 1 else "runs"
     tests = _tests(frame, methods, meant, ["case"] if by_case else ["case", "seed"])
     return Comparison(title, tuple(cases), methods, meant, frame, tests, word, judged, paper or {})
+
+
+def usual_indicators() -> list[str]:
+    """Return the indicators that are shown without being asked for, hypervolume first."""
+    usual = [name for name, indicator in indicators().items() if not indicator.on_request]
+    return sorted(usual, key=lambda name: name != "hypervolume")
 
 
 def _tests(

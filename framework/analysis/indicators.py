@@ -87,12 +87,15 @@ class Indicator:
     measure : callable
         Takes a :class:`Judged` and returns the number; NaN if it has no meaning for these
         objectives.
+    on_request : bool
+        Whether comparisons show it only where it is asked for by name.
     """
 
     label: str
     better: Literal["high", "low"]
     text: str
     measure: Callable[[Judged], float]
+    on_request: bool = False
 
 
 def indicators() -> dict[str, Indicator]:
@@ -111,6 +114,7 @@ HYPERVOLUME_SHARE = Indicator(
     "high",
     "hypervolume as a share of that of the reference front",
     lambda j: volume(j.losses, j.roles) / (volume(j.reference, j.roles) or np.nan),
+    on_request=True,
 )
 IGD_PLUS = Indicator(
     "IGD+",
@@ -130,4 +134,5 @@ DISTINCT = Indicator(
     "high",
     "how many different candidates were among the evaluations",
     lambda judged: judged.distinct,
+    on_request=True,
 )

@@ -56,6 +56,12 @@ class Compare:
             help="what tests rank over (default: problems where there are several, else seeds)",
         )
 
+        parser.add_argument(
+            "--indicators",
+            metavar="NAME,NAME",
+            help="what is shown, the first above all (default: hypervolume,igd_plus,share)",
+        )
+
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         from framework.experiment.comparison import compare
@@ -67,6 +73,7 @@ class Compare:
             judge=args.returned,
             records=args.test,
             blocks=args.blocks,
+            indicators=args.indicators.split(",") if args.indicators else None,
         )
         show(comparison, write_results(comparison, Path(args.out)))
         return 0

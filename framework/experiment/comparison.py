@@ -22,7 +22,7 @@ from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.experiment.config import flatten
 from framework.experiment.grid import Cell, Grid, reload_grid
-from framework.experiment.grid_config import Judge, Records
+from framework.experiment.grid_config import GridConfig, Judge, Records, check_indicators
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.plain_files import damaged
@@ -37,6 +37,7 @@ def compare(
     judge: Judge | None = None,
     records: Records | None = None,
     blocks: Blocks | None = None,
+    indicators: Sequence[str] | None = None,
 ) -> Comparison:
     """Read runs (each of a directory's repeats is one) and compare them.
 
@@ -55,6 +56,8 @@ def compare(
         By which values solutions are judged.
     blocks : 'auto' (default), 'cases' or 'runs'
         See :func:`~framework.analysis.compare.compare_cases`.
+    indicators : sequence of str, optional
+        Names of those to show, the first counts most.
 
     Raises
     ------
@@ -62,10 +65,12 @@ def compare(
         A directory holds no finished run, runs differ in objectives, a search was run with a seed
         twice on a problem, or a reference is given for several problems.
     """
+    check_indicators(indicators or [], "--indicators")
     if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
         run_dir = RunDir(directories[0])
         grid = reload_grid(run_dir.experiment_file)
-        changes = {"judge": judge, "records": records, "blocks": blocks}
+        changes: dict[str, Any] = {"judge": judge, "records": records, "blocks": blocks}
+        changes |= {"indicators": None if indicators is None else list(indicators)}
         given = {key: value for key, value in changes.items() if value is not None}
         section = grid.section.model_copy(update=given)
         return compare_grid(Grid(section, grid.cases), run_dir)
@@ -88,10 +93,20 @@ def compare(
         roles = own[0].roles()
         wanted = None if reference is None else _losses(Front.load(reference, roles), records)
         cases.append(
-            compare_case(name, runs, roles, reference=wanted, reference_text=str(reference or ""))
+            compare_case(
+                name,
+                runs,
+                roles,
+                reference=wanted,
+                reference_text=str(reference or ""),
+                anchors=_anchors(own[0]),
+                shown=indicators,
+            )
         )
     title = names[0] if len(names) == 1 else f"{len(names)} problems"
-    return compare_cases(title, cases, blocks=blocks or "auto", judged=_judged(judge, records))
+    return compare_cases(
+        title, cases, shown=indicators, blocks=blocks or "auto", judged=_judged(judge, records)
+    )
 
 
 def compare_grid(grid: Grid, out: RunDir) -> Comparison:
@@ -107,9 +122,7 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     for cell in grid.cells():
         if RunDir(out.path / cell.place).summary().get("status") in _FINISHED:
             by_case[cell.case].append(cell)
-    cases = [
-        _case_of(name, own, out, section.judge, section.records) for name, own in by_case.items()
-    ]
+    cases = [_case_of(name, own, out, section) for name, own in by_case.items()]
     if not cases:
         raise InputError(f"{out.path}: expected a cell that is done, found none")
     return compare_cases(
@@ -122,8 +135,9 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     )
 
 
-def _case_of(name: str, cells: Sequence[Cell], out: RunDir, judge: Judge, records: Records) -> Case:
+def _case_of(name: str, cells: Sequence[Cell], out: RunDir, section: GridConfig) -> Case:
     runs, reference, text = [], None, ""
+    judge, records = section.judge, section.records
     for cell in cells:
         run_dir = RunDir(out.path / cell.place)
         if cell.method is None:
@@ -131,8 +145,22 @@ def _case_of(name: str, cells: Sequence[Cell], out: RunDir, judge: Judge, record
             text = f"front of {cell.config.algorithm['kind']}"
         else:
             runs.append(_run(run_dir, cell.method, judge, records, cell.place))
-    roles = RunDir(out.path / cells[0].place).roles()
-    return compare_case(name, runs, roles, reference=reference, reference_text=text)
+    first = RunDir(out.path / cells[0].place)
+    return compare_case(
+        name,
+        runs,
+        first.roles(),
+        reference=reference,
+        reference_text=text,
+        anchors=_anchors(first),
+        shown=section.indicators,
+    )
+
+
+def _anchors(run_dir: RunDir) -> FloatArray | None:
+    """Return the problem's points of reference; None where it names none."""
+    found = run_dir.about().get("anchors")
+    return None if found is None else np.array(found, dtype=np.float64)
 
 
 def _run(

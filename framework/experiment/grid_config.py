@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -66,6 +66,22 @@ class GridConfig(Section):
             if not values or len(set(map(repr, values))) < len(values):
                 raise ValueError(f"expected different values for {key}, found {values}")
         return product
+
+
+def check_indicators(names: Sequence[str], where: str) -> None:
+    """Check that indicators are registered.
+
+    Raises
+    ------
+    InputError
+        One is not.
+    """
+    known = registry.names("indicators")
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{where}: expected one of {', '.join(known)}; found {name!r}{nearest(name, known)}"
+            )
 
 
 def check_names(section: GridConfig, cases: Mapping[str, Any], where: str) -> None:

@@ -118,6 +118,7 @@ class RunDir:
             "objectives": [objective._asdict() for objective in roles.objectives],
             "constraints": [constraint._asdict() for constraint in roles.constraints],
             "gene_names": list(problem.gene_names),
+            "anchors": problem.anchors(roles.names),
             **more,
         }
         write_whole(self.about_file, json.dumps(about, indent=1))

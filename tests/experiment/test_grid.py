@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from framework import registry
 from framework.errors import InputError
 from framework.experiment.grid import load_grid, reload_grid
 from framework.streams import repeat_seed
@@ -132,8 +133,7 @@ def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
         ({"judge": "all"}, "judge: expected 'front' or 'returned', found 'all'"),
         (
             {"indicators": ["hypervolum"]},
-            "indicators.0: expected one of distinct, hypervolume, hypervolume_share, igd_plus, "
-            "share; found "
+            f"indicators.0: expected one of {', '.join(registry.names('indicators'))}; found "
             "'hypervolum'; did you mean 'hypervolume'?",
         ),
         (

@@ -32,7 +32,7 @@ def traces(comparison: Comparison) -> pd.DataFrame:
     for case in comparison.cases:
         for run in case.runs:
             for moment in moments(RunDir(run.path)):
-                value = measure(Judged(moment.losses, case.reference, case.roles))
+                value = measure(Judged(moment.losses, case.reference, case.roles, case.anchors))
                 if not np.isnan(value):
                     where = (case.name, run.method, run.seed)
                     rows.append((*where, moment.evaluations, moment.seconds, value))
