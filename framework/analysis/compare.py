@@ -250,7 +250,7 @@ def compare_cases(
             "indicators: expected one with a meaning for these objectives, found "
             f"{', '.join(names)}"
         )
-    frame = whole.drop(columns=[n for n in known if n not in meant and n not in NUMBERS])
+    frame = whole.drop(columns=[n for n in known if n in whole and n not in (*meant, *NUMBERS)])
     methods = list(dict.fromkeys(whole["method"]))
     by_case = blocks == "cases" or (blocks == "auto" and len(cases) > 1)
     word = "cases" if by_case else "seeds" if len(cases) == 1 else "runs"
