@@ -235,7 +235,8 @@ def _same_roles(places: Sequence[RunDir]) -> None:
             if about.get(key) != first[1].get(key):
                 raise InputError(
                     f"{place.path}: expected the same {key} as in {first[0].path}, found "
-                    f"{about.get(key)} instead of {first[1].get(key)}; compare runs with the same ones"
+                    f"{about.get(key)} instead of {first[1].get(key)}; compare runs that have the "
+                    "same ones"
                 )
 
 
