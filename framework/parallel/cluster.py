@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.errors import ClusterError
+from framework.parallel.guard import cluster_at, guarded, own_servers
 
 _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
 _TCP_SECONDS = 3.0
@@ -66,7 +67,7 @@ def cluster(workers: int | None = None, address: str | None = None) -> Iterator[
     Raises
     ------
     ClusterError
-        Ray cannot be started, or nothing answers at the address.
+        Ray cannot be started, or nothing answers at the address; or it dies meanwhile.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^A worker died or was killed")  # we log it
@@ -117,7 +118,8 @@ def _start(workers: int | None) -> Iterator[str]:
                 _node_ip_address="127.0.0.1",
             )
         try:
-            yield "Ray, {}, started here"
+            with guarded(own_servers()):
+                yield "Ray, {}, started here"
         finally:
             _ray().shutdown()
             shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
@@ -156,13 +158,14 @@ def _join(address: str) -> Iterator[str]:
         _check_port(wanted)
     modules = [str(path) for name in _PACKAGES if (path := _folder(name))]
     with _authenticated({_AUTH_MODE: _mode_of(wanted)}):
-        _init(
+        context = _init(
             f"cannot join the Ray cluster at {wanted}",
             address=wanted,
             runtime_env={"py_modules": modules},
         )
         try:
-            yield f"Ray at {wanted if wanted != 'auto' else 'this machine'}, {{}}"
+            with guarded(cluster_at(context.address_info["gcs_address"])):
+                yield f"Ray at {wanted if wanted != 'auto' else 'this machine'}, {{}}"
         finally:
             _ray().shutdown()
 
