@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -10,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import psutil
 import pytest
+import yaml
 
 from framework.errors import ClusterError
 from framework.parallel.cluster import cluster
@@ -65,7 +68,7 @@ def test_a_local_cluster_is_private_and_leaves_nothing() -> None:
     assert signal.getsignal(signal.SIGTERM) is handler
     _, alive = psutil.wait_procs(list(started), timeout=10)
     assert not alive
-    assert not session.exists()
+    assert not session.parent.exists()
 
 
 def test_nothing_runs_at_the_address() -> None:
@@ -98,38 +101,129 @@ def test_something_else_listens_at_the_address(monkeypatch: pytest.MonkeyPatch) 
             pass
 
 
-@pytest.fixture
-def head() -> Iterator[str]:
-    """Run a cluster in processes of its own."""
+@contextmanager
+def ray_start(home: Path) -> Iterator[str]:
+    """Run `ray start --head` as a user of that home would; yield its address."""
     port = free_port()
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
     command += [f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
-    command += ["--node-ip-address=127.0.0.1", f"--object-store-memory={128 << 20}"]
-    environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    command += [f"--temp-dir={home}", f"--object-store-memory={128 << 20}"]
     process = subprocess.Popen(
         command,
-        env=environment,
+        env=ray_environment(home),
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 60
-    with closing(socket.socket()) as probe:
-        while probe.connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-    yield f"127.0.0.1:{port}"
-    os.killpg(process.pid, signal.SIGTERM)
     try:
-        process.wait(timeout=4)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        deadline = time.monotonic() + 60
+        while closed(port) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        yield f"127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=4)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def closed(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def ray_environment(home: Path) -> dict[str, str]:
+    """Return the environment of a user with this home, who has set nothing of Ray's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return kept | {"HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def home_with(token: str | None) -> TemporaryDirectory[str]:
+    """Return a home, with Ray's token in it or not; its path is short, as Ray wants it."""
+    home = TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True)
+    if token is not None:
+        Path(home.name, ".ray").mkdir()
+        Path(home.name, ".ray", "auth_token").write_text(token)
+    return home
+
+
+def run_at(address: str, folder: Path, home: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Run a search on a cluster by the installed command, as a user of that home."""
+    program = Path(sys.executable).parent / "paretolab"
+    (folder / "toy.yaml").write_text(yaml.safe_dump(TOY))
+    out = folder / f"out{len(list(folder.iterdir()))}"
+    done = subprocess.run(
+        [program, "run", "toy.yaml", "--out", out, "--address", address, "--quiet"],
+        cwd=folder,
+        env=ray_environment(home) | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    if not done.returncode:
+        assert f"evaluated by Ray at {address}, 2 workers" in done.stderr
+        assert json.loads((out / "summary.json").read_text())["evaluations"] == 60
+    return done
+
+
+TOY = {
+    "name": "toy",
+    "problem": {"kind": "function", "name": "zdt1", "d": 4},
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    "algorithm": {"kind": "random", "batch": 20},
+    "budget": {"generations": 2},
+    "tracking": None,
+}
+TOKEN = "a" * 64
+
+
+def test_the_recipe_where_ray_finds_a_token(tmp_path: Path) -> None:
+    """As documented: `ray start --head`, then `--address`; a token lies about from before."""
+    with home_with(TOKEN) as home, ray_start(Path(home)) as address:
+        assert run_at(address, tmp_path, Path(home)).returncode == 0
 
 
 @pytest.mark.slow
-def test_joins_a_running_cluster_and_leaves_it_running(head: str) -> None:
+def test_with_a_token_however_it_is_given(tmp_path: Path) -> None:
+    with home_with(TOKEN) as home, ray_start(Path(home)) as address, home_with(None) as other:
+        for variables in ({"RAY_AUTH_TOKEN": TOKEN}, {"RAY_AUTH_MODE": "token"}):
+            place = home if "RAY_AUTH_MODE" in variables else other
+            assert run_at(address, tmp_path, Path(place), **variables).returncode == 0
+        done = run_at(address, tmp_path, Path(other))
+        assert done.returncode == 2
+        complaint = f"paretolab: Ray at {address} asks for a token, and this process has none"
+        assert complaint in done.stderr
+        assert "unset RAY_AUTH_MODE" not in done.stderr
+        done = run_at(address, tmp_path, Path(home), RAY_AUTH_MODE="disabled")
+        assert done.returncode == 2
+        assert "unset RAY_AUTH_MODE (it is 'disabled')" in done.stderr
+
+
+@pytest.mark.slow
+def test_without_a_token(tmp_path: Path) -> None:
+    with home_with(None) as home, ray_start(Path(home)) as address, home_with(TOKEN) as other:
+        for place, variables in (
+            (home, {}),
+            (home, {"RAY_AUTH_MODE": "disabled"}),
+            (other, {}),
+            (other, {"RAY_AUTH_MODE": "token"}),
+            (home, {"RAY_AUTH_MODE": "token"}),
+        ):
+            assert run_at(address, tmp_path, Path(place), **variables).returncode == 0
+
+
+@pytest.mark.slow
+def test_joins_a_running_cluster_and_leaves_it_running() -> None:
+    with home_with(None) as home, ray_start(Path(home)) as address:
+        join_twice(address)
+
+
+def join_twice(address: str) -> None:
     for _ in range(2):
-        with cluster(workers=8, address=head) as joined:
+        with cluster(workers=8, address=address) as joined:
             assert joined.workers == 2
             assert joined.description.startswith("Ray at ")
             assert joined.description.endswith(", 2 workers")

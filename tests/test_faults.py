@@ -256,3 +256,23 @@ def test_a_ray_worker_killed(place, reference):
     assert process.returncode == 0, err
     assert_each_row_once(place / name / "journal.sqlite")
     assert (place / name / "front.csv").read_bytes() == reference
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["raylet", "gcs_server"])
+def test_a_server_of_ray_killed(place, reference, server):
+    """Ray would end the process without a word, ten or sixty seconds later."""
+    name = f"{server} killed"
+    process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
+    wait_for(process, place / name, 2)
+    for child in psutil.Process(process.pid).children(recursive=True):
+        if child.name() == server:
+            child.kill()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Traceback" not in err
+    last = err.splitlines()[-1]
+    assert last.startswith("paretolab: Ray's process ")
+    assert "go on with `paretolab resume`" in last
+    assert '"status": "interrupted"' in (place / name / "summary.json").read_text()
+    assert finish(place, name) == reference

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 
 from framework.errors import ClusterError
 from framework.parallel.guard import cluster_at, guarded, own_servers
+from framework.parallel.session import session_folder
 
 _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
 _TCP_SECONDS = 3.0
@@ -61,8 +61,8 @@ def cluster(workers: int | None = None, address: str | None = None) -> Iterator[
         Actors wanted; by default one for each CPU.
     address : str, optional
         ``host:port`` of a running cluster, or ``auto``: the one that ``RAY_ADDRESS`` names or
-        that runs on this machine. Its other nodes get our code, not our dependencies. Where
-        ``RAY_AUTH_MODE`` does not say otherwise, it gets Ray's token if it asks for one.
+        that runs on this machine. Its other nodes get our code, not our dependencies. It
+        gets Ray's token if it asks for one, unless ``RAY_AUTH_MODE`` is ``disabled``.
 
     Raises
     ------
@@ -107,22 +107,22 @@ def _token() -> str:
 def _start(workers: int | None) -> Iterator[str]:
     """Start a cluster on this machine; on exit end it, with its logs and sockets."""
     own = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
-    with _authenticated(own):
+    with session_folder() as folder, _authenticated(own):
         with _loopback():
-            context = _init(
+            _init(
                 "Ray cannot start on this machine",
                 address="local",
                 num_cpus=workers,
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 _node_ip_address="127.0.0.1",
+                _temp_dir=str(folder),
             )
         try:
             with guarded(own_servers()):
                 yield "Ray, {}, started here"
         finally:
             _ray().shutdown()
-            shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
 @contextmanager
@@ -225,20 +225,21 @@ def _mode_of(address: str) -> str:
     """Return how to talk to a cluster: ``token``, or ``disabled`` where it wants none.
 
     ``ray start --head`` asks for a token where it finds one on its machine, and does not say so to
-    who joins by an address. A token is therefore sent to a cluster that asks for it alone.
+    who joins by an address; who brings a token where none is asked for gets no workers. A token is
+    therefore sent to a cluster that asks for it, and to no other.
     """
-    given = os.environ.get(_AUTH_MODE)
-    refusal = _refusal(address, given or "disabled")
+    refusal = _refusal(address, "disabled")
     if refusal is None:
-        return given or "disabled"
+        return "disabled"
     place = "on this machine" if address == "auto" else f"at {address}"
     if "AuthenticationError" not in refusal:
         raise ClusterError(
             f"no usable Ray {place} ({refusal}); check that it runs and its Ray version, {_SERIAL}"
         )
-    if given is None and _refusal(address, "token") is None:
+    unwanted = os.environ.get(_AUTH_MODE, "").lower() == "disabled"
+    if not unwanted and _refusal(address, "token") is None:
         return "token"
-    unset = "" if given is None else f"unset {_AUTH_MODE} (it is {given!r}), "
+    unset = f"unset {_AUTH_MODE} (it is 'disabled'), " if unwanted else ""
     raise ClusterError(
         f"Ray {place} asks for a token, and this process has none that it takes; {unset}copy the "
         "~/.ray/auth_token of the cluster's machine to this one, or set RAY_AUTH_TOKEN or "
