@@ -175,6 +175,8 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
     fresh = path.with_name(path.name + ".fresh")
     fresh.unlink(missing_ok=True)
     old = sqlite3.connect(path)
+    # SQLite refuses a file with fewer pages than its header says, but for whoever repairs schemas
+    old.execute("PRAGMA writable_schema=ON")
     meta = read_meta(old) or ours
     new = sqlite3.connect(fresh)
     create(new, meta)

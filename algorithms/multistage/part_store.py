@@ -79,8 +79,12 @@ class PartStore:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.OperationalError
+        )
+        remedy = "; delete that file, it only saves time" if damaged else ""
         print(
-            f"paretolab: sub-classifiers are not kept on disk: {self.path}: {error}",
+            f"paretolab: sub-classifiers are not kept on disk: {self.path}: {error}{remedy}",
             file=sys.stderr,
         )
         self._db = None

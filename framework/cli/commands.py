@@ -6,24 +6,29 @@ Other packages add commands by registering a class of this form in ``paretolab.c
 from __future__ import annotations
 
 import argparse
-import errno
 import math
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+from rich.console import Console
 
 from framework import registry
 from framework.algorithm import fitting
 from framework.analysis.choose import choose
 from framework.cli import costs as costs_command
 from framework.cli.costs import numbers
+from framework.cli.disk import disk_errors
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError
 from framework.experiment.config import ConstraintConfig, RunConfig, load_config
 from framework.experiment.experiment import Options, Watcher, execute, new_directory
-from framework.experiment.export import export, load_problem
+from framework.experiment.export import export, load_problem, marked
+from framework.experiment.resume import resumed_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     FAILED,
@@ -33,8 +38,6 @@ from framework.experiment.single_run import (
     make_roles,
 )
 from framework.models.routing import Chosen
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Command(Protocol):
@@ -93,7 +96,9 @@ class Resume:
             if file.is_file():
                 code: int = registry.load("commands", name).resume(args)
                 return code
-        config = load_config(run_dir.config_file, args.set, workers=_workers(args.workers))
+        config = resumed_config(
+            run_dir, args.set, workers=_workers(args.workers), report=_report(console(stderr=True))
+        )
         return _execute(config, run_dir, args)
 
 
@@ -167,7 +172,7 @@ class List:
         for name, lines in groups.items():
             if args.what in (None, name):
                 if args.what is None:
-                    out.print(f"\n[bold]{name}[/bold]")
+                    out.print(f"\n{name}", style="bold")
                 show_steps(out, lines())
         return 0
 
@@ -226,12 +231,16 @@ class Choose:
         if expected is not None:
             costs_command.show(front, position, expected)
         if args.export:
-            _export(run_dir, position, Path(args.export), track=not args.no_mlflow)
-            return 0
-        try:
-            _keep(run_dir, position)
-        except InputError as error:  # the choice stands, data or not
-            print(f"its model and picture are not written: {error}", file=sys.stderr)
+            _export(run_dir, position, Path(args.export))
+        else:
+            try:
+                _keep(run_dir, position)
+            except InputError as error:  # the choice stands, data or not
+                print(f"its model and picture are not written: {error}", file=sys.stderr)
+        run_dir.write_choice(int(front.ids[position]))
+        tracked = run_dir.config().tracking is not None and run_dir.tracking_file.is_file()
+        if tracked and not args.no_mlflow:
+            registry.load("commands", "sync").upload(str(run_dir.path))
         return 0
 
 
@@ -319,6 +328,11 @@ def _workers(text: str | None) -> str | int | None:
     return int(text) if text is not None and text.isdigit() else text
 
 
+def _report(errors: Console) -> Callable[[str], None]:
+    """Return what prints a line for the user as it is."""
+    return partial(errors.print, markup=False, highlight=False, soft_wrap=True)
+
+
 def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> int:
     errors, out = console(stderr=True), console()
     bar = errors.is_terminal and not args.quiet
@@ -326,14 +340,13 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
     def watcher() -> Watcher:
         return ProgressBar(errors) if bar else ProgressLines(quiet=args.quiet)
 
-    def report(line: str) -> None:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
+    report = _report(errors)
     report(f"{config.name}: {run_dir.path}")
     try:
-        summary = execute(
-            config, run_dir, Options(args.address, not args.no_mlflow, watcher, report)
-        )
+        with disk_errors(run_dir.path):
+            summary = execute(
+                config, run_dir, Options(args.address, not args.no_mlflow, watcher, report)
+            )
     except KeyboardInterrupt:
         if run_dir.config_file.is_file():
             place = shlex.quote(str(run_dir.path))
@@ -341,17 +354,10 @@ def _execute(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> in
         else:
             report("interrupted before the search began")
         return 130
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        raise ParetolabError(
-            f"{run_dir.path}: cannot write ({error.strerror}); nothing that was told is lost: make "
-            f"room and run `paretolab resume {run_dir.path}`"
-        ) from error
     front = run_dir.front()
     if len(front):
         tracked = config.tracking is not None and not args.no_mlflow
-        out.print(front_table(front, mark=choose(front)))
+        out.print(front_table(front, mark=marked(run_dir, front)))
         show_walk(out, Chosen.read(run_dir.model))
         show_steps(out, next_steps(run_dir, front, tracked))
     else:
@@ -386,8 +392,8 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
     show_walk(console(), Chosen.read(run_dir.model))
 
 
-def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> None:
-    """Write the model, keep a copy as the run's chosen one, and log that."""
+def _export(run_dir: RunDir, position: int, directory: Path) -> None:
+    """Write the model, and keep a copy as the run's chosen one."""
     from framework.models.store import EXAMPLE_FILE
 
     _keep(run_dir, position, directory)
@@ -396,11 +402,6 @@ def _export(run_dir: RunDir, position: int, directory: Path, *, track: bool) -> 
     example = directory / EXAMPLE_FILE
     data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
     show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
-    if track and run_dir.config().tracking is not None and run_dir.tracking_file.is_file():
-        sync = registry.load("commands", "sync")
-        parser = argparse.ArgumentParser()
-        sync.add_arguments(parser)
-        sync.run(parser.parse_args([str(run_dir.path)]))
 
 
 def _number(size: int) -> str:

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from types import FrameType
 
 from framework import registry
-from framework.errors import ParetolabError
+from framework.errors import InputError, ParetolabError
 from framework.models.classifiers import trust
 
 _TRUST = (
@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        args = _parser().parse_args(arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        args = _parser(arguments).parse_args(arguments)
         trust(args.trust)
         code: int = args.run(args)
         sys.stdout.flush()
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="paretolab",
         description="Search the designs of classifier systems for the best trade-offs.",
@@ -57,6 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     known = {name: getattr(own, name.capitalize()) for name in _OWN}
     for name in registry.names("commands"):
         known[name] = registry.load("commands", name)
+    wanted = next((text for text in arguments if not text.startswith("-")), None)
+    if wanted is not None and wanted not in known:
+        raise InputError(
+            f"expected a command, found {wanted!r}{registry.nearest(wanted, known)}; "
+            "`paretolab --help` lists them"
+        )
     for name, command in known.items():
         sub = commands.add_parser(name, help=command.help, description=command.__doc__)
         command.add_arguments(sub)

@@ -59,7 +59,7 @@ class ProgressBar(Watcher):
         self._bar = Progress(
             BarColumn(bar_width=12),
             TaskProgressColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             console=console,
         )
         self._task = self._bar.add_task("", total=1.0, text="waiting for the first answers")

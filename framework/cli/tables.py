@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,13 @@ _MOST_FEATURES = 12
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a console; it does not fold tables if the output is not a terminal."""
-    plain = Console(stderr=stderr)
-    return plain if plain.is_terminal else Console(stderr=stderr, width=120)
+    """Return a console; it does not fold tables if the output is not a terminal.
+
+    What is in brackets or between colons is printed as it is: names of columns may have such.
+    """
+    as_it_is = partial(Console, stderr=stderr, markup=False, emoji=False)
+    plain = as_it_is()
+    return plain if plain.is_terminal else as_it_is(width=120)
 
 
 def program() -> str:
@@ -121,7 +126,10 @@ def next_steps(run_dir: RunDir, front: Front, tracked: bool) -> list[tuple[str, 
     if pages:
         steps.append(("plots", f"{_short(run_dir.plots)} ({', '.join(p.name for p in pages)})"))
     if (run_dir.model / "model.json").is_file():
-        steps.append(("recommended", f"{_short(run_dir.model)} (*, nearest to the ideal point)"))
+        ours = run_dir.choice() is None
+        label = "recommended" if ours else "chosen"
+        why = "nearest to the ideal point" if ours else "as you chose"
+        steps.append((label, f"{_short(run_dir.model)} (*, {why})"))
     steps.append(("choose another", f"{command} choose {place} {_example(front)}"))
     if tracked:
         steps.append(("MLflow pages", f"{command} ui"))
@@ -132,7 +140,7 @@ def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
     """Print label and text in two columns, a line each, nothing folded."""
     width = max(len(label) for label, _ in steps)
     for label, text in steps:
-        out.print(f"[bold]{label:<{width}}[/bold]  ", end="")
+        out.print(f"{label:<{width}}  ", end="", style="bold", highlight=False)
         out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from framework import registry
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles, run_single
@@ -115,7 +116,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
                 config, problem, run_dir, address=options.address, report=options.report
             )
         watcher.close()
-        conclude(problem, run_dir, summary)
+        conclude(problem, run_dir, summary, options.report)
     finally:
         watcher.close()
         for line in [follower.on_written() for follower in observers]:
@@ -153,15 +154,25 @@ def _single(
         )
 
 
-def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any]) -> None:
-    """Write the recommended model and the plots of a finished front."""
+def conclude(
+    problem: Problem, run_dir: RunDir, summary: dict[str, Any], report: Callable[[str], None]
+) -> None:
+    """Write what follows from a finished front: the model and the plots.
+
+    The model is that of the solution which the user chose before, else the recommended one.
+    """
     if not summary["front_size"]:
         return
-    from framework.analysis.choose import choose
-    from framework.experiment.export import export
-
     front = run_dir.front()
-    export(problem, front, choose(front), run_dir.model, about={"run": summary["name"]})
+    chosen = run_dir.choice()
+    if chosen is None or exported_solution(run_dir.model) != chosen:
+        about = {"run": summary["name"]}
+        export(problem, front, marked(run_dir, front), run_dir.model, about=about)
+    elif chosen not in front.ids:
+        report(
+            f"solution {chosen}, which you chose, is no longer on the front: others are better in "
+            f"everything; {run_dir.model} still holds it, `paretolab choose` replaces it"
+        )
     for name in registry.names("reports"):
         registry.load("reports", name)(run_dir)
 

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from framework.analysis.choose import choose
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
+from framework.plain_files import read_object
 from framework.problem import Deployable, Problem
 
 
@@ -28,6 +32,22 @@ def load_problem(run_dir: RunDir) -> Problem:
             "with, found others; the front may not belong to them, run it again"
         )
     return problem
+
+
+def marked(run_dir: RunDir, front: Front) -> int:
+    """Return the position of the user's choice; of the recommended solution where there is none."""
+    chosen = run_dir.choice()
+    if chosen is not None and chosen in front.ids:
+        return int(np.flatnonzero(front.ids == chosen)[0])
+    return choose(front)
+
+
+def exported_solution(directory: Path) -> int | None:
+    """Return the id of the solution whose model lies there; None where that cannot be read."""
+    try:
+        return int(read_object(directory / "model.json", "a model")["about"]["solution"])
+    except (InputError, OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def export(

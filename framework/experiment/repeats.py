@@ -36,7 +36,7 @@ def run_repeats(
     for number in range(config.repeats):
         repeat_dir = RunDir(run_dir.repeats / f"{number:03d}")
         repeat_dir.path.mkdir(parents=True, exist_ok=True)
-        if repeat_dir.summary().get("status") not in (DONE, FAILED):
+        if not _ended(repeat_dir, config):
             open_repeats.append((_of_repeat(config, number), repeat_dir))
     with ExitStack() as stack:
         pool: RunPool = SerialPool(_run_one)
@@ -54,6 +54,12 @@ def run_repeats(
     summary["wall_s"] = round(time.perf_counter() - started, 3)
     run_dir.write_summary(summary)
     return summary
+
+
+def _ended(repeat_dir: RunDir, config: RunConfig) -> bool:
+    """Tell whether a repeat has used up the budget that it has now."""
+    ended = repeat_dir.summary().get("status") in (DONE, FAILED)
+    return ended and repeat_dir.config().budget == config.budget
 
 
 def _of_repeat(config: RunConfig, number: int) -> RunConfig:

@@ -36,6 +36,7 @@ class RunDir:
     ``about.json``       metrics, roles, names of genes and the data, for readers
     ``plots/``           figures
     ``model/``           the chosen solution as a model, ready to use
+    ``choice.json``      the solution that the user chose, if there is a choice
     ``tracking.json``    what was logged to MLflow so far
     ``repeats/NNN/``     a directory of this kind for each repeat with another seed
     ``trials/NNN/``      a directory of this kind for each trial of a sweep
@@ -62,6 +63,7 @@ class RunDir:
         self.experiment_file = self.path / "experiment.yaml"
         self.anytime_file = self.path / "anytime.npz"
         self.tracking_file = self.path / "tracking.json"
+        self.choice_file = self.path / "choice.json"
         self.plots = self.path / "plots"
         self.model = self.path / "model"
 
@@ -152,6 +154,21 @@ class RunDir:
         if not self.summary_file.is_file():
             return {}
         return read_object(self.summary_file, "a summary")
+
+    def choice(self) -> int | None:
+        """Return the id of the solution that the user chose; None where that was left to us."""
+        if not self.choice_file.is_file():
+            return None
+        solution = read_object(self.choice_file, "a choice").get("solution")
+        if not isinstance(solution, int):
+            raise InputError(
+                f"{self.choice_file}: expected the id of a solution, found {solution!r}; delete "
+                "the file and choose again"
+            )
+        return solution
+
+    def write_choice(self, solution: int) -> None:
+        write_whole(self.choice_file, json.dumps({"solution": solution}))
 
     def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
         """Write a table as ``NAME.csv``."""

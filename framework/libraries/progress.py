@@ -50,7 +50,7 @@ class Bar:
         self._bar = Progress(
             BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             console=console,
             transient=True,
         )

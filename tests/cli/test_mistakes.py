@@ -332,7 +332,8 @@ def test_address_that_is_none(place):
     ("arguments", "sentence"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["rum"], "invalid choice: 'rum'"),
+        (["rnu"], "expected a command, found 'rnu'; did you mean 'run'?; `paretolab --help`"),
+        (["--quiet", "xyz"], "expected a command, found 'xyz'; `paretolab --help` lists them"),
         (["run"], "the following arguments are required: CONFIG"),
         (["run", "small.yaml", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["list", "things"], "invalid choice: 'things'"),

@@ -41,14 +41,17 @@ class Sync:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Upload each directory; return 0, or 2 if one could not be."""
-        worst = 0
-        for directory in args.directories:
-            try:
-                print(f"{directory}: {sync(directory, args.uri)}", flush=True)
-            except ParetolabError as error:
-                print(error, file=sys.stderr)
-                worst = 2
-        return worst
+        return max(Sync.upload(directory, args.uri) for directory in args.directories)
+
+    @staticmethod
+    def upload(directory: str, uri: str | None = None) -> int:
+        """Upload a directory and say how that went; return 0, or 2 if it could not be."""
+        try:
+            print(f"{directory}: {sync(directory, uri)}", flush=True)
+        except ParetolabError as error:
+            print(error, file=sys.stderr)
+            return 2
+        return 0
 
 
 def sync(directory: str, uri: str | None = None) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from framework.cli.disk import disk_errors
 from framework.cli.tables import console, program, show_steps
 from framework.experiment.config import read_yaml
 from framework.experiment.experiment import new_directory
@@ -84,7 +85,7 @@ class _Shown:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[text]}"),
+                TextColumn("{task.fields[text]}", markup=False),
                 console=errors,
             )
             self._task = self._bar.add_task("", total=plan.sweep.trials, text="")
@@ -137,7 +138,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
 
     report(f"{plan.config.name}: {out.path}")
     try:
-        with _Shown(plan, errors, quiet=args.quiet) as shown:
+        with disk_errors(out.path), _Shown(plan, errors, quiet=args.quiet) as shown:
             options = Options(args.address, not args.no_mlflow, shown, report)
             summary, table = run_sweep(plan, out, options)
     except KeyboardInterrupt:

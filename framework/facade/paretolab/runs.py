@@ -14,6 +14,7 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig, check_config, load_config
 from framework.experiment.experiment import Options, Watcher, execute, new_directory
 from framework.experiment.export import load_problem
+from framework.experiment.resume import resumed_config
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.problem import Deployable, Problem
@@ -180,8 +181,9 @@ def resume(
             f"{directory}: expected a run, found a sweep; `paretolab resume {directory}` goes on "
             "with it"
         )
-    config = load_config(run_dir.config_file, overrides)
-    execute(config, run_dir, _options(address, track, quiet))
+    options = _options(address, track, quiet)
+    config = resumed_config(run_dir, overrides, report=options.report)
+    execute(config, run_dir, options)
     return RunResult(run_dir.path)
 
 

@@ -1,0 +1,94 @@
+"""Directories that cannot be written, a damaged cache, names that look like markup."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.command import call, small, write
+
+TOY = {
+    "name": "toy",
+    "problem": {"kind": "function", "name": "zdt1", "d": 3},
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    "algorithm": {"kind": "random", "batch": 10},
+    "budget": {"generations": 2},
+    "workers": "serial",
+    "tracking": None,
+}
+SWEEP = {
+    "search_space": {"algorithm.batch": {"low": 5, "high": 20}},
+    "directions": [{"metric": "hypervolume", "sense": "max"}],
+    "trials": 2,
+    "batch": 2,
+}
+
+
+def without_privilege():
+    """Have root mind the permissions of its own files, from the next program on."""
+    if os.geteuid() == 0:
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [(["run"], {}), (["run", "--repeats", "2"], {}), (["sweep"], {"sweep": SWEEP})],
+    ids=["one run", "repeats", "sweep"],
+)
+def test_resume_where_nothing_can_be_written(tmp_path, start, more):
+    write(tmp_path / "toy.yaml", TOY | more)
+    done = call(*start, "toy.yaml", "--out", "out", "--quiet", cwd=tmp_path)
+    assert done.code == 0, done.err
+    everything = [tmp_path, *tmp_path.rglob("*")]
+    for path in everything:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    again = call("resume", "out", cwd=tmp_path, preexec_fn=without_privilege)
+    for path in everything:
+        path.chmod(0o755)
+    assert again.code == 2, again.err
+    assert "Traceback" not in again.err
+    said = again.err.splitlines()[-1]
+    assert said.startswith("paretolab: ")
+    assert "Permission denied" in said or "readonly database" in said
+
+
+def test_a_damaged_cache_says_what_to_delete(place):
+    cache = place / "damaged"
+    env = {"PARETOLAB_CACHE": str(cache)}
+    write(place / "short.yaml", small(budget={"generations": 1}))
+    first = call("run", "short.yaml", "--out", "sound", cwd=place, env=env)
+    assert first.code == 0, first.err
+    (file,) = cache.glob("parts-*.sqlite")
+    for path in cache.glob("*-wal"):
+        path.unlink()
+    file.write_bytes(b"this is no database, whatever its name says" * 200)
+    again = call("run", "short.yaml", "--out", "damaged run", cwd=place, env=env)
+    assert again.code == 0, again.err
+    assert f"not kept on disk: {file}: " in again.err
+    assert "; delete that file, it only saves time" in again.err
+    fronts = [(place / name / "front.csv").read_bytes() for name in ("sound", "damaged run")]
+    assert fronts[0] == fronts[1]
+    shutil.rmtree(cache)
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(place, command):
+    rng = np.random.default_rng(0)
+    names = ["x [/b]", "BMI [kg/m²]", "[red]", ":cat:"]
+    table = pd.DataFrame(rng.normal(size=(160, 4)), columns=names)
+    table["target"] = (table.sum(axis=1) + rng.normal(size=160) > 0).astype(int)
+    table.to_csv(place / "odd.csv", index=False)
+    problem = {"kind": "multistage", "dataset": {"path": "odd.csv"}, "threshold": 0.9}
+    write(place / "odd.yaml", small(name="odd", problem=problem, budget={"generations": 1}))
+    done = command("run", "odd.yaml", "--out", "odd")
+    assert done.code == 0, done.err
+    front = pd.read_csv(place / "odd" / "front.csv")
+    all_four = front.sort_values("cost")["id"].iloc[-1]
+    shown = command("choose", "odd", "--id", str(all_four)).out
+    for name in names:
+        assert name in shown

@@ -1,0 +1,183 @@
+"""Going on with a run that has ended: with a larger budget, and with what the user chose."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.cli.main import main
+from framework.experiment import experiment
+from framework.experiment.run_dir import RunDir
+from framework.models.store import load_model
+from tests.command import small, write
+
+TOY = {
+    "name": "toy",
+    "problem": {"kind": "function", "name": "zdt1", "d": 4},
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    "algorithm": {"kind": "random", "batch": 3},
+    "workers": "serial",
+    "tracking": None,
+}
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Draw nothing: that takes longer than these runs."""
+    monkeypatch.setattr(experiment, "conclude", lambda *_: None)
+
+
+def run(folder, name, **changes):
+    """Run a search on a test function; return its directory."""
+    write(folder / f"{name}.yaml", TOY | changes)
+    out = folder / name
+    assert main(["run", str(folder / f"{name}.yaml"), "--out", str(out), "--quiet"]) == 0
+    return RunDir(out)
+
+
+def content(run_dir):
+    """Return all rows of a journal, and the front, but for how rows were grouped."""
+    with run_dir.journal() as journal:
+        batches = [batch for batch, _ in journal.batches()]
+    rows = [np.concatenate([b.values[n] for b in batches]).tobytes() for n in batches[0].values]
+    genomes = np.concatenate([batch.X for batch in batches]).tobytes()
+    return genomes, rows, run_dir.front_file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "whole", "lifted"),
+    [
+        ({"generations": 3}, "budget.generations=8", {"generations": 8}, None),
+        ({"evaluations": 70}, "budget.evaluations=150", {"evaluations": 150}, None),
+        ({"evaluations": 63}, "budget.evaluations=150", {"evaluations": 150}, None),
+        ({"evaluations": 70}, "budget.generations=40", {"generations": 40}, "evaluations (70)"),
+        ({"generations": 3}, "budget.evaluations=150", {"evaluations": 150}, "generations (3)"),
+        ({"patience": 1}, "budget.generations=40", {"generations": 40}, "patience (1)"),
+        ({"seconds": 1e-9}, "budget.generations=8", {"generations": 8}, "seconds (1e-09)"),
+        (
+            {"patience": 1, "generations": 60},
+            "budget.patience=3",
+            {"patience": 3, "generations": 60},
+            None,
+        ),
+        (
+            {"generations": 60, "evaluations": 70},
+            "budget.evaluations=9000",
+            {"generations": 60, "evaluations": 9000},
+            None,
+        ),
+    ],
+)
+def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole, lifted):
+    short = run(tmp_path, "short", budget=before)
+    n = short.summary()["evaluations"]
+    capsys.readouterr()
+    assert main(["resume", str(short.path), "--set", change, "--quiet"]) == 0
+    said = capsys.readouterr().err
+    assert (lifted is None) == ("no longer counts" not in said)
+    if lifted is not None:
+        assert f"budget.{lifted}, which had ended the run, no longer counts" in said
+    assert short.summary()["evaluations"] > n
+    assert content(short) == content(run(tmp_path, "whole", budget=whole))
+
+
+def test_so_do_repeats(tmp_path, plain):
+    short = run(tmp_path, "short", budget={"evaluations": 70}, repeats=2)
+    assert main(["resume", str(short.path), "--set", "budget.generations=40", "--quiet"]) == 0
+    whole = run(tmp_path, "whole", budget={"generations": 40}, repeats=2)
+    assert short.summary()["evaluations"] == 2 * 41 * 3
+    for ours, theirs in zip(short.children(), whole.children(), strict=True):
+        assert content(ours) == content(theirs)
+    assert short.front_file.read_bytes() == whole.front_file.read_bytes()
+
+
+def test_without_a_change_nothing_is_evaluated(tmp_path, plain):
+    short = run(tmp_path, "short", budget={"evaluations": 70})
+    before = content(short)
+    assert main(["resume", str(short.path), "--quiet"]) == 0
+    assert content(short) == before
+
+
+# --- what the user chose ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def chosen(finished, command, place):
+    """A finished run with another model than the recommended one; its directory and id."""
+    out = place / "chosen"
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(finished.dir, out)
+    recommended = solution(out)
+    front = pd.read_csv(out / "front.csv").sort_values("cost")
+    id = next(int(i) for i in front["id"] if i != recommended)
+    assert command("choose", "chosen", "--id", str(id)).code == 0
+    return out, id
+
+
+def solution(out):
+    return json.loads((out / "model" / "model.json").read_text())["about"]["solution"]
+
+
+def files(out):
+    return {path.name: path.read_bytes() for path in (out / "model").iterdir()}
+
+
+def test_a_chosen_model_stays(chosen, command):
+    out, id = chosen
+    before = files(out)
+    done = command("resume", "chosen")
+    assert done.code == 0
+    assert solution(out) == id
+    assert files(out) == before
+    assert f"{id} * " in done.out
+    assert "chosen " in done.out
+    assert "recommended" not in done.out
+    assert f"Solution {id} " in (out / "plots" / "system.html").read_text(encoding="utf-8")
+
+
+def test_it_stays_where_better_ones_are_found(chosen, command):
+    out, id = chosen
+    front = pd.read_csv(out / "front.csv")
+    done = command("resume", "chosen", "--set", "budget.generations=40")
+    assert done.code == 0, done.err
+    after = pd.read_csv(out / "front.csv")
+    assert len(after) != len(front)
+    assert solution(out) == id
+    gone = f"solution {id}, which you chose, is no longer on the front" in done.err
+    assert gone == (id not in set(after["id"]))
+
+
+def test_a_chosen_model_that_was_deleted_is_made_again(chosen, command):
+    out, id = chosen
+    before = files(out)
+    shutil.rmtree(out / "model")
+    assert command("resume", "chosen").code == 0
+    assert solution(out) == id
+    assert files(out).keys() == before.keys()
+
+
+@pytest.mark.slow
+def test_mlflow_has_the_chosen_model(place, command):
+    import mlflow
+
+    uri = f"sqlite:///{place / 'mlflow.db'}"
+    write(place / "tracked.yaml", small(tracking={"uri": uri, "experiment": "chosen"}))
+    assert command("run", "tracked.yaml", "--out", "tracked").code == 0
+    out = place / "tracked"
+    id = next(int(i) for i in pd.read_csv(out / "front.csv")["id"] if i != solution(out))
+    for step in (["choose", "tracked", "--id", str(id)], ["resume", "tracked"]):
+        assert command(*step).code == 0
+        client = mlflow.MlflowClient(uri)
+        experiment = client.get_experiment_by_name("chosen")
+        runs = [run.info.run_id for run in client.search_runs([experiment.experiment_id])]
+        holder = next(run for run in runs if client.list_artifacts(run, "model"))
+        logged = client.download_artifacts(holder, "model")
+        (model,) = [path.parent for path in Path(logged).rglob("model.json")]
+        assert json.loads((model / "model.json").read_text())["about"]["solution"] == id
+        assert {path.name for path in model.iterdir()} == set(files(out))
+        load_model(model)
