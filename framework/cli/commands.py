@@ -24,7 +24,7 @@ from framework.cli.costs import numbers
 from framework.cli.disk import disk_errors
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
-from framework.errors import InputError
+from framework.errors import InputError, ParetolabError
 from framework.experiment.config import ConstraintConfig, RunConfig, load_config
 from framework.experiment.experiment import Options, Watcher, execute, new_directory
 from framework.experiment.export import export, load_problem, marked
