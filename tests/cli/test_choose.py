@@ -190,7 +190,7 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nowhere", "small.yaml"], "nowhere/model.json: expected a model's file"),
+        (["nowhere", "small.yaml"], "nowhere/model.json: expected a model's description"),
         (["model dir", "nowhere.csv"], "nowhere.csv: expected a CSV or Parquet file, found no su"),
         (
             ["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
