@@ -49,18 +49,18 @@ def front(story: Story, path: Path) -> None:
 
 
 def progress(story: Story, path: Path) -> None:
-    """Write hypervolume and front size by generation, a line a repeat."""
+    """Write hypervolume and front size by evaluations, a line a repeat."""
     n = len(story.series)
     figure = make_subplots(rows=n, cols=1, shared_xaxes=True, vertical_spacing=0.07)
     for row, name in enumerate(story.series, start=1):
         colour = {"color": ORANGE if name == "front_size" else BLUE}
         for number, repeat in enumerate(story.progress):
             label = spoken(name) if len(story.progress) == 1 else f"repeat {number:03d}"
-            x = np.arange(len(repeat[name]))
+            x = repeat["evaluations"]
             line = go.Scatter(x=x, y=repeat[name], name=label, mode="lines", line=colour)
             figure.add_trace(line, row=row, col=1)
         figure.update_yaxes(title_text=spoken(name), row=row, col=1)
-    figure.update_xaxes(title_text="generation", row=n, col=1)
+    figure.update_xaxes(title_text="evaluations", row=n, col=1)
     figure.update_layout(template="plotly_white", height=620, showlegend=False, hovermode="x")
     figure.update_layout(margin={"t": 20})
     text = "Hypervolume: share of the box between worst and best values that the front dominates."

@@ -61,15 +61,16 @@ def front(story: Story, path: Path) -> None:
 
 
 def progress(story: Story, path: Path) -> None:
-    """Draw hypervolume and front size by generation, a line a repeat."""
+    """Draw hypervolume and front size by evaluations, a line a repeat."""
     figure = titled(story.title, story.subtitle, 8.4, 5.0)
     panels = figure.subplots(len(story.series), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, story.series, strict=True):
         text, colour = _SERIES[name]
         for repeat in story.progress:
-            _line(axes, repeat[name], colour, single=len(story.progress) == 1)
+            single = len(story.progress) == 1
+            _line(axes, repeat["evaluations"], repeat[name], colour, single=single)
         finish(axes, "", text)
-    panels[-1].set_xlabel("generation")
+    panels[-1].set_xlabel("evaluations")
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     save(figure, path)
 
@@ -120,13 +121,13 @@ def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -
     bar.outline.set_visible(False)
 
 
-def _line(axes: Axes, series: FloatArray, colour: str, *, single: bool) -> None:
+def _line(axes: Axes, x: FloatArray, series: FloatArray, colour: str, *, single: bool) -> None:
     width, alpha = (1.8, 1.0) if single else (1.0, 0.6)
-    axes.plot(np.arange(len(series)), series, color=colour, linewidth=width, alpha=alpha)
+    axes.plot(x, series, color=colour, linewidth=width, alpha=alpha)
     if single:
         axes.annotate(
             f"{series[-1]:.4g}",
-            (len(series) - 1, series[-1]),
+            (x[-1], series[-1]),
             (5, 0),
             textcoords="offset points",
             va="center",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,12 +12,14 @@ from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from framework.journal import Journal
 from framework.models.routing import Chosen
 from framework.roles import Objective, Roles
 from tracking.mlflow_log.describe import about
 from tracking.mlflow_log.history import History
 
 _SERIES = ("hypervolume", "front_size")
+_POINTS = 500  # of a line of progress, at most
 _BACKGROUND = 2000  # dominated points drawn, at most
 _WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
 
@@ -33,8 +35,9 @@ class Story:
     front : Front
     background : mapping of str to numpy.ndarray
         Some of the candidates that are not on the front, by metric.
-    progress : sequence of mappings of str to numpy.ndarray, shape (generations,)
-        For each repeat ``front_size`` and, where the objectives are bounded, ``hypervolume``.
+    progress : sequence of mappings of str to numpy.ndarray, shape (points,)
+        For each repeat ``evaluations``, ``front_size`` and, where the objectives are bounded,
+        ``hypervolume``, at 500 points or fewer.
     chosen : Chosen, optional
         The solution of the front that is the run's model, and how records go through it.
     """
@@ -54,8 +57,8 @@ class Story:
 
     @property
     def series(self) -> list[str]:
-        """Return the names in ``progress``."""
-        return list(self.progress[0])
+        """Return the names in ``progress`` that are drawn against evaluations."""
+        return [name for name in self.progress[0] if name in _SERIES]
 
     @property
     def roles(self) -> Roles:
@@ -83,6 +86,19 @@ class Story:
         return f"{text}  {better}"
 
 
+def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]]:
+    """Yield the batches of a journal, so many as one; a steady-state search has one a row."""
+    waiting: list[Evaluated] = []
+    seconds = 0.0
+    for batch, seconds in journal.batches():
+        waiting.append(batch)
+        if len(waiting) == together:
+            yield Evaluated.concat(waiting), seconds
+            waiting = []
+    if waiting:
+        yield Evaluated.concat(waiting), seconds
+
+
 def read_story(run_dir: RunDir) -> Story:
     """Read the front, the journals and what is known of the data."""
     front = run_dir.front()
@@ -91,15 +107,16 @@ def read_story(run_dir: RunDir) -> Story:
     for source in sources:
         history = History(front.roles, front.gene_names)
         with source.journal() as journal:
-            generations = [history.add(batch, s).metrics for batch, s in journal.batches()]
+            together = -(-journal.n_batches // _POINTS)
+            points = [history.add(batch, s).metrics for batch, s in _joined(journal, together)]
             step = max(1, history.evaluations * len(sources) // _BACKGROUND)
             seen = [
                 batch.take(batch.ok & (batch.ids % step == 0)) for batch, _ in journal.batches()
             ]
         rows += history.evaluations
         pieces += seen
-        names = [name for name in _SERIES if generations and name in generations[0]]
-        progress.append({name: np.array([g[name] for g in generations]) for name in names})
+        names = ["evaluations", *(name for name in _SERIES if points and name in points[0])]
+        progress.append({name: np.array([p[name] for p in points]) for name in names})
     config = run_dir.config()
     repeats = f", {len(sources)} repeats" if len(sources) > 1 else ""
     subtitle = (
