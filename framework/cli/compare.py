@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from framework.analysis.rank_tests import RankTests
 
 
+_SHOWN = 2  # indicators in the terminal's table; the report has all
+
+
 class Compare:
     """Compare runs of several searches, on one problem or several, or of an experiment."""
 
@@ -109,9 +112,9 @@ def summary_table(comparison: Comparison) -> Table:
         title_justify="left",
         pad_edge=False,
     )
-    table.add_column("method")
+    table.add_column("method", min_width=min(28, max(map(len, comparison.methods))))
     arrows = {"high": "↑", "low": "↓"}
-    names = [name for name in comparison.indicators if name != "distinct"]
+    names = [name for name in comparison.indicators if name != "distinct"][:_SHOWN]
     headings = ["runs", "evaluations", "distinct", "seconds", "solutions"]
     headings += [
         f"{comparison.indicators[n].label} {arrows[comparison.indicators[n].better]}" for n in names
