@@ -19,7 +19,7 @@ from tracking.mlflow_log.describe import about
 from tracking.mlflow_log.history import History
 
 _SERIES = ("hypervolume", "front_size")
-_POINTS = 500  # of a line of progress, at most
+_POINTS = 120  # of a line of progress, at most
 _BACKGROUND = 2000  # dominated points drawn, at most
 _WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
 
@@ -37,7 +37,7 @@ class Story:
         Some of the candidates that are not on the front, by metric.
     progress : sequence of mappings of str to numpy.ndarray, shape (points,)
         For each repeat ``evaluations``, ``front_size`` and, where the objectives are bounded,
-        ``hypervolume``, at 500 points or fewer.
+        ``hypervolume``, at 120 points or fewer.
     chosen : Chosen, optional
         The solution of the front that is the run's model, and how records go through it.
     """
