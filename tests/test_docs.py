@@ -82,13 +82,12 @@ def test_examples_in_docstrings(module: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_parse(page: Path) -> None:
-    parser = _parser()
     for groups in COMMAND.findall(page.read_text(encoding="utf-8")):
         words = shlex.split("".join(groups).partition("|")[0].replace("\n", " "))[1:]
         if len(words) == 1 and words[0] not in {"list", "ui"}:
             words.append("DIR")  # a command mentioned by its name
         try:
-            args = parser.parse_args(words)
+            args = _parser(words).parse_args(words)
         except SystemExit:
             pytest.fail(f"{page.name}: expected a command that parses, found {words}")
         config = getattr(args, "config", "FILE")
