@@ -54,6 +54,11 @@ class SharedParts:
 
     part_name: str = "parts"
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether the candidates of this class share parts at all."""
+        return type(self).build_parts is not SharedParts.build_parts
+
     def open_store(self) -> None:
         """Also keep parts on this machine's disk, and read from there those it already has."""
 

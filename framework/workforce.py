@@ -58,6 +58,8 @@ class InProcess:
 
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`Workforce.build`."""
+        if not self._builder.has_parts:
+            return
         for start in range(0, len(keys), _PARTS):
             some = keys[start : start + _PARTS]
             built = self._builder.build_parts(some)

@@ -177,7 +177,7 @@ class RayEvaluator(Evaluator):
         ClusterError
             The workers die before they are ready, again and again.
         """
-        if not len(keys):
+        if not len(keys) or not self.problem.has_parts:
             return
         self._building.update(key.tobytes() for key in keys)
         self._queues["build"].append(_Work("build", (keys,)))
