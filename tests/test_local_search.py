@@ -23,7 +23,7 @@ from framework.roles import Constraint
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
-from framework.space import Partition
+from framework.space import Partition, Space
 from framework.streams import RowStreams
 from tests import oracles
 from tests.conftest import roles_of
@@ -215,6 +215,15 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
 
 
 def test_other_spaces_are_refused():
+    class Odd(Space):
+        """A space of a kind of its own."""
+
+        d = 3
+
+        def sample(self, rng, size):
+            return rng.random((size, 3))
+
     problem = FunctionProblem("zdt1", 3)
+    problem.space = Odd()
     with pytest.raises(InputError, match="local_search searches ordered partitions and counts"):
         ParetoLocalSearch(problem, roles_of(problem), seed=0)

@@ -15,6 +15,7 @@ from algorithms.general.pymoo_searches import (
     _less_infeasible,
 )
 from algorithms.general.random_search import RandomSearch
+from framework.algorithm import name_of
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
@@ -159,7 +160,7 @@ class Words(Space):
 def test_other_spaces_are_refused(cls):
     problem = FunctionProblem("zdt1", 2)
     problem.space = Words()
-    with pytest.raises(InputError, match=f"{cls.kind} searches ordered partitions, counts"):
+    with pytest.raises(InputError, match=f"{name_of(cls)} searches ordered partitions and counts"):
         cls(problem, roles_of(problem), seed=0)
 
 

@@ -76,7 +76,7 @@ def test_runs_with_broken_files(received, other, name, capsys):
     for _ in range(6):
         (received / name).write_bytes(broken(whole, rng))
         code, text = said(capsys, "choose", str(received), "--best", "cost")
-        assert code == 0 or text.startswith("paretolab: "), text
+        assert code == 0 or "paretolab: " in text, text
         with suppress(ParetolabError):
             compare([received, other])
 
@@ -89,7 +89,7 @@ def test_runs_with_forged_descriptions(received, other, name, capsys):
         with suppress(ParetolabError):
             compare([received, other])
         code, text = said(capsys, "choose", str(received), "--best", "cost")
-        assert code == 0 or text.startswith("paretolab: "), text
+        assert code == 0 or "paretolab: " in text, text
 
 
 def test_nesting_deeper_than_anyones(received, capsys):
@@ -165,7 +165,7 @@ def test_models_that_are_broken_and_sealed_again(received, capsys):
             path.write_bytes(broken(whole, rng))
             seal(model)
             code, text = said(capsys, "predict", str(model), str(received / "front.csv"))
-            assert code == 0 or text.startswith("paretolab: "), text
+            assert code == 0 or "paretolab: " in text, text
         path.write_bytes(whole)
 
 
@@ -177,7 +177,7 @@ def test_models_whose_description_is_forged(received, capsys):
         (model / "model.json").write_text(json.dumps(forged))
         seal(model)
         code, text = said(capsys, "predict", str(model), str(example))
-        assert code == 0 or text.startswith("paretolab: "), text
+        assert code == 0 or "paretolab: " in text, text
         chosen = Chosen.read(model)  # what pages and tables show of it
         if chosen is not None:
             show_walk(console(), chosen)
