@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from framework.experiment.run_dir import RunDir
-from tracking.figures.story import read_story
+from tracking.figures.hull_story import error_rates, read_hull
+from tracking.figures.story import Story, read_story
 
 
 def write_plots(run_dir: RunDir) -> list[Path]:
     """Write the plots of a run that has a front to ``plots/``; return their paths.
 
     ``front``, ``progress`` (.png and .html, the latter in one file that needs no network) and,
-    where there are test metrics, ``test.png``. A front of a single objective is not drawn.
+    where there are test metrics, ``test.png``. A front of a single objective is not drawn. Runs of
+    problems with points of reference have ``hull``, those with rates of both errors ``rates.png``.
     """
     from tracking.figures import figures_html, figures_png
 
@@ -23,9 +26,23 @@ def write_plots(run_dir: RunDir) -> list[Path]:
         drawings |= {"front.png": figures_png.front, "front.html": figures_html.front}
     if story.front.test and len(story.front):
         drawings["test.png"] = figures_png.validation_and_test
+    drawings |= _hulls(run_dir, story)
     for name, draw in drawings.items():
         draw(story, run_dir.plots / name)
     return [run_dir.plots / name for name in sorted(drawings)]
+
+
+def _hulls(run_dir: RunDir, story: Story) -> dict[str, Callable[[Story, Path], None]]:
+    """Return the drawings of the convex hull of a front, those that it has."""
+    from tracking.figures import hull_html, hull_png
+
+    drawings: dict[str, Callable[[Story, Path], None]] = {}
+    if (found := read_hull(run_dir, story)) is not None:
+        drawings["hull.png"] = lambda story, path: hull_png.hull(story, found, path)
+        drawings["hull.html"] = lambda story, path: hull_html.hull(story, found, path)
+    if (rates := error_rates(story)) is not None:
+        drawings["rates.png"] = lambda story, path: hull_png.error_rates(story, rates, path)
+    return drawings
 
 
 def write_system(run_dir: RunDir) -> list[Path]:

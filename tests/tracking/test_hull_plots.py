@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.analysis.hulls import facing_hull
+from tests.tracking.test_plots import finished, is_a_picture
+from tracking.figures.hull_story import error_rates, read_hull
+from tracking.figures.plots import write_plots
+from tracking.figures.story import read_story
+
+R = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
+
+
+def facets_of(points: np.ndarray) -> set[frozenset[int]]:
+    """Return the facets that see the ideal point: every plane through three points tried."""
+    found = set()
+    for corners in combinations(range(len(points)), points.shape[1]):
+        a, *others = points[list(corners)]
+        spanned = np.array(others) - a
+        normal = (
+            np.cross(*spanned) if len(spanned) == 2 else np.array([-spanned[0][1], spanned[0][0]])
+        )
+        heights = (points - a) @ normal
+        if abs(normal).max() < 1e-9 or ((heights > 1e-9).any() and (heights < -1e-9).any()):
+            continue
+        side = 1 if (heights < -1e-9).any() else -1
+        if side * ((-1e-6 - a) @ normal) > 1e-8:
+            found.add(frozenset(corners))
+    return found
+
+
+@pytest.mark.parametrize("m", [2, 3])
+@given(seed=st.integers(0, 2**20), n=st.integers(1, 9))
+@settings(max_examples=25, deadline=None)
+def test_facets_are_those_that_every_point_lies_behind(m, seed, n):
+    points = np.random.default_rng(seed).random((n, m))
+    reference = np.array(R) if m == 3 else np.array([[0.0, 1.0], [1.0, 0.0]])
+    points = np.concatenate([points, reference])
+    corners = {tuple(sorted(f)) for f in map(frozenset, facing_hull(points).tolist())}
+    wanted = facets_of(points)
+    inner = {c for f in wanted for c in f}
+    assert {c for f in corners for c in f} == inner  # of four coplanar points two halves are drawn
+
+
+def test_points_in_a_plane_have_no_facets():
+    assert facing_hull(np.array(R)).shape == (0, 3)
+    assert facing_hull(np.array(R)[:2]).shape == (0, 3)
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    found = finished(tmp_path / "out")
+    about = found.about()
+    about["anchors"] = [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
+    found.about_file.write_text(json.dumps(about))
+    return found
+
+
+def test_a_front_with_points_of_reference_is_drawn_with_its_hull(run_dir):
+    names = {path.name for path in write_plots(run_dir)}
+    assert {"hull.png", "hull.html"} <= names
+    assert is_a_picture(run_dir.plots / "hull.png")
+    page = (run_dir.plots / "hull.html").read_text(encoding="utf-8")
+    story = read_story(run_dir)
+    hull = read_hull(run_dir, story)
+    assert hull is not None
+    assert 0 < len(hull.corners) < len(story.front)
+    for id in story.front.ids[hull.corners].tolist():
+        assert f"id {id}\\u003c" in page or f"id {id}<" in page
+    natural = hull.points[: hull.solutions]
+    for j, name in enumerate(story.roles.names):
+        np.testing.assert_allclose(natural[:, j], story.front.rows.values[name], atol=1e-12)
+
+
+def test_no_points_of_reference_no_hull(run_dir):
+    about = run_dir.about()
+    about["anchors"] = None
+    run_dir.about_file.write_text(json.dumps(about))
+    assert read_hull(run_dir, read_story(run_dir)) is None
+    assert error_rates(read_story(run_dir)) is None  # it has one of the two rates
+
+
+def test_rates_of_errors_are_drawn_with_the_corners_of_their_hull(run_dir):
+    story = read_story(run_dir)
+    n = len(story.front)
+    rng = np.random.default_rng(0)
+    values = story.front.rows.values
+    values["false_positive_rate"] = rng.random(n) * 0.5
+    values["false_negative_rate"] = rng.random(n) * 0.5
+    x, y, corners = error_rates(story)
+    chain = np.concatenate([[0], x[corners], [1]]), np.concatenate([[1], y[corners], [0]])
+    assert (np.diff(chain[0]) >= 0).all()
+    slopes = np.diff(chain[1]) / np.diff(chain[0])
+    assert (np.diff(slopes) > 0).all()  # convex
+    assert (np.interp(x, *chain) <= y + 1e-12).all()  # nothing is below it
