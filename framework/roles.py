@@ -24,7 +24,8 @@ class Metric(NamedTuple):
     ``kind`` tells how values compare: a ``bounded`` one lives between two bounds and differences
     mean something (coverage); a ``ratio`` has a true zero and ratios mean something (a cost).
     ``steps`` is the number of equal steps between ``low`` and ``high`` where all values lie on
-    them (a share of so many records); 0 where they need not.
+    them (a share of so many records); 0 where they need not. ``mixes`` tells that who draws lots
+    between candidates has the weighted mean of their values, as for means over fixed records.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Metric(NamedTuple):
     unit: str = ""
     text: str = ""
     steps: int = 0
+    mixes: bool = False
 
 
 class Objective(NamedTuple):

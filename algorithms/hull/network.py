@@ -61,11 +61,11 @@ class NetworkProblem(Problem, Deployable):
 
     Config: ClassVar[type[Section]] = NetworkConfig
     known_metrics = (
-        Metric("false_positive_rate", "min", text="share of negative records called positive"),
-        Metric("false_negative_rate", "min", text="share of positive records called negative"),
-        Metric("complexity", "min", text="share of the connections that are kept"),
-        Metric("accuracy", "max", text="share of the records that are called what they are"),
-        Metric("connections", "min", "ratio", text="number of connections kept"),
+        Metric(_RATES[0], "min", text="share of negative records called positive", mixes=True),
+        Metric(_RATES[1], "min", text="share of positive records called negative", mixes=True),
+        Metric(_RATES[2], "min", text="share of the connections that are kept", mixes=True),
+        Metric("accuracy", "max", text="share of the records called what they are", mixes=True),
+        Metric("connections", "min", "ratio", text="number of connections kept", mixes=True),
     )
 
     def __init__(

@@ -36,12 +36,12 @@ Threshold = Literal["gene", "majority"]
 THRESHOLD_GENE = "threshold"
 
 _RATES = (
-    Metric("accuracy", "max", text="share of validation records called rightly"),
-    Metric("balanced_accuracy", "max", text="mean of the true positive and true negative rates"),
-    Metric("true_positive_rate", "max", text="positive records called positive"),
-    Metric("true_negative_rate", "max", text="negative records called negative"),
-    Metric("false_positive_rate", "min", text="negative records called positive"),
-    Metric("false_negative_rate", "min", text="positive records called negative"),
+    Metric("accuracy", "max", text="share of validation records called rightly", mixes=True),
+    Metric("balanced_accuracy", "max", text="mean of both classes' true rates", mixes=True),
+    Metric("true_positive_rate", "max", text="positive records called positive", mixes=True),
+    Metric("true_negative_rate", "max", text="negative records called negative", mixes=True),
+    Metric("false_positive_rate", "min", text="negative records called positive", mixes=True),
+    Metric("false_negative_rate", "min", text="positive records called negative", mixes=True),
 )
 _MEMBERS = Metric("members", "min", "ratio", text="number of classifiers kept")
 _DIVERSITY = (

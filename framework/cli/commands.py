@@ -20,6 +20,7 @@ from framework import registry
 from framework.algorithm import fitting
 from framework.analysis.choose import choose
 from framework.cli import costs as costs_command
+from framework.cli import mixtures
 from framework.cli.costs import numbers
 from framework.cli.disk import disk_errors
 from framework.cli.progress import ProgressBar, ProgressLines
@@ -201,6 +202,7 @@ class Choose:
             "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
         )
         costs_command.add_arguments(parser)
+        mixtures.add_arguments(parser)
         parser.add_argument("--id", type=int, help="the solution with this id")
         parser.add_argument("--export", metavar="MODEL_DIR", help="write it as a model that runs")
         parser.add_argument("--no-mlflow", action="store_true", help="do not log the chosen model")
@@ -214,6 +216,8 @@ class Choose:
                 f"`{program()} resume {args.directory}` first"
             )
         front = run_dir.front()
+        if args.mix:
+            return mixtures.choose_mixture(args, run_dir, front)
         expected = costs_command.expected_cost(args)
         position = choose(
             front,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from framework.analysis.choose import choose
+from framework.analysis.mixture import Mixture
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
@@ -48,6 +49,41 @@ def exported_solution(directory: Path) -> int | None:
         return int(read_object(directory / "model.json", "a model")["about"]["solution"])
     except (InputError, OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def export_mixture(
+    problem: Problem, front: Front, mixture: Mixture, directory: Path, about: Mapping[str, Any]
+) -> bool:
+    """Write the mixture of several solutions as one model; see :func:`export`.
+
+    The lots are drawn from the seed 0, in the order of the records.
+    """
+    if not isinstance(problem, Deployable):
+        return False
+    import pandas as pd
+
+    from framework.models.mixture import MixtureClassifier
+    from framework.models.model import DeployableModel
+    from framework.models.store import save_model
+
+    members = [problem.decode(front.X[i].astype(problem.space.dtype)) for i in mixture.positions]
+    if not all(isinstance(member, DeployableModel) for member in members):
+        return False
+    model = MixtureClassifier.from_fitted(members, mixture.chances, expected=mixture.expected)
+    test = {
+        name: float(mixture.chances @ column[mixture.positions])
+        for name, column in (front.test or {}).items()
+        if name in mixture.expected
+    }
+    noted = {
+        **about,
+        "solutions": front.ids[mixture.positions].tolist(),
+        "validation": dict(mixture.expected),
+        "test": test,
+        "data": {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")},
+    }
+    save_model(model, directory, noted, None, pd.DataFrame(dict(problem.example())))
+    return True
 
 
 def export(

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.hull.model import MixtureClassifier, SparseNetworkClassifier
+from algorithms.hull.model import SparseNetworkClassifier
 from framework.errors import InputError
+from framework.models.mixture import MixtureClassifier
 from framework.models.store import load_model, save_model
 from framework.testing import MODEL_LAWS
 from tests.conftest import network

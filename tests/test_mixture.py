@@ -1,0 +1,115 @@
+"""Mixtures of a front's solutions: the linear programme, the command, and the exported model."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.analysis.mixture import mix
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.front import Front
+from framework.roles import Metric, Objective, Roles
+from tests.command import call
+
+METRICS = (
+    Metric("misses", "min", mixes=True),
+    Metric("alarms", "min", mixes=True),
+    Metric("gain", "max", mixes=True),
+    Metric("worst", "min"),
+)
+
+
+def front_of(values: np.ndarray) -> Front:
+    n = len(values)
+    roles = Roles(METRICS, [Objective("misses", "min"), Objective("alarms", "min")])
+    columns = {m.name: column for m, column in zip(METRICS, values.T, strict=True)}
+    rows = Evaluated(np.arange(n), np.zeros((n, 1)), columns, {})
+    return Front(rows, roles, ("gene",))
+
+
+def best_pair(values: np.ndarray, limit: float) -> float:
+    """Return the least expected first column with the second at most ``limit``: all pairs tried."""
+    goal, bound = values[:, 0], values[:, 1]
+    found = [g for g, b in zip(goal, bound, strict=True) if b <= limit]
+    for i, j in combinations(range(len(values)), 2):
+        if (bound[i] <= limit) != (bound[j] <= limit):
+            share = (limit - bound[j]) / (bound[i] - bound[j])
+            found.append(share * goal[i] + (1 - share) * goal[j])
+    return min(found)
+
+
+@given(seed=st.integers(0, 2**20), n=st.integers(1, 8), limit=st.floats(0.05, 1))
+@settings(max_examples=60, deadline=None)
+def test_the_best_mixture_is_that_of_the_best_pair(seed, n, limit):
+    values = np.random.default_rng(seed).random((n, 4))
+    limit = max(limit, float(values[:, 1].min()))
+    found = mix(front_of(values), best="misses", where=[f"alarms<={limit!r}"])
+    assert len(found.positions) <= 2
+    assert found.chances.sum() == pytest.approx(1)
+    assert found.expected["alarms"] <= limit + 1e-7
+    assert found.expected["misses"] == pytest.approx(best_pair(values, limit), abs=1e-7)
+    assert "worst" not in found.expected
+
+
+def test_metrics_to_maximise_are_maximised():
+    values = np.array([[0.1, 0.9, 0.2, 0], [0.9, 0.1, 0.8, 0]])
+    assert mix(front_of(values), best="gain").positions.tolist() == [1]
+    half = mix(front_of(values), best="misses", where=["gain==0.5"])
+    np.testing.assert_allclose(half.chances, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("best", "where", "sentence"),
+    [
+        ("mises", [], "found 'mises', did you mean 'misses'"),
+        ("worst", [], "metric whose values mix (misses, alarms, gain), found 'worst'"),
+        ("misses", ["alarms<0.5"], "expected >=, <= or == for a mixture, found alarms<0.5"),
+        ("misses", ["alarms<=0.05"], "the solutions have alarms from 0.1 to 0.9"),
+    ],
+)
+def test_what_cannot_be_mixed_is_said(best, where, sentence):
+    values = np.array([[0.1, 0.9, 0.2, 0], [0.9, 0.1, 0.8, 0]])
+    with pytest.raises(InputError) as error:
+        mix(front_of(values), best=best, where=where)
+    assert sentence in str(error.value).replace("; did", ", did")
+
+
+CONFIG = """
+name: mixed
+problem: {kind: network, dataset: {sklearn: breast_cancer}, hidden: [3], training: {epochs: 3}}
+objectives:
+  - {metric: false_positive_rate, sense: min}
+  - {metric: false_negative_rate, sense: min}
+  - {metric: complexity, sense: min}
+algorithm: {kind: fch_emoa, population: 20, batch: 20}
+budget: {evaluations: 600}
+workers: serial
+"""
+
+
+def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
+    def paretolab(*arguments):
+        return call(*arguments, cwd=tmp_path, env={"PARETOLAB_CACHE": str(tmp_path / "cache")})
+
+    (tmp_path / "mixed.yaml").write_text(CONFIG)
+    assert paretolab("run", "mixed.yaml", "--out", "run", "--no-mlflow", "--quiet").code == 0
+    assert (tmp_path / "run" / "plots" / "hull.html").is_file()
+    assert (tmp_path / "run" / "plots" / "rates.png").is_file()
+    front = pd.read_csv(tmp_path / "run" / "front.csv")
+    limit = float(np.sort(front["false_positive_rate"].unique())[:2].mean())
+    where = ["--where", f"false_positive_rate=={limit}", "--best", "false_negative_rate"]
+    done = paretolab("choose", "run", "--mix", *where, "--export", "model")
+    assert done.code == 0, done.err
+    assert "expected" in done.out
+    assert "A randomised mixture of" in (tmp_path / "model" / "README.md").read_text()
+    assert paretolab("predict", "model", "model/example.csv", "--out", "answers.csv").code == 0
+    assert set(pd.read_csv(tmp_path / "answers.csv")) == {"label", "confidence", "member"}
+    refused = paretolab("choose", "run", "--mix", "--best", "complexity", "--id", "3")
+    assert refused.code == 2
+    assert "--id: cannot go with --mix" in refused.err
