@@ -138,8 +138,8 @@ class Problem(SharedParts, Described, ABC):
     def tables(self) -> Any:
         """Return data that exact methods and baselines read besides the values of single genomes.
 
-        Examples are the sub-classifiers of a multi-stage problem or the votes of a pool. Their type
-        is agreed between the problem and its readers. None if there is no such data.
+        Examples are the answers of trained classifiers or the votes of a pool. Their type is
+        agreed between the problem and its readers. None if there is no such data.
         """
         return None
 

@@ -4,7 +4,7 @@ A package that registers a class under one of the groups below is usable by name
 configuration as soon as it is installed::
 
     [project.entry-points."paretolab.algorithms"]
-    emsco = "algorithms.multistage.emsco:EMSCO"
+    climb = "mine.search:Climb"
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ class Metric(NamedTuple):
     ``steps`` is the number of equal steps between ``low`` and ``high`` where all values lie on
     them (a share of so many records); 0 where they need not. ``mixes`` tells that who draws lots
     between candidates has the weighted mean of their values, as for means over fixed records.
+    ``size`` marks a metric that says how large a solution is: tables show it whatever its role.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Metric(NamedTuple):
     text: str = ""
     steps: int = 0
     mixes: bool = False
+    size: bool = False
 
 
 class Objective(NamedTuple):

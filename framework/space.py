@@ -46,7 +46,7 @@ class Space(ABC):
         """Draw ``size`` genomes, shape (size, d)."""
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw genomes so that all sizes (numbers of stages, of items picked) are equally likely.
+        """Draw genomes so that all sizes (numbers of blocks, of items picked) are equally likely.
 
         The same as :meth:`sample` where genomes of the space have no size, or where that spreads
         the sizes evenly already.
@@ -62,9 +62,9 @@ class Space(ABC):
 
 
 class Partition(Space):
-    """Ordered partitions of ``n`` items into at most ``k`` non-empty stages.
+    """Ordered partitions of ``n`` items into at most ``k`` non-empty blocks.
 
-    Gene ``i`` is the stage of item ``i``, counted from 0; no stage below the greatest may be
+    Gene ``i`` is the block of item ``i``, counted from 0; no block below the greatest may be
     empty (EMSCO paper, Section 3.1). With ``removal`` a gene may also be -1: the item is left
     out altogether (Section 5.1, "Feature Removal Option"); at least one item stays.
 
@@ -73,7 +73,7 @@ class Partition(Space):
     n : int
         Number of items, at least 1.
     k : int
-        Greatest number of stages, 1 <= k <= n.
+        Greatest number of blocks, 1 <= k <= n.
     removal : bool
         Whether -1 is a gene.
     """
@@ -84,7 +84,7 @@ class Partition(Space):
         if n < 1:
             raise InputError(f"Partition: expected at least one item, found n={n}")
         if not 1 <= k <= n:
-            raise InputError(f"Partition: expected 1 <= k <= n={n} stages, found k={k}")
+            raise InputError(f"Partition: expected 1 <= k <= n={n} blocks, found k={k}")
         self.n, self.k, self.removal = n, k, removal
         self.d = n
         self.dtype = np.dtype(np.int8 if k <= 127 else np.int16)
@@ -100,25 +100,25 @@ class Partition(Space):
         return sum(self._counts.values())
 
     def __repr__(self) -> str:
-        return f"ordered partitions of {self.n} items into at most {self.k} stages"
+        return f"ordered partitions of {self.n} items into at most {self.k} blocks"
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw every genome of the space with the same probability.
 
         Notes
         -----
-        The numbers of items kept and of stages are drawn by how many genomes have them; then the
+        The numbers of items kept and of blocks are drawn by how many genomes have them; then the
         items are divided one by one, by the recurrence of the Stirling numbers of the second kind
-        S(m, j) = S(m - 1, j - 1) + j S(m - 1, j); last, the stages are put in random order.
+        S(m, j) = S(m - 1, j - 1) + j S(m - 1, j); last, the blocks are put in random order.
         Genomes are counted in whole numbers; only their ratios are rounded. O(size (n + k)), and
         O(n k) whole-number operations once.
         """
         counts = self._counts
         shares = [up_to / self.size for up_to in itertools.accumulate(counts.values())]
         pair = np.searchsorted(shares, rng.random(size), side="right")
-        kept, stages = np.array(list(counts))[pair].T
+        kept, blocks = np.array(list(counts))[pair].T
         alone = self._alone
-        left = stages.copy()  # stages that the items not yet placed fill among themselves
+        left = blocks.copy()  # blocks that the items not yet placed fill among themselves
         block = np.full((size, self.n), -1)
         for item in reversed(range(self.n)):
             opens = rng.random(size) < alone[item + 1, left]
@@ -127,7 +127,7 @@ class Partition(Space):
             block[here, item] = np.where(opens, left - 1, joined)[here]
             left = left - (here & opens)
         keys = rng.random((size, self.k))
-        keys[np.arange(self.k) >= stages[:, np.newaxis]] = 2.0
+        keys[np.arange(self.k) >= blocks[:, np.newaxis]] = 2.0
         order = keys.argsort(axis=1).argsort(axis=1)
         genes = np.where(block < 0, -1, np.take_along_axis(order, np.maximum(block, 0), axis=1))
         if self.removal:  # the first items were kept; which ones these are is random too
@@ -135,13 +135,13 @@ class Partition(Space):
         return genes.astype(self.dtype)
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw the number of stages uniformly, then a stage for every item uniformly.
+        """Draw the number of blocks uniformly, then a block for every item uniformly.
 
-        With at most three stages a third of the genomes has a single stage, which is very rare
+        With at most three blocks a third of the genomes has a single block, which is very rare
         among all genomes. That makes a good start for a search, but is not "a random design".
         """
-        stages = rng.integers(1, self.k + 1, size=(size, 1))
-        raw = np.floor(rng.random((size, self.n)) * (stages + self.removal)).astype(np.int64)
+        blocks = rng.integers(1, self.k + 1, size=(size, 1))
+        raw = np.floor(rng.random((size, self.n)) * (blocks + self.removal)).astype(np.int64)
         if self.removal:
             raw -= 1
             nothing_left = (raw < 0).all(axis=1)
@@ -150,7 +150,7 @@ class Partition(Space):
 
     @cached_property
     def _counts(self) -> dict[tuple[int, int], int]:
-        """How many genomes keep so many items in so many stages (Equation 1)."""
+        """How many genomes keep so many items in so many blocks (Equation 1)."""
         stirling = _stirling(self.n, self.k)
         return {
             (m, j): math.comb(self.n, m) * math.factorial(j) * stirling[m][j]
@@ -160,7 +160,7 @@ class Partition(Space):
 
     @cached_property
     def _alone(self) -> FloatArray:
-        """Probability that item m opens one of the j stages of items 1 to m, (n + 1, k + 1)."""
+        """Probability that item m opens one of the j blocks of items 1 to m, (n + 1, k + 1)."""
         stirling = _stirling(self.n, self.k)
         table = np.zeros((self.n + 1, self.k + 1))
         for m in range(1, self.n + 1):
@@ -169,7 +169,7 @@ class Partition(Space):
         return table
 
     def contains(self, X: Array) -> BoolArray:
-        """Tell which rows stay within the bounds and have no empty stage."""
+        """Tell which rows stay within the bounds and have no empty block."""
         inside = super().contains(X)
         closed = (compress(X) == X).all(axis=1) & (X >= 0).any(axis=1)
         return np.asarray(inside & closed)
@@ -183,7 +183,7 @@ class Counts(Space):
     n, max_count : int
         At least 1.
     empty : bool
-        Whether a genome may pick nothing at all; an ensemble needs at least one model.
+        Whether a genome may pick nothing at all; a selection needs at least one item.
     """
 
     words = "counts of items"
@@ -211,7 +211,7 @@ class Counts(Space):
 
         Without ``empty``, first the number of items picked and then their counts are drawn
         log-uniformly, so that few items are as likely as many. Uniform counts would pick nearly
-        all items, and ensembles that large are of little use.
+        all items, and selections that large are of little use.
         """
         if self.empty:
             return rng.integers(0, self.max_count + 1, size=(size, self.n), dtype=np.int32)
@@ -358,9 +358,9 @@ def _stirling(n: int, k: int) -> list[list[int]]:
 
 
 def compress(X: Array) -> Array:
-    """Close the gaps of stage assignments, row by row (EMSCO paper, Section 3.1).
+    """Close the gaps of block assignments, row by row (EMSCO paper, Section 3.1).
 
-    The stages in use are renumbered 0, 1, ... in their old order, which is where the paper's
+    The blocks in use are renumbered 0, 1, ... in their old order, which is where the paper's
     "while there is a missing j, replace j + 1 with j" ends; -1 stays.
 
     Parameters
@@ -376,7 +376,7 @@ def compress(X: Array) -> Array:
     >>> compress(np.array([[0, 0, 0, 2]]))
     array([[0, 0, 0, 1]])
     """
-    top = int(X.max(initial=-1)) + 2  # one slot for the stage -1
+    top = int(X.max(initial=-1)) + 2  # one slot for the gene -1
     used = np.zeros((len(X), top), dtype=bool)
     np.put_along_axis(used, X.astype(np.int64) + 1, True, axis=1)
     used[:, 0] = False

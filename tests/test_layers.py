@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,54 @@ def test_what_an_actor_imports_is_light(kind):
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"an actor of {kind} imports {done.stderr.strip()}"
+
+
+FRAME = [path for path in FILES if layer_of(path) == "framework"]
+SHARED = {"general", "moves"}  # folders of algorithms that are no family
+FAMILIES = {path.parent.name for path in (ROOT / "algorithms").glob("*/__init__.py")} - SHARED
+WORDS = re.compile(  # the families and their searches, as prose and code spell them
+    r"(?i)multi[-_ ]?stage|ensembling|prun(e|ing)|\bemsco\b|hapens|\bges\b|"
+    r"\bq[d]?o_?es\b|kappa|fch|cascade"
+)
+CITED = re.compile(r"paper|et al\.|Section|Table|Equation")  # a source may be named
+STAGES = {"models/routing.py", "models/card.py", "cli/tables.py"}  # how any model tells its steps
+COMMON = {"cost", "inference_time", "stages"}  # of tables of costs, of libraries, of those steps
+RATES = {"false_positive_rate", "false_negative_rate"}  # what the costs of errors are counted by
+
+
+def test_the_families_are_the_folders_of_algorithms():
+    assert {"multistage", "ensembling", "pruning", "hull"} == FAMILIES
+    assert all(WORDS.search(family) for family in FAMILIES)
+
+
+@pytest.mark.parametrize("path", FRAME, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_framework_names_no_family(path):
+    """Neither in code nor in prose; where a rule comes from a paper, the paper may be cited."""
+    place = str(path.relative_to(ROOT / "framework"))
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        found = WORDS.search(line)
+        assert not found or CITED.search(line), f"{place}:{number}: names {found[0]!r}"
+        if place not in STAGES:
+            assert not re.search(r"(?i)\bstages?\b", line), f"{place}:{number}: names stages"
+
+
+@pytest.fixture(scope="module")
+def names_of_families():
+    """Return the names under which families register classes, and those of their metrics."""
+    found = set()
+    for group in ("algorithms", "problems", "models", "indicators"):
+        for entry in entry_points(group=f"paretolab.{group}"):
+            if entry.value.startswith("algorithms."):
+                found.add(entry.name)
+                if group == "problems":
+                    found |= {metric.name for metric in entry.load().known_metrics}
+    assert found >= {"emsco", "multistage", "coverage"}
+    return found - COMMON - RATES
+
+
+@pytest.mark.parametrize("path", FRAME, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_framework_knows_no_name_that_a_family_registers(path, names_of_families):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            where = f"{path}:{node.lineno}"
+            assert node.value not in names_of_families, f"{where}: names {node.value!r}"

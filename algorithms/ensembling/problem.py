@@ -32,7 +32,7 @@ from framework.streams import RowStreams
 
 VERSION = 2  # raise it when a value changes for the same library
 
-_MEMBERS = Metric("members", "min", "ratio", text="number of different models")
+_MEMBERS = Metric("members", "min", "ratio", text="number of different models", size=True)
 _PICKS = Metric("picks", "min", "ratio", text="number of picks, repeated ones too")
 _CORRELATION = Metric(
     "loss_correlation", "min", text="mean |correlation| of the members' losses, pair by pair"

@@ -86,7 +86,7 @@ class MultiStageProblem(Problem, Deployable):
         Metric("coverage", "max", text="share of records that get an answer"),
         Metric("accuracy", "max", text="share of the answers that are right"),
         Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
-        Metric("stages", "min", "ratio", text="number of stages"),
+        Metric("stages", "min", "ratio", text="number of stages", size=True),
         Metric("inconclusive_rate", "min", text="share of records without an answer"),
         Metric(
             "false_positive_rate",

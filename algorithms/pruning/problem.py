@@ -43,7 +43,7 @@ _RATES = (
     Metric("false_positive_rate", "min", text="negative records called positive", mixes=True),
     Metric("false_negative_rate", "min", text="positive records called negative", mixes=True),
 )
-_MEMBERS = Metric("members", "min", "ratio", text="number of classifiers kept")
+_MEMBERS = Metric("members", "min", "ratio", text="number of classifiers kept", size=True)
 _DIVERSITY = (
     Metric("pfc_min", "max", text="least pairwise failure credit of a member; 0 for one member"),
     Metric("pfc_mean", "max", text="mean pairwise failure credit; 0 for one member"),

@@ -160,7 +160,7 @@ def _example(front: Front) -> str:
 def _shown(front: Front) -> list[str]:
     """Objectives first, then constrained metrics, then how large a solution is."""
     names = [*front.roles.names, *(c.metric for c in front.roles.constraints)]
-    names += [name for name in ("stages", "members") if name in front.roles.metrics]
+    names += [name for name, metric in front.roles.metrics.items() if metric.size]
     return list(dict.fromkeys(names))
 
 

@@ -1,7 +1,7 @@
 """Encodes the features of a table as the numbers that classifiers need, feature by feature.
 
-Each original feature has columns of its own, so that a stage of a classifier can encode just the
-features that it acquires.
+Each original feature has columns of its own, so that a classifier can encode just the features
+that it reads.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def search(
     roles : Roles
     algorithm : str or mapping
         Registered name, or a section ``algorithm`` of a configuration:
-        ``{"kind": "emsco", "population": 100}``.
+        ``{"kind": "local_search", "neighbours": 10}``.
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     seed : int

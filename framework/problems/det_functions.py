@@ -1,4 +1,4 @@
-"""Fronts whose convex hull is what counts: ZED1-3 and ZEJD1-3, reconstructed.
+"""Fronts shaped as those of error rates are: ZED1-3 and ZEJD1-3, reconstructed.
 
 The printed definitions could not be had. The fronts of ZED1 and ZEJD1 and both reference sets are
 those that the figures of Zhao et al. (3DFCH-EMOA, Tables 1 to 4) determine: a piece of a sphere

@@ -221,7 +221,7 @@ def test_check(command, place):
     assert re.search(r"^constraints +cost <= 20$", done.out, re.M)
     assert re.search(r"^budget +generations=4, max_failed_share=0.5$", done.out, re.M)
     assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
-    assert re.search(r"^candidates .*at most 4 stages, 2,163 in all$", done.out, re.M)
+    assert re.search(r"^candidates .*at most 4 blocks, 2,163 in all$", done.out, re.M)
     assert re.search(
         r"^memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB", done.out, re.M
     )

@@ -35,6 +35,12 @@ def test_the_face_has_its_own_name_alone() -> None:
     assert not any(name.startswith("framework.facade") for name in names)
 
 
+def test_the_changelog_begins_with_the_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first = next(line for line in text.splitlines() if line.startswith("## "))
+    assert first.startswith(f"## [{SETTINGS['project']['version']}]")
+
+
 def test_each_package_says_that_it_is_typed() -> None:
     for name, folder in installed_packages().items():
         if "." not in name:
