@@ -10,9 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
 from framework.cli.compare import show
+from framework.cli.run import report_to
 from framework.cli.tables import console, program
-from framework.errors import InputError
 from framework.experiment.experiment import new_directory
 from framework.experiment.run_dir import RunDir
 
@@ -32,13 +33,7 @@ class Experiment:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("config", metavar="CONFIG", help="YAML file with a section experiment")
-        parser.add_argument(
-            "--set",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="override a key, such as budget.evaluations=500 or experiment.judge=returned",
-        )
+        set_argument(parser)
         parser.add_argument("--repeats", type=int, help="runs of each method on each case")
         parser.add_argument("--seed", type=int, help="of the first repeat")
         parser.add_argument(
@@ -46,16 +41,8 @@ class Experiment:
             metavar="DIR",
             help="directory (default: a new runs/NAME-NNN); what is done there is not done again",
         )
-        parser.add_argument(
-            "--workers",
-            metavar="auto|serial|all|N",
-            help="who runs cells: whichever pays, this process, Ray on all cores or on N",
-        )
-        parser.add_argument(
-            "--address", metavar="ADDR", help="Ray cluster to join: auto or host:port"
-        )
-        parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
-        parser.add_argument("--quiet", action="store_true", help="no line a cell, and no bar")
+        workers_argument(parser)
+        run_arguments(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -67,7 +54,7 @@ class Experiment:
             args.set,
             repeats=args.repeats,
             seed=args.seed,
-            workers=_workers(args.workers),
+            workers=workers_of(args.workers),
         )
         with _directory(grid, args.out) as out:
             return _execute(grid, out, args)
@@ -78,13 +65,13 @@ class Experiment:
         from framework.experiment.grid import reload_grid
 
         out = RunDir.existing(args.directory)
-        grid = reload_grid(out.experiment_file, args.set, workers=_workers(args.workers))
+        grid = reload_grid(out.experiment_file, args.set, workers=workers_of(args.workers))
         return _execute(grid, out, args)
 
 
 @contextmanager
 def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
-    """Yield the directory: one that holds an experiment is gone on with."""
+    """Yield the directory; an experiment that is in it already is continued."""
     if out is not None and RunDir(out).experiment_file.is_file():
         yield RunDir(out)
         return
@@ -97,10 +84,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.grid_run import Options, run_grid
 
     errors = console(stderr=True)
-
-    def report(line: str) -> None:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
+    report = report_to(errors)
     report(f"{grid.base.name}: {out.path}")
     again = f"{program()} resume {shlex.quote(str(out.path))}"
     try:
@@ -173,11 +157,3 @@ class _Shown:
             outcome = f"failed: {ended.error}"
         line = f"{ended.done}/{ended.total} cells{left} · {name}: {outcome}"
         self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _workers(text: str | None) -> str | int | None:
-    if text is None or text in ("auto", "serial", "all"):
-        return text
-    if not text.isdigit() or int(text) < 1:
-        raise InputError(f"--workers: expected auto, serial, all or a number, found {text!r}")
-    return int(text)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from framework.cli.arguments import workers_argument, workers_of
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
@@ -28,12 +29,7 @@ class LibraryCommand:
             "build", help="train a pool of models, measure them, write their library"
         )
         _file_arguments(build)
-        build.add_argument(
-            "--workers",
-            metavar="auto|serial|all|N",
-            default="auto",
-            help="who trains: whichever pays, this process, Ray on all cores or on N",
-        )
+        workers_argument(build)
         build.add_argument("--address", metavar="ADDR", help="Ray cluster to join")
         build.add_argument("--quiet", action="store_true", help="no progress")
         build.set_defaults(action=_build)
@@ -96,7 +92,7 @@ def _build(args: argparse.Namespace) -> int:
     from framework.libraries.progress import Bar, Lines
 
     config = read_section(Path(args.file), args.set, BuildConfig)
-    workers = _workers(args.workers)
+    workers = workers_of(args.workers) or "auto"
     folder, errors = _target(args.out, config.name), console(stderr=True)
     bar = errors.is_terminal and not args.quiet
     shown = Bar(errors) if bar else nullcontext(Lines(quiet=args.quiet))
@@ -119,14 +115,6 @@ def _import(args: argparse.Namespace) -> int:
         console().print(line, markup=False, highlight=False, soft_wrap=True)
     _finish(library, folder)
     return 0
-
-
-def _workers(text: str) -> str | int:
-    if text in ("auto", "serial", "all"):
-        return text
-    if text.isdigit() and int(text) > 0:
-        return int(text)
-    raise InputError(f"--workers: expected auto, serial, all or a number above 0, found {text!r}")
 
 
 def _target(out: str | None, name: str) -> Path:

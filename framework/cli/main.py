@@ -2,6 +2,9 @@
 
 Exit codes: 0 done, 2 bad input, 3 finished with failed rows over the limit, 130 interrupted
 (resumable).
+
+Other packages add commands by registering a class of the form
+:class:`framework.cli.arguments.Command` under ``paretolab.commands``.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from types import FrameType
+from typing import Any
 
 from framework import registry
 from framework.errors import InputError, ParetolabError
@@ -53,9 +58,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=version("paretolab"))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    from framework.cli import commands as own
-
-    known = {name: getattr(own, name.capitalize()) for name in _OWN}
+    known = {name: _own(name) for name in _OWN}
     for name in registry.names("commands"):
         known[name] = registry.load("commands", name)
     wanted = next((text for text in arguments if not text.startswith("-")), None)
@@ -70,6 +73,11 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
         sub.set_defaults(run=command.run)
     return parser
+
+
+def _own(name: str) -> Any:
+    """Return a command of the framework: the class ``Run`` of ``framework.cli.run``."""
+    return getattr(import_module(f"framework.cli.{name}"), name.capitalize())
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

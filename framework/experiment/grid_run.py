@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from framework.experiment.comparison import compare_grid
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import followers, uid_of
 from framework.experiment.grid import Cell, Grid
+from framework.experiment.many import Problems, alone
 from framework.experiment.results import mean_indicators, write_results
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
@@ -27,14 +27,12 @@ from framework.experiment.single_run import (
     FAILED,
     INTERRUPTED,
     make_algorithm,
-    make_problem,
     make_roles,
 )
-from framework.files import locked, write_whole
+from framework.files import write_whole
 from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
 from framework.problem import Problem
 
-_PROBLEMS = 8  # kept in memory
 _UNDER_WAY = 128  # cells handed to the cluster at a time, far more than it has workers
 _LATEST = 20  # cells by which the time left is told
 _ATTEMPTS = 2  # at a cell that fails, before it is left to `resume`
@@ -91,11 +89,11 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
     ------
     InputError
         The directory holds other runs at the places of these cells, a method cannot search a
-        case, or another process is at it.
+        case, or another process runs the experiment.
     """
     cells = grid.cells()
     with ExitStack() as stack:
-        stack.enter_context(_alone(out))
+        stack.enter_context(alone(out, "experiment"))
         todo = _open_cells(cells, out)
         runner = _Runner(grid, out, options, len(cells) - len(todo), len(cells))
         _write_start(grid, out, runner.problems)
@@ -132,7 +130,7 @@ class _Runner:
     """Takes cells through their runs."""
 
     def __init__(self, grid: Grid, out: RunDir, options: Options, done: int, total: int) -> None:
-        self.problems = _Problems()
+        self.problems = Problems()
         self._grid, self._out, self._options = grid, out, options
         self._done, self._total = done, total
         self._failed: dict[str, str] = {}
@@ -230,22 +228,6 @@ class _Pace:
         return (self._ends[-1] - self._ends[0]) / n * cells if n else 0.0
 
 
-class _Problems:
-    """The problems of the latest configurations, data loaded."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Problem] = {}
-
-    def of(self, config: RunConfig) -> Problem:
-        """Return the problem of a configuration; raises what is wrong with it."""
-        key = json.dumps(config.problem, sort_keys=True)
-        if key not in self._known:
-            while len(self._known) >= _PROBLEMS:
-                del self._known[next(iter(self._known))]
-            self._known[key] = make_problem(config)
-        return self._known[key]
-
-
 class _Pools(ExitStack):
     """Who runs the cells: this process, or Ray where that is asked for or pays.
 
@@ -316,7 +298,7 @@ def _open_cells(cells: Sequence[Cell], out: RunDir) -> list[Cell]:
     return [cell for cell in cells if not is_over(RunDir(out.path / cell.place))]
 
 
-def _write_start(grid: Grid, out: RunDir, problems: _Problems) -> None:
+def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:
     """Write what the directory is; the configuration last, which makes it a run's."""
     problem = problems.of(grid.base)
     write_whole(out.experiment_file, grid.dump())
@@ -338,20 +320,6 @@ def _followed(grid: Grid, out: RunDir, options: Options) -> Iterator[None]:
         for line in [follower.on_written() for follower in observers]:
             if line:
                 options.report(line)
-
-
-@contextmanager
-def _alone(out: RunDir) -> Iterator[None]:
-    """Hold the directory's lock."""
-
-    def refuse() -> None:
-        raise InputError(
-            f"{out.path}: expected an experiment that nobody runs, found that another process "
-            "does; wait for it or stop it"
-        )
-
-    with locked(out.path / "experiment.lock", refuse):
-        yield
 
 
 def _first_line(error: BaseException) -> str:

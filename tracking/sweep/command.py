@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
 from framework.cli.disk import disk_errors
+from framework.cli.run import report_to
 from framework.cli.tables import console, program, show_steps
 from framework.experiment.config import read_yaml
 from framework.experiment.experiment import new_directory
@@ -30,25 +32,11 @@ class Sweep:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("config", metavar="CONFIG", help="YAML file with a section sweep")
-        parser.add_argument(
-            "--set",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="override a key, such as budget.generations=50 or sweep.sampler=random",
-        )
+        set_argument(parser)
         parser.add_argument("--trials", type=int, help="how many sets of values to try")
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
-        parser.add_argument(
-            "--workers",
-            metavar="auto|serial|all|N",
-            help="who runs trials: whichever pays, this process, Ray on all cores or on N",
-        )
-        parser.add_argument(
-            "--address", metavar="ADDR", help="Ray cluster to join: auto or host:port"
-        )
-        parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
-        parser.add_argument("--quiet", action="store_true", help="no line a trial, and no bar")
+        workers_argument(parser)
+        run_arguments(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -56,7 +44,7 @@ class Sweep:
         from tracking.sweep.config import load_plan
 
         plan = load_plan(
-            Path(args.config), args.set, workers=_workers(args.workers), trials=args.trials
+            Path(args.config), args.set, workers=workers_of(args.workers), trials=args.trials
         )
         with new_directory(plan.config, args.out) as out:
             return _execute(plan, out, args)
@@ -68,7 +56,7 @@ class Sweep:
 
         out = RunDir.existing(args.directory)
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
-        plan = check_plan(raw, out.config_file, args.set, workers=_workers(args.workers))
+        plan = check_plan(raw, out.config_file, args.set, workers=workers_of(args.workers))
         return _execute(plan, out, args)
 
 
@@ -132,10 +120,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from tracking.sweep.run import Options, run_sweep
 
     errors = console(stderr=True)
-
-    def report(line: str) -> None:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
+    report = report_to(errors)
     report(f"{plan.config.name}: {out.path}")
     try:
         with disk_errors(out.path), _Shown(plan, errors, quiet=args.quiet) as shown:
@@ -171,7 +156,3 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
 
 def _text(told: Told) -> str:
     return ", ".join(f"{name} {value:.5g}" for name, value in (told.values or {}).items())
-
-
-def _workers(text: str | None) -> str | int | None:
-    return int(text) if text is not None and text.isdigit() else text

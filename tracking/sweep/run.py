@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,13 +12,14 @@ from typing import Any, NamedTuple
 import yaml
 from rich.table import Table
 
-from framework.errors import InputError, ParetolabError
+from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
+from framework.experiment.many import Problems, alone
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
-from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_problem, make_roles
-from framework.files import locked, write_whole
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
+from framework.files import write_whole
 from framework.parallel.choice import RAY_PAYS_SECONDS
 from framework.problem import Problem
 from framework.roles import Roles
@@ -31,13 +31,22 @@ from tracking.sweep.study import SweepStudy, open_study
 from tracking.sweep.values import Meter
 from tracking.sweep.worker import run_one
 
-_PROBLEMS = 4  # kept, where the sweep varies the problem
-
 
 class Told(NamedTuple):
-    """A trial that has ended, the ``done``-th.
+    """A trial that has ended.
 
-    ``values`` is None and ``error`` says why where it failed.
+    Attributes
+    ----------
+    done : int
+        How many trials have ended, this one included.
+    number : int
+        From 0.
+    params : mapping of str to value
+        What was tried, by dotted key.
+    values : mapping of str to float, or None
+        What it is worth, by direction; None where it failed.
+    error : str or None
+        Why it failed.
     """
 
     done: int
@@ -72,19 +81,34 @@ class Options:
 def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
     """Run, or go on with, a sweep in its directory; return its summary and its best trials.
 
-    Whatever happens, what was told is in the study, and what was evaluated in the trials'
-    journals; trials that were under way are taken up again.
+    A sweep that was stopped loses nothing: finished trials are in the study, evaluated rows in
+    the journals of the trials, and unfinished trials are resumed.
+
+    Parameters
+    ----------
+    plan : SweepPlan
+    out : RunDir
+        Made already; it may hold a part of the same sweep.
+    options : Options
+
+    Returns
+    -------
+    summary : dict
+        Content of ``summary.json``.
+    table : rich.table.Table
+        The best trials.
 
     Raises
     ------
     InputError
-        The directory's study belongs to another sweep, or another process is at it.
+        The directory's study belongs to another sweep, or another process runs it.
     """
-    problem = make_problem(plan.config)
+    problems = Problems()
+    problem = problems.of(plan.config)
     roles = make_roles(plan.config, problem)
     meter = Meter(plan.sweep, roles, f"{plan.path}: sweep")
     with ExitStack() as stack:
-        stack.enter_context(_alone(out))
+        stack.enter_context(alone(out, "sweep"))
         uid = uid_of(out)
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
@@ -92,7 +116,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         study = stack.enter_context(open_study(plan, url, f"{plan.config.name}-{uid[:8]}"))
         _write_start(plan, out, problem, roles, uid)
         stack.enter_context(_logged(plan, out, options))
-        trials = _Trials(plan, out, study, meter, problem, options)
+        trials = _Trials(plan, out, study, meter, problems, options)
         started = time.perf_counter()
         try:
             trials.run()
@@ -114,11 +138,11 @@ class _Trials:
         out: RunDir,
         study: SweepStudy,
         meter: Meter,
-        problem: Problem,
+        problems: Problems,
         options: Options,
     ) -> None:
         self.plan, self.out, self.study, self.meter = plan, out, study, meter
-        self._problems = _Problems(plan.config, problem)
+        self._problems = problems
         self._options = options
         self._done = plan.sweep.trials - len(study.unfinished())
         self._params: dict[int, dict[str, Any]] = {}
@@ -202,7 +226,7 @@ class _Trials:
 
     def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:
         if not trial.about_file.is_file():  # it did not get as far
-            problem = self._problems.base
+            problem = self._problems.of(self.plan.config)
             trial.write_config(self.plan.draft_with(params))
             trial.write_about(problem, make_roles(self.plan.config, problem))
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
@@ -213,26 +237,6 @@ class _Trials:
 
     def _directory(self, number: int) -> RunDir:
         return RunDir(self.out.path / "trials" / f"{number:03d}")
-
-
-class _Problems:
-    """The problems of the latest configurations, data loaded."""
-
-    def __init__(self, config: RunConfig, problem: Problem) -> None:
-        self.base = problem
-        self._key = _text(config.problem)
-        self._known: dict[str, Problem] = {}
-
-    def of(self, config: RunConfig) -> Problem:
-        """Return the problem of a configuration; raises what is wrong with it."""
-        key = _text(config.problem)
-        if key == self._key:
-            return self.base
-        if key not in self._known:
-            while len(self._known) >= _PROBLEMS:
-                del self._known[next(iter(self._known))]
-            self._known[key] = make_problem(config)
-        return self._known[key]
 
 
 class _Pools(ExitStack):
@@ -286,21 +290,3 @@ def _logged(plan: SweepPlan, out: RunDir, options: Options) -> Iterator[None]:
         yield
     finally:
         options.report(tracker.on_written())
-
-
-@contextmanager
-def _alone(out: RunDir) -> Iterator[None]:
-    """Hold the directory's lock."""
-
-    def refuse() -> None:
-        raise InputError(
-            f"{out.path}: expected a sweep that nobody runs, found that another process does; "
-            "wait for it or stop it"
-        )
-
-    with locked(out.path / "sweep.lock", refuse):
-        yield
-
-
-def _text(section: Mapping[str, Any]) -> str:
-    return json.dumps(section, sort_keys=True)

@@ -1,0 +1,70 @@
+"""``paretolab check``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from framework.algorithm import fitting
+from framework.cli.arguments import config_arguments, config_of
+from framework.cli.tables import console, show_steps
+from framework.experiment.config import ConstraintConfig
+from framework.experiment.single_run import candidates_of, make_algorithm, make_problem, make_roles
+
+
+class Check:
+    """Say what would run, without running it."""
+
+    help = "say what a configuration would run, and what is wrong with it"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        config_arguments(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        config = config_of(args)
+        problem = make_problem(config)
+        algorithm = make_algorithm(config, problem, make_roles(config, problem))
+        out, kind = console(), config.algorithm["kind"]
+        data = problem.describe()
+        lines = [("name", config.name)]
+        if data:
+            parts = [
+                f"{data[key]:,} {key}" for key in ("train", "validation", "test") if key in data
+            ]
+            lines += [
+                ("data", f"{data['name']}: {data['source']}"),
+                ("records", f"{data['records']:,} ({', '.join(parts)})"),
+            ]
+            classes = f"; classes {', '.join(data['classes'])}" if data.get("classes") else ""
+            lines += [
+                (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
+            ]
+        size = problem.space.size
+        lines += [
+            ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
+            ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
+            ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
+            ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm.items())),
+            ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
+            ("plan", algorithm.plan or "as the budget goes"),
+            ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
+            ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
+            ("seed, repeats", f"{config.seed}, {config.repeats}"),
+            ("workers", str(config.workers)),
+            ("tracking", config.tracking.uri if config.tracking else "none"),
+        ]
+        show_steps(out, lines)
+        out.print("nothing is wrong with it")
+        return 0
+
+
+def _number(size: int) -> str:
+    """Return a number, of a long one its order alone."""
+    return f"{size:,}" if size < 10**15 else f"about 10^{math.log10(size):.0f}"
+
+
+def _bounds(constraint: ConstraintConfig) -> str:
+    bounds = [("<=", constraint.at_most), (">=", constraint.at_least)]
+    return ", ".join(f"{constraint.metric} {sign} {x:g}" for sign, x in bounds if x is not None)

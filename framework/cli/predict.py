@@ -1,0 +1,45 @@
+"""``paretolab predict``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from framework.errors import InputError, ParetolabError
+
+
+class Predict:
+    """Run an exported model on a table."""
+
+    help = "answer the records of a table with an exported model"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("model", metavar="MODEL_DIR", help="directory of an exported model")
+        parser.add_argument("data", metavar="DATA", help="CSV or Parquet file")
+        parser.add_argument("--out", metavar="FILE", help="CSV to write (default: to the terminal)")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        from framework.data.files import read_frame
+        from framework.models.store import load_model
+
+        model = load_model(args.model)
+        records = read_frame(Path(args.data))
+        try:
+            answers = model.predict_table(records)
+        except ParetolabError:
+            raise
+        except Exception as error:  # the model may be anyone's
+            raise InputError(
+                f"{args.model}: expected a model that can answer these records, found "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        try:
+            answers.to_csv(args.out or sys.stdout, index=False)
+        except BrokenPipeError:  # whoever reads has enough, as `head` has
+            raise
+        except OSError as error:
+            raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
+        return 0
