@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from framework.arrays import Array
-from framework.errors import InputError
-from framework.libraries.library import Cost, Library
-from framework.libraries.members import EXAMPLE_FILE, MODELS, load_encoder, load_member
+from framework.libraries.deploying import load_members
+from framework.libraries.library import Library
 
 
 def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:
@@ -32,20 +30,8 @@ def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:
     """
     from algorithms.ensembling.model import WeightedEnsembleClassifier, WeightedEnsembleRegressor
 
-    folder = library.folder
-    if folder is None or not (folder / MODELS).is_dir():
-        place = library.name if folder is None else folder
-        raise InputError(
-            f"library {place}: expected fitted models to export, found predictions alone; build "
-            "the library, or bring the fitted models instead of arrays"
-        )
     picked = np.flatnonzero(x).tolist()
-    models = {library.ids[i]: load_member(folder, library.ids[i]) for i in picked}
-    charged = {
-        name: Cost(np.asarray(library.costs[name].values)[picked], library.costs[name].unit)
-        for name in costs
-    }
-    encoder = load_encoder(folder)
+    models, charged, encoder = load_members(library, picked, costs)
     if library.classes is None:
         return WeightedEnsembleRegressor.from_fitted(
             models, x[picked], costs=charged, encoder=encoder
@@ -53,13 +39,3 @@ def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:
     return WeightedEnsembleClassifier.from_fitted(
         models, x[picked], library.classes, costs=charged, encoder=encoder
     )
-
-
-def example_records(library: Library) -> dict[str, list[Any]]:
-    """Return some raw records, column by column, where the library's folder has some."""
-    path = None if library.folder is None else library.folder / EXAMPLE_FILE
-    if path is None or not path.is_file():
-        return {}
-    frame = pd.read_csv(path)
-    plain = frame.astype(object).where(frame.notna(), None)
-    return {str(name): plain[name].tolist() for name in plain.columns}

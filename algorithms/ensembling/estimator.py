@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.ensembling.model import (
@@ -19,11 +18,11 @@ from algorithms.ensembling.problem import EnsembleProblem
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
+from framework.libraries.deploying import KeepsModels, costs_of, named_models
 from framework.libraries.importing import from_models, measured_costs
-from framework.libraries.library import Cost
 
 
-class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
+class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
     """Search the weighted ensembles of fitted models for the front of loss against costs.
 
     Parameters
@@ -110,7 +109,7 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
         InputError
             Models, costs, metrics or parameters that cannot be used.
         """
-        models = _named(self.models)
+        models = named_models(self.models)
         costs = measured_costs(models, X) if isinstance(self.costs, str) else self.costs
         self.library_ = from_models(models, X, y, costs=costs, configs=_configs(models))
         self.problem_ = EnsembleProblem(self.library_, max_count=self.max_count, score=self.score)
@@ -136,14 +135,11 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
     def ensemble(self, counts: Sequence[int] | Array) -> WeightedEnsemble:
         """Return the ensemble with these counts of the models, shape (K,)."""
         check_is_fitted(self)
-        library, models = self.library_, _named(self.models)
+        library, models = self.library_, named_models(self.models)
         x = np.asarray(counts)
         picked = np.flatnonzero(x).tolist()
         members = {library.ids[i]: models[library.ids[i]] for i in picked}
-        costs = {
-            name: Cost(np.asarray(cost.values)[picked], cost.unit)
-            for name, cost in library.costs.items()
-        }
+        costs = costs_of(library, picked, list(library.costs))
         if library.classes is None:
             return WeightedEnsembleRegressor.from_fitted(members, x[picked], costs=costs)
         return WeightedEnsembleClassifier.from_fitted(
@@ -152,24 +148,6 @@ class ParetoEnsemble(FrontEstimator[WeightedEnsemble]):
 
     def _model_of(self, genome: Array) -> WeightedEnsemble:
         return self.ensemble(genome)
-
-    def __sklearn_clone__(self) -> ParetoEnsemble:
-        """Return an unfitted copy of the same models: they are asked, never trained.
-
-        scikit-learn would un-fit them, as it does what an estimator is to fit.
-        """
-        parameters = self.get_params(deep=False)
-        models = parameters.pop("models")
-        others = {name: clone(value, safe=False) for name, value in parameters.items()}
-        return type(self)(models, **others)
-
-
-def _named(models: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    pairs = list(models.items()) if isinstance(models, Mapping) else list(models)
-    named = {str(name): model for name, model in pairs}
-    if len(named) < len(pairs):
-        raise InputError(f"models: expected different names, found {[name for name, _ in pairs]}")
-    return named
 
 
 def _configs(models: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -20,11 +20,16 @@ from algorithms.ensembling.kernels.picks import Picks, picks_of
 from algorithms.ensembling.scores import Scores, Truth, check_names, default_score
 from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
+from framework.libraries.selection import (
+    cost_metrics,
+    cost_table,
+    describe,
+    each_name_once,
+    reported_costs,
+)
 from framework.problem import Deployable, Problem
-from framework.registry import nearest
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
@@ -125,12 +130,10 @@ class EnsembleProblem(Problem, Deployable):
         names = (score,) if isinstance(score, str) else score
         self.score = (default_score(self._classes),) if names is None else tuple(names)
         check_names(self.score)
-        self.costs = _chosen(library, costs)
+        self.costs = reported_costs(library, costs)
         self._validation = self._scores(library.validation, library.y_validation)
         self._test: Scores | None = None
-        self._table = np.zeros((len(library), len(self.costs)))
-        for c, name in enumerate(self.costs):
-            self._table[:, c] = library.costs[name].values
+        self._table = cost_table(library, self.costs)
         self._alike = self._similarities()
         self.metrics = self._measures()
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
@@ -157,18 +160,7 @@ class EnsembleProblem(Problem, Deployable):
         return self.library.ids
 
     def describe(self) -> Mapping[str, Any]:
-        library = self.library
-        tested = 0 if library.y_test is None else len(library.y_test)
-        return {
-            "name": library.name,
-            "source": str(library.folder or "a library in memory"),
-            "fingerprint": fingerprint_of(library),
-            "records": len(library.y_validation) + tested,
-            "validation": len(library.y_validation),
-            "test": tested,
-            "models": len(library),
-            "classes": [str(label) for label in library.classes or ()],
-        }
+        return describe(self.library, fingerprint_of(self.library))
 
     def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, self._validation)
@@ -187,7 +179,7 @@ class EnsembleProblem(Problem, Deployable):
         return None if (x > 0).any() else "expected a model picked at least once, found none"
 
     def example(self) -> Mapping[str, list[Any]]:
-        from algorithms.ensembling.deploy import example_records
+        from framework.libraries.deploying import example_records
 
         return example_records(self.library)
 
@@ -226,28 +218,10 @@ class EnsembleProblem(Problem, Deployable):
         k = len(self.library)
         everything = picks_of(np.ones((1, k), dtype=np.int32))
         highs = kernels.traits(everything, self._table, self._alike)[1][0]
-        costs = [
-            Metric(
-                name,
-                "min",
-                "ratio",
-                high=float(high) or 1.0,
-                unit=self.library.costs[name].unit,
-                text="sum over the members",
-            )
-            for name, high in zip(self.costs, highs, strict=True)
-        ]
+        costs = cost_metrics(self.library, self.costs, highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
-        found = (*self._validation.metrics(), *costs, *sizes, *alike)
-        names = [metric.name for metric in found]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(
-                f"library: expected costs with other names than metrics have, found a cost named "
-                f"{twice!r}; rename it"
-            )
-        return found
+        return each_name_once([*self._validation.metrics(), *costs, *sizes, *alike])
 
     def _measure(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
         picks = self._picks(X)
@@ -285,16 +259,3 @@ def fingerprint_of(library: Library) -> str:
             digest.update(f"{array.dtype} {array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _chosen(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
-    if costs is None:
-        return tuple(library.costs)
-    for name in costs:
-        if name not in library.costs:
-            raise InputError(
-                f"problem.costs: expected costs of the library "
-                f"({', '.join(library.costs) or 'it has none'}), found {name!r}"
-                f"{nearest(name, library.costs)}"
-            )
-    return tuple(costs)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from framework.arrays import Array
-from framework.errors import InputError
-from framework.libraries.library import Cost, Library
-from framework.libraries.members import MODELS, load_encoder, load_member
+from framework.libraries.deploying import load_members
+from framework.libraries.library import Library
 
 if TYPE_CHECKING:
     from algorithms.pruning.model import PrunedVotingClassifier
@@ -39,25 +38,14 @@ def deploy(
     """
     from algorithms.pruning.model import PrunedVotingClassifier
 
-    folder = library.folder
-    if folder is None or not (folder / MODELS).is_dir():
-        place = library.name if folder is None else folder
-        raise InputError(
-            f"library {place}: expected fitted models to export, found predictions alone; build "
-            "the library with its models, or bring the fitted models instead of arrays"
-        )
     members = np.flatnonzero(x).tolist()
-    models = {library.ids[i]: load_member(folder, library.ids[i]) for i in members}
-    charged = {
-        name: Cost(np.asarray(library.costs[name].values)[members], library.costs[name].unit)
-        for name in costs
-    }
+    found = load_members(library, members, costs)
     assert library.classes is not None
     return PrunedVotingClassifier.from_votes(
-        models,
+        found.models,
         min(threshold, len(members)),
         library.classes,
         positive=positive,
-        costs=charged,
-        encoder=load_encoder(folder),
+        costs=found.costs,
+        encoder=found.encoder,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.pruning.diversity import demand_of
@@ -17,10 +17,11 @@ from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.votes import weights_of
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
+from framework.libraries.deploying import KeepsModels, named_models
 from framework.libraries.importing import from_models
 
 
-class PrunedVoting(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The best subset of fitted classifiers and its vote threshold, with a bound.
 
     Parameters
@@ -112,8 +113,7 @@ class PrunedVoting(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             Models or parameters that cannot be used, or demands that no ensemble meets.
         """
-        pairs = self.models.items() if isinstance(self.models, Mapping) else self.models
-        models = {str(name): model for name, model in pairs}
+        models = named_models(self.models)
         library = from_models(models, X, y)
         problem = PruningProblem(library, positive=self.positive)
         weights = weights_of(self.weights, *problem.votes.totals, where="weights")
@@ -162,10 +162,3 @@ class PrunedVoting(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
-
-    def __sklearn_clone__(self) -> PrunedVoting:
-        """Return an unfitted copy of the same models: they are asked, never trained."""
-        parameters = self.get_params(deep=False)
-        models = parameters.pop("models")
-        others = {name: clone(value, safe=False) for name, value in parameters.items()}
-        return type(self)(models, **others)

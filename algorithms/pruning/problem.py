@@ -23,6 +23,13 @@ from framework.data.assemble import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
+from framework.libraries.selection import (
+    cost_metrics,
+    cost_table,
+    describe,
+    each_name_once,
+    reported_costs,
+)
 from framework.problem import Deployable, Problem
 from framework.registry import nearest
 from framework.roles import Metric
@@ -133,7 +140,7 @@ class PruningProblem(Problem, Deployable):
             if threshold == "gene"
             else Counts(k, 1, empty=False)
         )
-        self.costs = _chosen(library, costs)
+        self.costs = reported_costs(library, costs)
         self._set_tables()
         self.metrics = self._metrics()
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
@@ -169,19 +176,7 @@ class PruningProblem(Problem, Deployable):
         return (*self.library.ids, THRESHOLD_GENE)
 
     def describe(self) -> Mapping[str, Any]:
-        library = self.library
-        tested = 0 if library.y_test is None else len(library.y_test)
-        assert library.classes is not None
-        return {
-            "name": library.name,
-            "source": str(library.folder or "a library in memory"),
-            "fingerprint": library.fingerprint or self.fingerprint,
-            "records": len(library.y_validation) + tested,
-            "validation": len(library.y_validation),
-            "test": tested,
-            "models": len(library),
-            "classes": [str(label) for label in library.classes],
-        }
+        return describe(self.library, self.library.fingerprint or self.fingerprint)
 
     def split(self, X: Array) -> tuple[Array, IntArray]:
         """Return members, shape (n, K), and thresholds, shape (n,), of genomes."""
@@ -219,7 +214,7 @@ class PruningProblem(Problem, Deployable):
         return None if members.any() else "expected a member or more, found none"
 
     def example(self) -> Mapping[str, list[Any]]:
-        from algorithms.ensembling.deploy import example_records
+        from framework.libraries.deploying import example_records
 
         return example_records(self.library)
 
@@ -262,9 +257,7 @@ class PruningProblem(Problem, Deployable):
         self.votes = VoteTable.of(votes, positive)
         self.credit = failure_credit(votes != positive)
         self._test = None
-        self._cost_table: FloatArray = np.zeros((len(library), len(self.costs)))
-        for c, name in enumerate(self.costs):
-            self._cost_table[:, c] = library.costs[name].values
+        self._cost_table: FloatArray = cost_table(library, self.costs)
 
     def _votes(self, P: Array, y: Array) -> tuple[BoolArray, BoolArray]:
         above = np.asarray(P) > 0.5 if self.positive == 1 else np.asarray(P) < 0.5
@@ -273,26 +266,9 @@ class PruningProblem(Problem, Deployable):
     def _metrics(self) -> tuple[Metric, ...]:
         k = len(self.library)
         highs = kernels.sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
-        costs = [
-            Metric(
-                name,
-                "min",
-                "ratio",
-                high=float(high) or 1.0,
-                unit=self.library.costs[name].unit,
-                text="sum over the members",
-            )
-            for name, high in zip(self.costs, highs, strict=True)
-        ]
-        found = (*_RATES, _MEMBERS._replace(high=float(k)), *_DIVERSITY, *costs)
-        names = [metric.name for metric in found]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(
-                f"library: expected costs with other names than metrics have, found a cost named "
-                f"{twice!r}; rename it"
-            )
-        return found
+        costs = cost_metrics(self.library, self.costs, highs)
+        sizes = _MEMBERS._replace(high=float(k))
+        return each_name_once([*_RATES, sizes, *_DIVERSITY, *costs])
 
     def _measure(self, X: Array, table: VoteTable) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)
@@ -354,16 +330,3 @@ def _positive_code(library: Library, positive: Any) -> int:
             f"found {positive!r}{nearest(str(positive), labels)}"
         )
     return labels.index(str(positive))
-
-
-def _chosen(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
-    if costs is None:
-        return tuple(library.costs)
-    for name in costs:
-        if name not in library.costs:
-            raise InputError(
-                f"problem.costs: expected costs of the library "
-                f"({', '.join(library.costs) or 'it has none'}), found {name!r}"
-                f"{nearest(name, library.costs)}"
-            )
-    return tuple(costs)

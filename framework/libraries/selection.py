@@ -1,0 +1,90 @@
+"""What problems that choose models of a library share: costs, metrics, their description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from framework.arrays import FloatArray
+from framework.errors import InputError
+from framework.libraries.library import Library
+from framework.registry import nearest
+from framework.roles import Metric
+
+
+def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the costs that a problem reports: those asked for, or all.
+
+    Raises
+    ------
+    InputError
+        The library has no such cost.
+    """
+    if costs is None:
+        return tuple(library.costs)
+    for name in costs:
+        if name not in library.costs:
+            raise InputError(
+                f"problem.costs: expected costs of the library "
+                f"({', '.join(library.costs) or 'it has none'}), found {name!r}"
+                f"{nearest(name, library.costs)}"
+            )
+    return tuple(costs)
+
+
+def cost_table(library: Library, costs: Sequence[str]) -> FloatArray:
+    """Return what each model costs, shape (K, costs)."""
+    table = np.zeros((len(library), len(costs)))
+    for c, name in enumerate(costs):
+        table[:, c] = library.costs[name].values
+    return table
+
+
+def cost_metrics(library: Library, costs: Sequence[str], highs: FloatArray) -> list[Metric]:
+    """Return the metric of each cost; ``highs``, shape (costs,), is what all models cost."""
+    return [
+        Metric(
+            name,
+            "min",
+            "ratio",
+            high=float(high) or 1.0,
+            unit=library.costs[name].unit,
+            text="sum over the members",
+        )
+        for name, high in zip(costs, highs, strict=True)
+    ]
+
+
+def each_name_once(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Return the metrics of a problem.
+
+    Raises
+    ------
+    InputError
+        A cost of the library has the name of another metric.
+    """
+    names = [metric.name for metric in metrics]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"library: expected costs with other names than metrics have, found a cost named "
+            f"{twice!r}; rename it"
+        )
+    return tuple(metrics)
+
+
+def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
+    """Return name, size and classes of a library, as :class:`framework.problem.Described` says."""
+    tested = 0 if library.y_test is None else len(library.y_test)
+    return {
+        "name": library.name,
+        "source": str(library.folder or "a library in memory"),
+        "fingerprint": fingerprint,
+        "records": len(library.y_validation) + tested,
+        "validation": len(library.y_validation),
+        "test": tested,
+        "models": len(library),
+        "classes": [str(label) for label in library.classes or ()],
+    }
