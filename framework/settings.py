@@ -25,6 +25,9 @@ def _placed(path: Path, info: ValidationInfo) -> Path:
 PlacedPath = Annotated[Path, AfterValidator(_placed)]
 """A path in a configuration, made absolute: it is relative to ``context['base']``, its folder."""
 
+Rate = Annotated[float, Field(ge=0, le=1)]
+"""A share or a probability, as a parameter of a search."""
+
 
 class Section(BaseModel):
     """Base of every part of a configuration: unknown keys are mistakes, values are frozen.

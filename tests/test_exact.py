@@ -19,8 +19,8 @@ from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.plan import METRICS
 from algorithms.multistage.exact.search import Exact
-from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.part_table import features_of, pack
+from algorithms.multistage.stage_tables import StageTables
 from framework.cli.main import main
 from framework.errors import ContractError, InputError
 from framework.experiment.config import load_config

@@ -152,6 +152,23 @@ def test_the_families_are_the_folders_of_algorithms():
     assert all(WORDS.search(family) for family in FAMILIES)
 
 
+BELOW = {"pruning": {"ensembling"}}  # a pruned vote is a weighted ensemble with a threshold
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if layer_of(path) == "algorithms"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_a_family_imports_no_other(path):
+    own = path.relative_to(ROOT).parts[1]
+    for module, line in imported(path):
+        if module.startswith("algorithms."):
+            other = module.split(".")[1]
+            allowed = {own, "moves"} | BELOW.get(own, set())
+            assert other in allowed, f"{path}:{line}: {own} imports {module}"
+
+
 @pytest.mark.parametrize("path", FRAME, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_framework_names_no_family(path):
     """Neither in code nor in prose; where a rule comes from a paper, the paper may be cited."""

@@ -23,13 +23,13 @@ from pymoo.termination.max_gen import MaximumGenerationTermination
 from pymoo.util.ref_dirs import get_reference_directions
 
 from algorithms.moves.variation import SPACES, Variation, variation
-from algorithms.multistage.emsco import Rate
 from framework.algorithm import Algorithm, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 
 class Peer(Algorithm):

@@ -16,10 +16,9 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
-Rate = Annotated[float, Field(ge=0, le=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Reference = Annotated[list[tuple[Share, Share, Share]], Field(min_length=3)]
+Reference = Annotated[list[tuple[Rate, Rate, Rate]], Field(min_length=3)]
 
 
 class HullSearch(Algorithm):

@@ -7,13 +7,14 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from algorithms.hull.base import HullSearch, Rate, Reference
+from algorithms.hull.base import HullSearch, Reference
 from algorithms.hull.kernels import hull3d, layers
 from framework.algorithm import Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 
 class CHEMOA(HullSearch):

@@ -18,11 +18,10 @@ from framework.dominance import pareto_layers
 from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 from framework.space import Partition
 
 _ATTEMPTS = 4  # at finding moves that are new
-
-Rate = Annotated[float, Field(ge=0, le=1)]
 
 
 class EMSCO(Algorithm):

@@ -20,7 +20,6 @@ from framework.experiment.config import check
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
 from framework.models.checks import Threshold, records_for, training_records
 
-_OBJECTIVES = ("coverage", "accuracy", "cost")
 _LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
 _PLACE = "ParetoMultiStage"
 
@@ -45,13 +44,19 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     max_stages : int, optional
         Greatest number of stages; half the number of features, at most 10, if None.
     remove_features : bool
-        Whether a design may leave features out for good.
+        Whether a design may leave features out for good; else every design has a stage for each,
+        which few records reach.
     classifier : str or mapping
         What is trained for each stage: ``logistic_regression``, ``random_forest``, ..., or with
         parameters ``{"kind": "logistic_regression", "C": 0.1}``; as in a configuration.
     calibration : {'none', 'sigmoid', 'isotonic'}
         How the probabilities of each stage are calibrated, by cross-validation within the
         training records.
+    objectives : sequence of str
+        Metrics that span the front; see
+        :class:`~algorithms.multistage.problem.MultiStageProblem` for all of them.
+    constraints : str or sequence of str
+        Bounds that every design of the front keeps to, such as ``false_positive_rate<=0.1``.
     algorithm : str or mapping, optional
         A search over partitions: its registered name (``local_search``, ``emsco``, ``exact``,
         ``nsga2``, ...), or with parameters ``{"kind": "emsco", "population": 100}``. None: local
@@ -74,8 +79,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     Attributes
     ----------
     front_ : pandas.DataFrame
-        A row a design, best coverage first, indexed by ``id``: its metrics on the validation
-        records, and ``features``, the names that each stage acquires.
+        A row a design, best in the first objective first, indexed by ``id``: its metrics on the
+        validation records, and ``features``, the names that each stage acquires.
     model_ : MultiStageClassifier
         The recommended design.
     classes_ : numpy.ndarray, shape (n_classes,)
@@ -108,9 +113,11 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None,
         threshold: Threshold = 0.75,
         max_stages: int | None = None,
-        remove_features: bool = True,
+        remove_features: bool = False,
         classifier: str | Mapping[str, Any] = "logistic_regression",
         calibration: str = "none",
+        objectives: Sequence[str] = ("coverage", "accuracy", "cost"),
+        constraints: str | Sequence[str] = (),
         algorithm: str | Mapping[str, Any] | None = None,
         budget: int | Mapping[str, Any] = 10_000,
         validation: float = 0.3,
@@ -125,6 +132,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         self.remove_features = remove_features
         self.classifier = classifier
         self.calibration = calibration
+        self.objectives = objectives
+        self.constraints = constraints
         self.algorithm = algorithm
         self.budget = budget
         self.validation = validation
@@ -160,12 +169,12 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         if len(self.classes_) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
-        arguments = set_up_table(_table(X, y, named), self._settings(named), _PLACE)
-        arguments["encoder"] |= {"named": named}
-        self.problem_ = MultiStageProblem(**arguments)
+        table, settings = _table(X, y, named), self._settings(named)
+        self.problem_ = MultiStageProblem(**set_up_table(table, settings, _PLACE, named=named))
+        bounds = [self.constraints] if isinstance(self.constraints, str) else self.constraints
         self.algorithm_, self._front = search(
             self.problem_,
-            roles_for(self.problem_, _OBJECTIVES),
+            roles_for(self.problem_, self.objectives, bounds),
             _LOCAL_SEARCH if self.algorithm is None else self.algorithm,
             self.budget,
             self.random_state,

@@ -11,18 +11,17 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from algorithms.multistage.config import MultiStageConfig
-from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.part_store import PartStore
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
+from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fingerprint
+from algorithms.multistage.stage_tables import StageTables
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.cache import cache_dir
@@ -35,7 +34,6 @@ from framework.space import Partition
 from framework.streams import RowStreams
 
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
-PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
 
 
 class MultiStageProblem(Problem, Deployable):
@@ -63,22 +61,19 @@ class MultiStageProblem(Problem, Deployable):
     Parameters
     ----------
     data : StageData
-    costs : numpy.ndarray of int64, shape (n,)
-        Fixed-point costs; a real cost is ``costs / cost_scale``.
-    cost_scale : int
+        The records, encoded.
+    costs : FeatureCosts
+        Of n features.
+    source : Source
+        Where the records come from.
     max_stages : int
+        From 1 to n.
     remove_features : bool
-    classifier : ClassifierConfig
+        Whether a gene may be -1: that feature is never acquired.
+    classifier : ClassifierConfig, optional
+        What is trained for each stage; logistic regression if None.
     calibration : {'none', 'isotonic', 'sigmoid'}
-    fingerprint : str
-        Of the data, split and encoding in ``data``.
-    feature_names, classes : sequences
-    encoder : mapping
-        ``Encoder.to_json()`` of the fitted encoder, for :meth:`decode`.
-    about_data : mapping
-        See :meth:`describe`.
-    example : mapping
-        See :meth:`example`.
+        How its probabilities are calibrated.
     """
 
     part_name = "sub-classifiers"
@@ -98,51 +93,33 @@ class MultiStageProblem(Problem, Deployable):
     def __init__(
         self,
         data: StageData,
+        costs: FeatureCosts,
+        source: Source,
         *,
-        costs: Array,
-        cost_scale: int = 1,
         max_stages: int,
         remove_features: bool = False,
         classifier: ClassifierConfig | None = None,
         calibration: CalibrationMethod = "none",
-        fingerprint: str,
-        feature_names: Sequence[str],
-        classes: Sequence[Any],
-        encoder: Mapping[str, Any],
-        about_data: Mapping[str, Any] | None = None,
-        example: Mapping[str, list[Any]] | None = None,
     ) -> None:
         n = data.n_features
         classifier = classifier or ClassifierConfig()
         self.data = data
-        self.costs = frozen(np.asarray(costs, dtype=np.int64))
-        self.cost_scale = cost_scale
+        self.costs, self.cost_scale = costs.units, costs.scale
         self.kind, self.parameters = classifier.kind, classifier.parameters
         self.calibration = calibration
         self.space: Partition = Partition(n, max_stages, removal=remove_features)
-        self.feature_names, self.classes = tuple(feature_names), tuple(classes)
-        self.encoder = dict(encoder)
-        self._about_data, self._example = dict(about_data or {}), dict(example or {})
-        highs = {"cost": float(self.costs.sum()) / cost_scale, "stages": float(max_stages)}
+        self.feature_names, self.classes = tuple(source.feature_names), tuple(source.classes)
+        self.encoder = dict(source.encoder)
+        self._about_data, self._example = dict(source.description), dict(source.example)
+        highs = {"cost": costs.total, "stages": float(max_stages)}
         self.metrics = tuple(
             metric._replace(high=highs.get(metric.name, metric.high))
             for metric in self.known_metrics
             if data.positive >= 0 or metric.name != "false_positive_rate"
         )
-        content = [
-            PARTS_FORMAT,
-            fingerprint,
-            self.kind,
-            self.parameters,
-            data.thresholds.tolist(),
-            data.positive,
-        ]
-        if calibration != "none":  # without it, as before there was any: caches stay good
-            content.append(calibration)
-        self.parts_fingerprint = _digest(content)
-        self.fingerprint = _digest(
-            [self.parts_fingerprint, self.costs.tolist(), cost_scale, max_stages, remove_features]
-        )
+        self.parts_fingerprint = parts_fingerprint(data, source, classifier, calibration)
+        design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
+        self.fingerprint = digest([self.parts_fingerprint, *design])
         truth = data.y_held != data.positive
         cut = data.n_validation
         everyone = np.ones(len(truth), dtype=bool)
@@ -402,7 +379,3 @@ class MultiStageProblem(Problem, Deployable):
         if failed.any():
             values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
         return values
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

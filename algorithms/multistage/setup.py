@@ -6,6 +6,7 @@ This is apart from the problem because workers, which only score, need none of i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 
 from algorithms.multistage.kernels.logistic import class_basis
 from algorithms.multistage.part_table import pack
+from algorithms.multistage.source import FeatureCosts, Source
 from algorithms.multistage.subclassifiers import StageData, columns_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
@@ -23,6 +25,7 @@ from framework.registry import nearest
 
 if TYPE_CHECKING:
     from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
+    from framework.data.splits import Split, SplitConfig
 
 INCONCLUSIVE = "inconclusive"
 _EXAMPLE_RECORDS = 5
@@ -34,7 +37,7 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
 
 
 def set_up_table(
-    table: Table, config: MultiStageSettings, where: str = "problem"
+    table: Table, config: MultiStageSettings, where: str = "problem", *, named: bool = True
 ) -> dict[str, Any]:
     """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
 
@@ -47,6 +50,8 @@ def set_up_table(
     config : MultiStageSettings
     where : str
         Place of the settings, for messages.
+    named : bool
+        Whether the columns have names that models ask for; an array's have none.
 
     Raises
     ------
@@ -75,34 +80,43 @@ def set_up_table(
         thresholds=class_thresholds(config.threshold, table, f"{where}.threshold"),
         positive=-1 if table.positive is None else table.positive,
     )
+    source = replace(
+        source_of(table, config.split, split), encoder={**encoder.to_json(), "named": named}
+    )
     return {
         "data": data,
-        "costs": units,
-        "cost_scale": scale,
+        "costs": FeatureCosts(units, scale),
+        "source": source,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
         "calibration": config.calibration,
-        "fingerprint": f"{table.fingerprint} {config.split.model_dump_json()}",
-        "feature_names": names,
-        "classes": table.classes,
-        "encoder": encoder.to_json(),
-        "about_data": {
+    }
+
+
+def source_of(table: Table, shares: SplitConfig, split: Split) -> Source:
+    """Return what is known of a table that was split into parts by shares."""
+    training = table.features.iloc[split.train]
+    return Source(
+        fingerprint=f"{table.fingerprint} {shares.model_dump_json()}",
+        feature_names=[str(name) for name in table.features.columns],
+        classes=table.classes,
+        description={
             "name": table.name,
             "source": table.source,
             "fingerprint": table.fingerprint,
             "records": len(table.labels),
-            "features": len(names),
+            "features": table.features.shape[1],
             "classes": [str(label) for label in table.classes],
             "train": len(split.train),
             "validation": len(split.validation),
             "test": len(split.test),
         },
-        "example": example_records(training, y),
-    }
+        example=_example_records(training, table.labels[split.train]),
+    )
 
 
-def example_records(frame: pd.DataFrame, y: IntArray) -> dict[str, list[Any]]:
+def _example_records(frame: pd.DataFrame, y: IntArray) -> dict[str, list[Any]]:
     """Return a few records, spread over the classes, as plain columns; None where one is missing.
 
     Parameters

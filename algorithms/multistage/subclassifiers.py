@@ -75,6 +75,7 @@ class StageData:
 
     @property
     def n_features(self) -> int:
+        """Number of features, each of one encoded column or more."""
         return len(self.first) - 1
 
     @property
@@ -84,6 +85,7 @@ class StageData:
 
     @property
     def validation_words(self) -> int:
+        """Words of 64 bits that the validation records take."""
         return words_for(self.n_validation)
 
     @property
@@ -135,26 +137,12 @@ def train(
 
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Parts:
     basis = logistic.class_basis(len(data.thresholds))
-    columns = np.arange(len(data.design))
-    models = np.zeros((len(keys), basis.shape[1], len(columns) + 1))
-    failed = logistic.fit_subsets(
-        keys.copy(),
-        data.first,
-        columns,
-        data.design,
-        data.y,
-        basis,
-        C,
-        data.start(C),
-        data.held,
-        data.y_held,
-        data.n_validation,
-        data.thresholds,
-        data.positive,
-        CONFIDENCE_SLACK,
-        bits,
-        models,
+    models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
+    training = logistic.Fit(data.design, data.y, data.first, basis, C, data.start(C))
+    held = logistic.HeldOut(
+        data.held, data.y_held, data.n_validation, data.thresholds, data.positive, CONFIDENCE_SLACK
     )
+    failed = logistic.fit_subsets(keys.copy(), training, held, bits, models)
     errors = dict.fromkeys(np.flatnonzero(failed).tolist(), _NOT_CONVERGED)
     return Parts(keys, bits, [model.astype("<f8").tobytes() for model in models], errors)
 

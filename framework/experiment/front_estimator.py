@@ -17,7 +17,7 @@ from framework.errors import InputError
 from framework.experiment.config import check, section
 from framework.front import Front
 from framework.problem import Problem
-from framework.roles import Objective, Roles
+from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
@@ -71,22 +71,43 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return hasattr(self, "_front")
 
 
-def roles_for(problem: Problem, objectives: Sequence[str]) -> Roles:
+def roles_for(
+    problem: Problem, objectives: Sequence[str], constraints: Sequence[str] = ()
+) -> Roles:
     """Return the roles in which some metrics are objectives, each in its natural sense.
+
+    Parameters
+    ----------
+    problem : Problem
+    objectives : sequence of str
+        Names of metrics.
+    constraints : sequence of str
+        Bounds that solutions keep to, such as ``cost<=50`` or ``coverage>=0.8``.
 
     Raises
     ------
     InputError
-        The problem has no such metric.
+        The problem has no such metric, or a constraint is no bound.
     """
     senses = {metric.name: metric.sense for metric in problem.metrics}
-    for name in objectives:
-        if name not in senses:
-            raise InputError(
-                f"objectives: expected metrics ({', '.join(senses)}), found {name!r}"
-                f"{registry.nearest(name, senses)}"
-            )
-    return Roles(problem.metrics, [Objective(name, senses[name]) for name in objectives])
+    bounds = [_constraint(text) for text in constraints]
+    used = {"objectives": list(objectives), "constraints": [bound.metric for bound in bounds]}
+    for place, names in used.items():
+        for name in names:
+            if name not in senses:
+                raise InputError(
+                    f"{place}: expected metrics ({', '.join(senses)}), found {name!r}"
+                    f"{registry.nearest(name, senses)}"
+                )
+    return Roles(problem.metrics, [Objective(name, senses[name]) for name in objectives], bounds)
+
+
+def _constraint(text: str) -> Constraint:
+    condition = decide.parse_condition(text)
+    if condition.operator not in ("<=", ">="):
+        raise InputError(f"constraints: expected METRIC<=NUMBER or METRIC>=NUMBER, found {text!r}")
+    side = "at_most" if condition.operator == "<=" else "at_least"
+    return Constraint(condition.metric, **{side: condition.value})
 
 
 def search(

@@ -142,24 +142,11 @@ def test_subsets_are_fitted_and_scored_each_alone(seed, classes, sets, n_validat
     bits = np.zeros((len(sets), 3, sum(words)), dtype=np.uint64)
     models = np.zeros((len(sets), classes - 1, X.shape[1] + 1))
     start = scale * np.random.default_rng(seed).normal(size=models.shape[1:])
-    failed = logistic.fit_subsets(
-        np.array(sets, dtype=np.uint64)[:, None],
-        first,
-        np.arange(X.shape[1]),
-        np.ascontiguousarray(X[train].T),
-        y[train],
-        basis,
-        1.0,
-        start,
-        np.ascontiguousarray(X[held].T),
-        y[held],
-        n_validation,
-        thresholds,
-        1,
-        1e-9,
-        bits,
-        models,
-    )
+    training = logistic.Fit(np.ascontiguousarray(X[train].T), y[train], first, basis, 1.0, start)
+    unseen = np.ascontiguousarray(X[held].T)
+    scored = logistic.HeldOut(unseen, y[held], n_validation, thresholds, 1, 1e-9)
+    keys = np.array(sets, dtype=np.uint64)[:, None]
+    failed = logistic.fit_subsets(keys, training, scored, bits, models)
     assert not failed.any()
     for i, members in enumerate(sets):
         columns = np.concatenate([groups[f] for f in range(5) if members >> f & 1])

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from algorithms.multistage.config import MultiStageSettings
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.model import MultiStageClassifier
 from framework.data.splits import SplitConfig, split_records
@@ -30,7 +31,8 @@ def records() -> tuple[pd.DataFrame, pd.Series]:
 
 @pytest.fixture(scope="module")
 def search(records) -> ParetoMultiStage:
-    return ParetoMultiStage(costs=COSTS, threshold=0.9, budget=400).fit(*records)
+    search = ParetoMultiStage(costs=COSTS, threshold=0.9, remove_features=True, budget=400)
+    return search.fit(*records)
 
 
 @parametrize_with_checks([ParetoMultiStage(budget=20)])
@@ -180,6 +182,25 @@ def test_wine_has_three_classes_and_thresholds_by_class():
     assert search.model_.thresholds_.tolist() == [0.9, 0.8, 0.95]
 
 
+def test_defaults_are_those_of_a_configuration(search):
+    defaults = MultiStageSettings()
+    for name in ("threshold", "max_stages", "remove_features", "calibration"):
+        assert getattr(ParetoMultiStage(), name) == getattr(defaults, name)
+    assert ParetoMultiStage().classifier == defaults.classifier.kind
+
+
+def test_objectives_and_constraints_are_asked_for(records, search):
+    asked = {"objectives": ["accuracy", "cost"], "constraints": "coverage>=0.7"}
+    found = clone(search).set_params(**asked).fit(*records)
+    assert (found.front_["coverage"] >= 0.7).all()
+    assert found.front_["accuracy"].is_monotonic_decreasing
+    assert found.front_["cost"].is_monotonic_decreasing  # no third objective keeps others
+    bounded = clone(search).set_params(constraints=["cost<=4", "false_positive_rate<=0.1"])
+    kept = bounded.fit(*records).front_
+    assert (kept["cost"] <= 4).all()
+    assert (kept["false_positive_rate"] <= 0.1).all()
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -191,6 +212,10 @@ def test_wine_has_three_classes_and_thresholds_by_class():
         ({"max_stages": 9}, "ParetoMultiStage.max_stages: expected at most the 5 features"),
         ({"validation": 1.0}, "split"),
         ({"classifier": "forest"}, "classifier"),
+        ({"objectives": ["coverage", "price"]}, "objectives: expected metrics"),
+        ({"constraints": "acuracy>=0.9"}, "constraints: .* did you mean 'accuracy'"),
+        ({"constraints": "cost==3"}, "expected METRIC<=NUMBER or METRIC>=NUMBER, found 'cost==3'"),
+        ({"constraints": "cost<=0"}, "expected at least one solution, found none"),
         ({"algorithm": "hapens"}, "take another algorithm"),
         ({"algorithm": "emsko"}, "did you mean 'emsco'"),
         ({"budget": {"generation": 3}}, "did you mean 'generations'"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from algorithms.hull.peers.base import PeerSearch, Rate, Size, lattice, unit
+from algorithms.hull.peers.base import PeerSearch, Size, lattice, unit
 from framework.arrays import Array, FloatArray, IntArray
 from framework.dominance import pareto_layers
 from framework.front import nondominated
 from framework.jit import njit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 _LEAST = 1e-6
 

@@ -17,8 +17,8 @@ from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
-Rate = Annotated[float, Field(ge=0, le=1)]
 Size = Annotated[int, Field(ge=4)]
 
 

@@ -7,12 +7,13 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from algorithms.hull.peers.base import PeerSearch, Rate, Size, lattice, neighbours, unit
+from algorithms.hull.peers.base import PeerSearch, Size, lattice, neighbours, unit
 from framework.arrays import Array, FloatArray, IntArray
 from framework.dominance import pareto_layers
 from framework.jit import njit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 
 class MOEADD(PeerSearch):

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from algorithms.hull.peers.base import PeerSearch, Rate, Size, crowding, lattice, neighbours, unit
+from algorithms.hull.peers.base import PeerSearch, Size, crowding, lattice, neighbours, unit
 from algorithms.moves import reals
 from framework.algorithm import known_horizon
 from framework.arrays import Array, FloatArray, IntArray
@@ -15,6 +15,7 @@ from framework.batch import Evaluated
 from framework.front import nondominated
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 from framework.space import Bits, Box
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from algorithms.hull.peers.base import PeerSearch, Rate, Size
+from algorithms.hull.peers.base import PeerSearch, Size
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.front import nondominated
 from framework.jit import njit
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 _KAPPA = 0.05
 

@@ -20,6 +20,7 @@ from algorithms.multistage.baselines.grids import (
     estimator_of,
 )
 from algorithms.multistage.baselines.measure import Measured, measure
+from algorithms.multistage.source import Source
 from framework.arrays import Array, FloatArray
 from framework.data import (
     CostsConfig,
@@ -78,10 +79,8 @@ class RivalProblem(Problem, Deployable):
     threshold : float or mapping of class label to float
     cells : sequence of Cell
         At least two.
-    fingerprint : str
-        Of the data and their split.
-    about_data, example : mappings
-        See :meth:`describe` and :meth:`example`.
+    source : Source
+        Where the records come from.
 
     Raises
     ------
@@ -107,9 +106,7 @@ class RivalProblem(Problem, Deployable):
         costs: FloatArray,
         threshold: float | Mapping[Any, float],
         cells: Sequence[Cell],
-        fingerprint: str,
-        about_data: Mapping[str, Any] | None = None,
-        example: Mapping[str, list[Any]] | None = None,
+        source: Source,
     ) -> None:
         if len(cells) < 2:
             raise InputError(
@@ -124,9 +121,9 @@ class RivalProblem(Problem, Deployable):
             m._replace(high=high) if m.name == "cost" else m for m in self.known_metrics
         )
         limits = threshold if isinstance(threshold, float) else sorted(map(str, threshold.items()))
-        content = [FORMAT, fingerprint, self.costs.tolist(), limits, self.cells]
+        content = [FORMAT, source.fingerprint, self.costs.tolist(), limits, self.cells]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-        self._about_data, self._example = dict(about_data or {}), dict(example or {})
+        self._about_data, self._example = dict(source.description), dict(source.example)
         self._known: dict[int, Measured] = {}
 
     Config = RivalConfig
@@ -140,7 +137,7 @@ class RivalProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        from algorithms.multistage.setup import class_thresholds, example_records
+        from algorithms.multistage.setup import class_thresholds, source_of
 
         table = load_table(config.dataset)
         split = split_records(table.labels, config.split)
@@ -158,19 +155,7 @@ class RivalProblem(Problem, Deployable):
             costs=costs,
             threshold=dict(zip(classes.tolist(), thresholds, strict=True)),
             cells=cells_of(config.methods),
-            fingerprint=f"{table.fingerprint} {config.split.model_dump_json()}",
-            about_data={
-                "name": table.name,
-                "source": table.source,
-                "fingerprint": table.fingerprint,
-                "records": len(table.labels),
-                "features": len(names),
-                "classes": [str(label) for label in table.classes],
-                "train": len(split.train),
-                "validation": len(split.validation),
-                "test": len(split.test),
-            },
-            example=example_records(training.X, training.y),
+            source=source_of(table, config.split, split),
         )
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from algorithms.multistage.exact.tables import StageTables
+from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.front import nondominated
 

@@ -39,7 +39,7 @@ from algorithms.multistage.exact.dynamic_steps import (
     look_ahead,
     look_at_open,
 )
-from algorithms.multistage.exact.tables import StageTables
+from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, FloatArray, IntArray
 from framework.front import nondominated
 

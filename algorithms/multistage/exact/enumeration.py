@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.multistage.exact.chains import ChainFront, prices, surjections
-from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.kernels.scoring import popcount
+from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, IntArray, WordArray, frozen
 from framework.jit import njit
 from framework.workforce import InProcess, Workforce
@@ -43,6 +43,14 @@ class Enumeration(NamedTuple):
     alike: IntArray
     records: int
     k: int
+
+
+class Best(NamedTuple):
+    """What every cell holds, reached or not: as of :class:`Cells`."""
+
+    least: IntArray
+    tally: IntArray
+    example: Array
 
 
 class Cells(NamedTuple):
@@ -92,16 +100,17 @@ def enumerate_chains(
     """
     walk = enumeration_of(tables, costs, k)
     number, chains = pieces(len(costs), k)
-    least, tally, example = _no_cells(walk)
+    best = _no_cells(walk)
     done, total = 0, sum(chains)
     results = (workers or InProcess()).map(enumerate_piece, walk, number)
     for cells, many in zip(results, chains, strict=True):
-        _merge(least, tally, example, cells)
+        _merge(best, cells)
         done += many
         report(done, total)
-    reached = np.flatnonzero(tally)
+    reached = np.flatnonzero(best.tally)
     answered, right = _pair_of(reached, tables.records)
-    return ChainFront(answered, right, least[reached], example[reached], tally[reached])
+    found = best.least[reached], best.example[reached], best.tally[reached]
+    return ChainFront(answered, right, *found)
 
 
 def enumeration_of(tables: StageTables, costs: IntArray, k: int) -> Enumeration:
@@ -136,39 +145,26 @@ def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:
 
 def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
     """Go through a piece's chains."""
-    least, tally, example = _no_cells(walk)
-    faces, right, price, everyone, alike, N, k = walk
+    best = _no_cells(walk)
     if piece[0]:
-        _subtrees(faces, right, price, everyone, N, k, *piece, alike, least, tally, example)
+        _subtrees(walk, *piece, best)
     else:
         answered, correct, cost = single(walk)
         only = answered * (answered + 1) // 2 + correct
-        least[only], tally[only] = cost, 1
-        if k > 1:
-            _pairs(
-                faces,
-                price,
-                0,
-                everyone,
-                N,
-                0,
-                0,
-                0,
-                N,
-                np.zeros(1, dtype=np.int64),
-                least,
-                tally,
-                example,
-            )
-    reached = np.flatnonzero(tally)
-    return Cells(reached, least[reached], tally[reached], example[reached])
+        best.least[only], best.tally[only] = cost, 1
+        if walk.k > 1:
+            none = np.zeros(1, dtype=np.int64)
+            start = (walk.everyone, walk.records, 0, 0, 0, walk.records, none)
+            _pairs(walk.faces, walk.price, 0, *start, *best)
+    reached = np.flatnonzero(best.tally)
+    return Cells(reached, *(column[reached] for column in best))
 
 
-def _no_cells(walk: Enumeration) -> tuple[IntArray, IntArray, Array]:
-    """Return least cost, tally and example of all cells, none reached."""
+def _no_cells(walk: Enumeration) -> Best:
+    """Return cells of which none is reached."""
     cells = (walk.records + 1) * (walk.records + 2) // 2
     example = np.zeros((cells, max(walk.k - 1, 1)), dtype=np.int32)
-    return np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example
+    return Best(np.full(cells, _NEVER), np.zeros(cells, dtype=np.int64), example)
 
 
 def single(walk: Enumeration) -> tuple[int, int, int]:
@@ -178,8 +174,9 @@ def single(walk: Enumeration) -> tuple[int, int, int]:
     return walk.records - undecided, right, walk.records * int(walk.price[-1])
 
 
-def _merge(least: IntArray, tally: IntArray, example: Array, cells: Cells) -> None:
+def _merge(best: Best, cells: Cells) -> None:
     """Take in the cells of a piece; of chains at the same cost the earlier piece's is kept."""
+    least, tally, example = best
     at = cells.number
     better = cells.least < least[at]
     tally[at[better]] = 0
@@ -234,7 +231,12 @@ def _pairs(
     tally: IntArray,
     example: Array,
 ) -> None:
-    """Enter the chains that go on from ``held`` with one more set and then all features."""
+    """Enter the chains that go on from ``held`` with one more set and then all features.
+
+    ``held`` is the last of the ``depth`` sets of ``chain``; after it, ``left`` records are
+    ``waiting``, ``right`` are answered rightly, and ``cost`` is paid. It takes arrays one by one:
+    as two tuples, they make the enumeration half as fast.
+    """
     words = len(waiting)
     full = len(price) - 1
     total = price[full]
@@ -286,21 +288,11 @@ def _enter(
 
 
 @njit
-def _subtrees(
-    faces: WordArray,
-    rights: WordArray,
-    price: IntArray,
-    everyone: WordArray,
-    records: int,
-    k: int,
-    first: int,
-    last: int,
-    alike: IntArray,
-    least: IntArray,
-    tally: IntArray,
-    example: Array,
-) -> None:
+def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
     """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
+    faces, rights, price, everyone = walk.faces, walk.right, walk.price, walk.everyone
+    alike, records, k = walk.alike, walk.records, walk.k
+    least, tally, example = best.least, best.tally, best.example
     words = len(everyone)
     full = len(price) - 1
     waiting = np.zeros((k, words), dtype=np.uint64)  # undecided after each set of the chain

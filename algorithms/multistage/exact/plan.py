@@ -42,6 +42,7 @@ class Task:
 
     @property
     def candidates(self) -> int:
+        """Number of chains of feature sets."""
         return chains(self.n, self.k)
 
     @property
@@ -51,6 +52,7 @@ class Task:
 
     @property
     def enumeration_bytes(self) -> int:
+        """Memory of an enumeration: tables of all feature sets, and the cells."""
         sets = (1 << self.n) * (56 * self.words + 2 * self.records + 8)
         return sets + table_bytes(self.records, self.k)
 

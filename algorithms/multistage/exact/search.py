@@ -14,9 +14,9 @@ from algorithms.multistage.exact.chains import ChainFront, genomes_of, hard_firs
 from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of
 from algorithms.multistage.exact.plan import METRICS, Method, Task, check_roles, choose
-from algorithms.multistage.exact.tables import StageTables
 from algorithms.multistage.exact.tied import tied_chains
 from algorithms.multistage.problem import MultiStageProblem
+from algorithms.multistage.stage_tables import StageTables
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated

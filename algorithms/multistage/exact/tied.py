@@ -13,7 +13,7 @@ import numpy as np
 from algorithms.multistage.exact.chains import ChainFront
 from algorithms.multistage.exact.enumeration import Enumeration, Piece, next_set, pieces, single
 from algorithms.multistage.kernels.scoring import popcount
-from framework.arrays import Array, IntArray, WordArray, frozen
+from framework.arrays import Array, IntArray, frozen
 from framework.jit import njit
 from framework.workforce import InProcess, Workforce
 
@@ -86,57 +86,38 @@ def chains_of_piece(wanted: Wanted, piece: Piece) -> tuple[IntArray, Array]:
         only = answered * (answered + 1) // 2 + right
         if wanted.cost[only] == cost:
             cells[0], count = only, 1
-    first, last = piece if piece[0] else (1, len(walk.price) - 1 if walk.k > 1 else 1)
-    depth = (1, 1) if piece[0] == 0 else (2, walk.k - 1)
-    count = _write(
-        walk.faces,
-        walk.right,
-        walk.price,
-        walk.everyone,
-        walk.records,
-        walk.k,
-        first,
-        last,
-        depth[0],
-        depth[1],
-        wanted.cost,
-        int(wanted.cost.max()),
-        cells,
-        chains,
-        count,
-    )
+    firsts = piece if piece[0] else (1, len(walk.price) - 1 if walk.k > 1 else 1)
+    lengths = (1, 1) if piece[0] == 0 else (2, walk.k - 1)
+    count = _write(walk, firsts, lengths, wanted.cost, cells, chains, count)
     return cells[:count], chains[:count]
 
 
 @njit
 def _write(
-    faces: WordArray,
-    rights: WordArray,
-    price: IntArray,
-    everyone: WordArray,
-    records: int,
-    k: int,
-    first: int,
-    last: int,
-    least: int,
-    deepest: int,
+    walk: Enumeration,
+    firsts: tuple[int, int],
+    lengths: tuple[int, int],
     wanted: IntArray,
-    dearest: int,
     cells: IntArray,
     chains: Array,
     count: int,
 ) -> int:
-    """Write the wanted chains of ``least`` to ``deepest`` sets and all features; return the end.
+    """Write wanted chains, and their cells, from row ``count`` on; return where they end.
 
-    Their first set is in ``first`` to ``last - 1``; the rows of ``chains`` end it too.
+    Their first set is one of ``firsts`` (from, to below); before the set of all features they have
+    ``lengths`` sets (least, greatest). When ``chains`` is full it ends, too.
     """
+    faces, rights, price, everyone = walk.faces, walk.right, walk.price, walk.everyone
+    records, k = walk.records, walk.k
+    least, deepest = lengths
+    dearest = wanted.max()
     words = len(everyone)
     full = len(price) - 1
     waiting = np.zeros((k + 1, words), dtype=np.uint64)  # undecided after each set of the chain
     left, right, cost = np.zeros((3, k + 1), dtype=np.int64)
     chain, more = np.zeros((2, k + 1), dtype=np.int64)
     waiting[0], left[0] = everyone, records
-    for root in range(first, last):
+    for root in range(firsts[0], firsts[1]):
         depth, here = 0, root
         while count < len(cells):
             before = chain[depth - 1] if depth else 0

@@ -19,6 +19,7 @@ times faster); what that changes is far below the tolerance and the slack that d
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -279,24 +280,60 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
             bits[2, word] = called
 
 
+class Fit(NamedTuple):
+    """What every fit has in common.
+
+    Attributes
+    ----------
+    design : shape (D, training records)
+    y : shape (training records,)
+        Class codes.
+    first : shape (n + 1,)
+        Feature ``i`` has the rows ``first[i]`` to ``first[i + 1] - 1`` of the design.
+    basis : shape (classes, free)
+        See :func:`class_basis`.
+    C : float
+        Inverse strength of the penalty.
+    start : shape (free, D + 1)
+        Coefficients on all columns to start from, the intercept last; zeros for none.
+    """
+
+    design: FloatArray
+    y: IntArray
+    first: IntArray
+    basis: FloatArray
+    C: float
+    start: FloatArray
+
+
+class HeldOut(NamedTuple):
+    """Records that classifiers are scored on, and what makes an answer.
+
+    Attributes
+    ----------
+    design : shape (D, records)
+    y : shape (records,)
+        Class codes.
+    n_validation : int
+        How many of the records, the first, are for validation; the others are for tests.
+    thresholds : shape (classes,)
+    positive : int
+        Code of the positive class, -1 for none.
+    slack : float
+        What a probability may lack of its threshold.
+    """
+
+    design: FloatArray
+    y: IntArray
+    n_validation: int
+    thresholds: FloatArray
+    positive: int
+    slack: float
+
+
 @njit
 def fit_subsets(
-    keys: WordArray,
-    first: IntArray,
-    columns: IntArray,
-    design: FloatArray,
-    y: IntArray,
-    basis: FloatArray,
-    C: float,
-    start: FloatArray,
-    held: FloatArray,
-    y_held: IntArray,
-    n_validation: int,
-    thresholds: FloatArray,
-    positive: int,
-    slack: float,
-    bits: WordArray,
-    models: FloatArray,
+    keys: WordArray, training: Fit, held: HeldOut, bits: WordArray, models: FloatArray
 ) -> IntArray:
     """Fit a classifier a key and score it on the validation and the test records.
 
@@ -304,67 +341,52 @@ def fit_subsets(
     ----------
     keys : shape (m, key words)
         Feature sets, bit ``i`` of word ``i // 64`` for feature ``i``.
-    first, columns : shape (n + 1,), (D,)
-        Feature ``i`` has the design columns ``columns[first[i]:first[i + 1]]``.
-    start : shape (free, D + 1)
-        Coefficients on all columns to start from, the intercept last; zeros for none.
-    design, held : shape (D, training records), (D, validation + test records)
-    y, y_held : class codes of their records
+    training : Fit
+    held : HeldOut
     bits : shape (m, planes, words), zeros
         Filled by :func:`decide`: the words of the validation records, then those of the test
         records.
     models : shape (m, free, D + 1), zeros
-        Filled with the coefficients at their design columns; the intercept is last.
+        Filled with the coefficients at their rows of the design; the intercept is last.
 
     Returns
     -------
     numpy.ndarray of int64
         1 for each fit that did not converge, shape (m,).
     """
-    n_features = len(first) - 1
-    k, free = basis.shape
-    n_held = held.shape[1]
-    words = (n_validation + 63) // 64
-    chosen = np.empty(len(columns), dtype=np.int64)
-    room, room_held = np.empty((len(columns) + 1, len(y))), np.empty((len(columns) + 1, n_held))
+    first, start, cut = training.first, training.start, held.n_validation
+    n_features, n_columns = len(first) - 1, len(training.design)
+    k, free = training.basis.shape
+    n_held = held.design.shape[1]
+    words = (cut + 63) // 64
+    chosen = np.empty(n_columns, dtype=np.int64)
+    room = np.empty((n_columns + 1, len(training.y)))
+    room_held = np.empty((n_columns + 1, n_held))
     failed = np.zeros(len(keys), dtype=np.int64)
     for m in range(len(keys)):
         d = 0
         for i in range(n_features):
             if (keys[m, i >> 6] >> np.uint64(i & 63)) & np.uint64(1):
                 for c in range(first[i], first[i + 1]):
-                    chosen[d] = columns[c]
+                    chosen[d] = c
                     d += 1
         S, E = room[: d + 1], room_held[: d + 1]
         for a in range(d):
-            S[a] = design[chosen[a]]
-            E[a] = held[chosen[a]]
+            S[a] = training.design[chosen[a]]
+            E[a] = held.design[chosen[a]]
         S[d], E[d] = 1.0, 1.0
         theta, P = np.empty((free, d + 1)), np.empty((k, n_held))
         for j in range(free):
             for a in range(d):
                 theta[j, a] = start[j, chosen[a]]
             theta[j, d] = start[j, -1]
-        if not fit(S, y, basis, C, theta):
+        if not fit(S, training.y, training.basis, training.C, theta):
             failed[m] = 1
             continue
-        probabilities(E, theta, basis, P)
-        decide(
-            P[:, :n_validation],
-            thresholds,
-            y_held[:n_validation],
-            positive,
-            slack,
-            bits[m, :, :words],
-        )
-        decide(
-            P[:, n_validation:],
-            thresholds,
-            y_held[n_validation:],
-            positive,
-            slack,
-            bits[m, :, words:],
-        )
+        probabilities(E, theta, training.basis, P)
+        limits, positive, slack = held.thresholds, held.positive, held.slack
+        decide(P[:, :cut], limits, held.y[:cut], positive, slack, bits[m, :, :words])
+        decide(P[:, cut:], limits, held.y[cut:], positive, slack, bits[m, :, words:])
         for j in range(free):
             for a in range(d):
                 models[m, j, chosen[a]] = theta[j, a]
