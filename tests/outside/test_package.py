@@ -1,4 +1,4 @@
-"""A package outside the repository adds a problem, a search, a model and more by entry points."""
+"""A package outside the repository adds problem, search, classifier and more by entry points."""
 
 from __future__ import annotations
 
@@ -29,6 +29,25 @@ CONFIG = {
     "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "votes"},
 }
 
+STAGES = {
+    "name": "stages",
+    "problem": {
+        "kind": "multistage",
+        "dataset": {"synthetic": {"samples": 200, "features": 5, "informative": 4}},
+        "classifier": {"kind": "centroids", "sharpness": 2.0},
+        "threshold": 0.7,
+    },
+    "objectives": [
+        {"metric": "coverage", "sense": "max"},
+        {"metric": "accuracy", "sense": "max"},
+        {"metric": "cost", "sense": "min"},
+    ],
+    "algorithm": {"kind": "local_search"},
+    "budget": {"evaluations": 100},
+    "workers": "serial",
+    "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "stages"},
+}
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
@@ -46,6 +65,7 @@ def call(installed, tmp_path_factory):
     """Return what calls the command in a folder, with the package installed."""
     place = tmp_path_factory.mktemp("place")
     (place / "votes.yaml").write_text(yaml.safe_dump(CONFIG))
+    (place / "stages.yaml").write_text(yaml.safe_dump(STAGES))
 
     def called(*arguments, code=0):
         path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
@@ -114,11 +134,61 @@ def test_its_model_is_exported_and_asked(call, run):
     assert "It asks q" in (call.place / "model" / "README.md").read_text()
 
 
-def test_mlflow_has_the_run(call, run):
+def logged(call, experiment):
+    """Return the runs that MLflow has of an experiment."""
     import mlflow
 
     client = mlflow.MlflowClient(f"sqlite:///{call.place / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("votes")
-    found = client.search_runs([experiment.experiment_id])
+    return client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
+
+
+def test_mlflow_has_the_run(call, run):
+    found = logged(call, "votes")
     assert found
     assert "hypervolume" in {name for one in found for name in one.data.metrics}
+
+
+@pytest.fixture(scope="module")
+def staged(call):
+    return call("run", "stages.yaml", "--out", "staged")
+
+
+def test_its_classifier_is_checked(call):
+    assert "centroids" in call("check", "stages.yaml").stdout
+    wrong = call("check", "stages.yaml", "--set", "problem.classifier.sharpnes=1", code=2)
+    assert "did you mean 'sharpness'?" in wrong.stderr
+    unknown = call("check", "stages.yaml", "--set", "problem.classifier={kind: centroid}", code=2)
+    assert "did you mean 'centroids'?" in unknown.stderr
+
+
+def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
+    call("run", "stages.yaml", "--out", "cut", "--set", "budget.evaluations=40", "--no-mlflow")
+    call("resume", "cut", "--set", "budget.evaluations=100", "--no-mlflow")
+    first, second = ((call.place / n / "front.csv").read_bytes() for n in ("staged", "cut"))
+    assert first == second
+    call("compare", "staged", "cut", "--out", "stages_page")
+    assert len(pd.read_csv(call.place / "stages_page" / "tables" / "runs.csv")) == 2
+
+
+def test_its_classifier_is_exported_asked_and_logged(call, staged):
+    call("choose", "staged", "--best", "accuracy", "--export", "stages_model", "--no-mlflow")
+    answers = call("predict", "stages_model", "stages_model/example.csv").stdout.splitlines()
+    assert answers[0] == "label,confidence,stage,cost"
+    assert len(answers) > 1
+    parameters = {key: v for one in logged(call, "stages") for key, v in one.data.params.items()}
+    assert "centroids" in parameters.values()
+
+
+def test_who_lacks_the_package_reads_one_sentence(call, staged):
+    call("choose", "staged", "--best", "accuracy", "--export", "lent", "--no-mlflow")
+    done = subprocess.run(
+        [PROGRAM, "predict", "lent", "lent/example.csv"],
+        cwd=call.place,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "pocket.classify.Centroids" in done.stderr
