@@ -1,0 +1,1 @@
+"""A folder a family: problem, kernels, searches, deployable model, baselines."""

@@ -1,0 +1,1 @@
+"""What follows runs and reads their directories: MLflow, figures, sweeps."""

@@ -31,6 +31,7 @@ class Numeric:
 
     @classmethod
     def fit(cls, numbers: FloatArray, name: str) -> Numeric:
+        """Learn median, mean and spread of a column (n,). Raises InputError where it has none."""
         known = numbers[~np.isnan(numbers)]
         _check_finite(numbers, name)
         if len(known) == 0:
@@ -51,6 +52,7 @@ class Numeric:
         return cls(median, mean, scale)
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
+        """Return standardised numbers, shape (n, 1); the median where one is missing."""
         numbers = _numbers(column, name)
         _check_finite(numbers, name)
         filled = np.where(np.isnan(numbers), self.median, numbers)
@@ -68,10 +70,12 @@ class Categorical:
 
     @property
     def width(self) -> int:
+        """Number of encoded columns."""
         return len(self.categories)
 
     @classmethod
     def fit(cls, column: pd.Series[Any], name: str) -> Categorical:
+        """Learn the categories of a column (n,). Raises InputError where all are missing."""
         texts, missing = to_texts(column)
         if missing.all():
             raise InputError(
@@ -80,6 +84,7 @@ class Categorical:
         return cls(tuple(sorted(set(texts[~missing]))))
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
+        """Return 1 in the column of each record's category, shape (n, width)."""
         texts, missing = to_texts(column)
         codes = pd.Index(self.categories, dtype=object).get_indexer(pd.Index(texts, dtype=object))
         codes[missing] = -1

@@ -30,7 +30,7 @@ def resumed_config(
     overrides : sequence of 'dotted.key=value'
     workers : 'auto', 'serial', 'all' or int, optional
     report : callable
-        Told, in a line, of what no longer counts.
+        Called with a sentence for each bound that no longer counts.
 
     Raises
     ------

@@ -109,6 +109,7 @@ class RunDir:
         return config
 
     def write_config(self, config: RunConfig) -> None:
+        """Write ``config.yaml``, which makes the folder the directory of a run."""
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_whole(self.config_file, text)
 
@@ -168,6 +169,7 @@ class RunDir:
         return solution
 
     def write_choice(self, solution: int) -> None:
+        """Write ``choice.json``: the id of the solution that the user chose."""
         write_whole(self.choice_file, json.dumps({"solution": solution}))
 
     def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
@@ -176,6 +178,7 @@ class RunDir:
         write_whole(self.path / f"{name}.csv", text)
 
     def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write ``summary.json``."""
         write_whole(self.summary_file, json.dumps(summary, indent=1))
 
 

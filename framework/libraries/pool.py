@@ -61,6 +61,7 @@ class Family:
     records: int = _ALWAYS
 
     def fits(self, task: str) -> bool:
+        """Tell whether the family has a model for ``classification`` or ``regression``."""
         return self._class(task) is not None
 
     def make(self, plan: PoolPlan, task: str) -> Any:

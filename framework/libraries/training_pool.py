@@ -35,7 +35,7 @@ def train_all(
     address : str, optional
         A running Ray cluster to join; Ray is used then.
     report : callable
-        Told, in a line, who trains.
+        Called with one sentence: who trains.
     """
     left = list(plans)
     if not uses_ray(workers, address):

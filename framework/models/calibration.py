@@ -61,6 +61,7 @@ class Calibration:
         return np.asarray(expit(curve[0] * _logits(p) + curve[1]))
 
     def to_json(self) -> dict[str, Any]:
+        """Return method and curves as plain lists."""
         return {"method": self.method, "curves": [curve.tolist() for curve in self.curves]}
 
     @classmethod

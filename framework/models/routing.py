@@ -53,6 +53,7 @@ class StageWalk:
 
     @property
     def leaving(self) -> int:
+        """Records that leave here with an answer."""
         return sum(self.answers.values())
 
     @property
@@ -112,6 +113,7 @@ class Walk:
         return "raise problem.threshold, or try another problem.calibration"
 
     def to_json(self) -> dict[str, Any]:
+        """Return what :meth:`from_json` reads."""
         return asdict(self)
 
     @classmethod

@@ -38,7 +38,7 @@ class Progress:
     evaluations, failed : int
         Number of rows told, and how many of them failed.
     front_size : int
-        Of a large front now and then as it was a few batches ago; exact at the end.
+        Number of solutions. While a run with a large front goes on, that of a few batches ago.
     hypervolume : float
         Share of the box between best and worst values that the front dominates; as old as
         ``front_size``.

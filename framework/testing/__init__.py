@@ -74,7 +74,16 @@ def check_algorithm(
 
 
 def check_problem(problem: Problem, seed: int = 0, n: int = 24) -> None:
-    """Check every law on a problem, with ``n`` random genomes.
+    """Check every law on a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is quick to evaluate.
+    seed : int
+        Seed of the genomes and of the streams that stochastic problems draw from.
+    n : int
+        Number of random genomes.
 
     Raises
     ------

@@ -41,7 +41,7 @@ from framework.testing.expect import (
 
 
 def same_seed_same_run(case: AlgorithmCase) -> None:
-    """Law 1."""
+    """Law 1: the same seed asks for the same genomes, to the bit; another seed for others."""
     told, front = case.trace()
     again, front_again = case.trace()
     same_batches(told, again, "law 1: the same seed, the same run")
@@ -55,7 +55,7 @@ def same_seed_same_run(case: AlgorithmCase) -> None:
 
 
 def front_ignores_completion_order(case: AlgorithmCase) -> None:
-    """Law 2, with random chunks in random order."""
+    """Law 2: rows that come back in random chunks and order change nothing."""
     told, front = case.trace()
     for order in range(3):
         evaluator = ShuffledEvaluator(case.problem, case.seed, order)
@@ -65,7 +65,7 @@ def front_ignores_completion_order(case: AlgorithmCase) -> None:
 
 
 def resumed_after_every_batch(case: AlgorithmCase) -> None:
-    """Law 3, with the run stopped after each of its batches."""
+    """Law 3: stopped after any of its batches and resumed, a run ends in the same front."""
     told, front = case.trace()
     for kept in range(len(told) + 1):
         counting = CountingProblem(case.problem)
@@ -82,7 +82,7 @@ def resumed_after_every_batch(case: AlgorithmCase) -> None:
 
 
 def resumed_after_interrupts(case: AlgorithmCase) -> None:
-    """Law 3, with the run interrupted at random moments until it gets through."""
+    """Law 3: the same, interrupted at random moments until it gets through."""
     told, front = case.trace()
     for order in range(3):
         with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def resumed_after_interrupts(case: AlgorithmCase) -> None:
 
 
 def resumed_with_more_budget(case: AlgorithmCase) -> None:
-    """Law 3, with the run stopped amid a batch by its budget and then extended."""
+    """Law 3: the same, stopped amid a batch by its budget, which is then extended."""
     told, front = case.trace()
     total = sum(map(len, told))
     counting = CountingProblem(case.problem)
@@ -132,7 +132,7 @@ def failures_are_rows(case: AlgorithmCase) -> None:
 
 
 def tell_refuses_before_it_changes(case: AlgorithmCase) -> None:
-    """Law 5."""
+    """Law 5: an answer that is unknown, incomplete, reordered or repeated changes nothing."""
     algorithm = case.fresh()
     unasked = case.problem.space.sample(np.random.default_rng(case.seed), 3)
     _refuses(algorithm, _answer(case, 0, unasked), "a batch before any ask")
@@ -159,7 +159,7 @@ def inputs_are_frozen(case: AlgorithmCase) -> None:
 
 
 def global_random_state_untouched(case: AlgorithmCase) -> None:
-    """Law 6."""
+    """Law 6: a run draws nothing from the global generators of Python and numpy."""
     with same_global_random_state("the run"):
         case.run()
 
@@ -179,7 +179,7 @@ def pickles_without_problem(case: AlgorithmCase) -> None:
 
 
 def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
-    """Law 7, metric by metric."""
+    """Law 7: a metric with its sign and its sense flipped leaves genomes and front as they are."""
     told, front = case.trace()
     for metric in case.roles.names:
         flipped = FlippedProblem(case.problem, metric)
@@ -203,7 +203,7 @@ def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
 
 
 def journal_gives_the_front(case: AlgorithmCase) -> None:
-    """Law 8."""
+    """Law 8: the front rebuilt from the journal is the front that the run returned."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.sqlite"
         front = case.run(path)

@@ -1,4 +1,4 @@
-"""What laws compare, with messages that say what was found."""
+"""Comparisons that laws are made of; each raises AssertionError with what it found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def same_rows(a: Evaluated, b: Evaluated, where: str) -> None:
 
 
 def same_batches(a: Sequence[Evaluated], b: Sequence[Evaluated], where: str) -> None:
-    """Expect two runs to have told the same."""
+    """Expect two runs to have had the same batches: ids, genomes, values and errors."""
     expect(len(a) == len(b), f"{where}: expected {len(a)} batches, found {len(b)}")
     for i, (left, right) in enumerate(zip(a, b, strict=True)):
         same_rows(left, right, f"{where}, batch {i}")

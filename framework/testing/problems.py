@@ -20,7 +20,7 @@ ProblemLaw = Callable[[Problem, int, int], None]
 
 
 def describes_itself(problem: Problem, seed: int, n: int) -> None:
-    """Names, bounds and types are there and fit together."""
+    """A problem has a space, metrics with names and bounds, names of genes and a fingerprint."""
     names = problem.metric_names
     expect(names and len(set(names)) == len(names), f"metrics: expected names, found {names}")
     expect(

@@ -62,6 +62,7 @@ class Story:
 
     @property
     def roles(self) -> Roles:
+        """Objectives and constraints of the front."""
         return self.front.roles
 
     def axes(self) -> list[Objective]:

@@ -70,6 +70,7 @@ class State:
             return None  # runs are found again by their uid
 
     def save(self, run_dir: RunDir) -> None:
+        """Write ``tracking.json``, readable by its owner alone."""
         write_whole(run_dir.tracking_file, json.dumps(asdict(self), indent=1))
         run_dir.tracking_file.chmod(0o600)  # where one logs is nobody's business
 

@@ -35,10 +35,12 @@ class SweepStory:
 
     @property
     def title(self) -> str:
+        """Name of the sweep."""
         return f"{self.plan.config.name}: sweep"
 
     @property
     def subtitle(self) -> str:
+        """How many trials there are, by which sampler, and which is the best."""
         sweep = self.plan.sweep
         repeats = f", each the mean of {sweep.repeats} runs" if sweep.repeats > 1 else ""
         return (
