@@ -26,7 +26,7 @@ test: $(TEST)
 	$(BIN)/pytest $(QUICK) -n auto --dist loadfile --cov=framework --cov=algorithms --cov=tracking \
 		--cov=paretolab --cov-report=term:skip-covered --cov-fail-under=80
 
-test-all: QUICK :=
+test-all: QUICK := --hypothesis-profile thorough
 test-all: test
 
 bench: $(RUN)

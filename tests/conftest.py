@@ -51,7 +51,8 @@ from framework.testing import AlgorithmCase
 from tests.made_up_libraries import made_up
 from tests.toys import EnsembleToy, StagesToy
 
-settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("quick", max_examples=25, deadline=None)
+settings.register_profile("thorough", max_examples=100, deadline=None)  # make test-all
 settings.load_profile("quick")
 
 os.environ["PARETOLAB_CACHE"] = "off"  # what a test trains is neither found nor left on disk

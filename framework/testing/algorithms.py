@@ -42,7 +42,7 @@ from framework.testing.expect import (
 
 def same_seed_same_run(case: AlgorithmCase) -> None:
     """Law 1: the same seed asks for the same genomes, to the bit; another seed for others."""
-    told, front = case.trace()
+    told, front = case.usual
     again, front_again = case.trace()
     same_batches(told, again, "law 1: the same seed, the same run")
     same_front(front, front_again, "law 1: the same seed, the same run")
@@ -56,7 +56,7 @@ def same_seed_same_run(case: AlgorithmCase) -> None:
 
 def front_ignores_completion_order(case: AlgorithmCase) -> None:
     """Law 2: rows that come back in random chunks and order change nothing."""
-    told, front = case.trace()
+    told, front = case.usual
     for order in range(3):
         evaluator = ShuffledEvaluator(case.problem, case.seed, order)
         again, front_again = case.trace(evaluator)
@@ -66,7 +66,7 @@ def front_ignores_completion_order(case: AlgorithmCase) -> None:
 
 def resumed_after_every_batch(case: AlgorithmCase) -> None:
     """Law 3: stopped after any of its batches and resumed, a run ends in the same front."""
-    told, front = case.trace()
+    told, front = case.usual
     for kept in range(len(told) + 1):
         counting = CountingProblem(case.problem)
         with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +83,7 @@ def resumed_after_every_batch(case: AlgorithmCase) -> None:
 
 def resumed_after_interrupts(case: AlgorithmCase) -> None:
     """Law 3: the same, interrupted at random moments until it gets through."""
-    told, front = case.trace()
+    told, front = case.usual
     for order in range(3):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.sqlite"
@@ -94,7 +94,7 @@ def resumed_after_interrupts(case: AlgorithmCase) -> None:
 
 def resumed_with_more_budget(case: AlgorithmCase) -> None:
     """Law 3: the same, stopped amid a batch by its budget, which is then extended."""
-    told, front = case.trace()
+    told, front = case.usual
     total = sum(map(len, told))
     counting = CountingProblem(case.problem)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ def resumed_with_more_budget(case: AlgorithmCase) -> None:
 
 def failures_are_rows(case: AlgorithmCase) -> None:
     """Law 4: some rows fail, then all of them; the run goes on without them."""
-    first = case.trace()[0][0]
+    first = case.usual[0][0]
     genomes = list(dict.fromkeys(x.tobytes() for x in first.X))
     failing = FailingProblem(case.problem, raising=genomes[::3], nan=genomes[1::3])
     told, front = case.on(failing).trace()
@@ -180,7 +180,7 @@ def pickles_without_problem(case: AlgorithmCase) -> None:
 
 def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
     """Law 7: a metric with its sign and its sense flipped leaves genomes and front as they are."""
-    told, front = case.trace()
+    told, front = case.usual
     for metric in case.roles.names:
         flipped = FlippedProblem(case.problem, metric)
         other = replace(case, problem=flipped, roles=flipped.roles(case.roles))
@@ -214,7 +214,7 @@ def journal_gives_the_front(case: AlgorithmCase) -> None:
 
 def asks_inside_the_space(case: AlgorithmCase) -> None:
     """Every genome asked for belongs to the problem's space, with its type."""
-    _inside(case, case.trace()[0], "ask")
+    _inside(case, case.usual[0], "ask")
     X = case.fresh().ask()
     dtype = case.problem.space.dtype
     expect(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from framework.algorithm import Algorithm
@@ -89,6 +90,11 @@ class AlgorithmCase:
         """Return the batches of a journal."""
         with Journal(path) as journal:
             return [batch for batch, _ in journal.batches()]
+
+    @cached_property
+    def usual(self) -> tuple[list[Evaluated], Front]:
+        """What :meth:`trace` returns for a serial run, run once for all laws."""
+        return self.trace()
 
     def trace(
         self, evaluator: Evaluator | None = None, budget: Budget | None = None
