@@ -20,11 +20,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
         Text is written as UTF-8.
     """
     part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())  # else the new name may come to the disk before the content
-    os.replace(part, path)
+    try:
+        with part.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())  # else the new name may come to the disk before the content
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from framework.errors import InputError, ParetolabError
+from framework.files import write_whole
 
 
 class Predict:
@@ -37,9 +38,21 @@ class Predict:
                 f"{type(error).__name__}: {error}"
             ) from error
         try:
-            answers.to_csv(args.out or sys.stdout, index=False)
+            _write(answers.to_csv(index=False), args.out)
         except BrokenPipeError:  # whoever reads has enough, as `head` has
             raise
         except OSError as error:
             raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
         return 0
+
+
+def _write(text: str, out: str | None) -> None:
+    """Write a table to a file, whole or not at all; to the terminal or a pipe as it comes."""
+    if out is None:
+        sys.stdout.write(text)
+        return
+    path = Path(out)
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):  # a pipe, a device
+        path.write_text(text, encoding="utf-8")
+    else:
+        write_whole(path.resolve(), text)

@@ -38,7 +38,14 @@ def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> byt
             f"{name}: expected a model that can be written in skops's format, found "
             f"{type(estimator).__name__}, which cannot ({error})"
         ) from error
-    checked(content, name, [*also, *trusted_types()])
+    try:
+        checked(content, name, [*also, *trusted_types()])
+        check_fitted(estimator)
+    except Unsound as error:
+        raise InputError(
+            f"{name}: expected a model that can be loaded again, found {type(estimator).__name__} "
+            f"with {error}, which is not"
+        ) from error
     return content
 
 
@@ -63,10 +70,12 @@ def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any
     """
     from skops import io
 
-    schema = checked(content, name, [*also, *trusted_types()])
     try:
+        schema = checked(content, name, [*also, *trusted_types()])
         model = io.loads(schema.content, trusted=sorted(schema.types))
         check_fitted(model)
+    except InputError:
+        raise
     except Unsound as error:
         raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
     except Exception as error:  # a damaged file may fail anywhere in skops

@@ -13,11 +13,36 @@ from typing import Any
 
 import numpy as np
 
+from framework.arrays import Array
 from framework.models.native import sound
 
 _MOST_JOBS = 1024
-_METRICS = ("euclidean", "manhattan", "chebyshev", "minkowski", "cityblock", "l1", "l2", "cosine")
+_WORDS = 8  # of 32 bits: a set of 256 categories
+_METRICS = (
+    "braycurtis",
+    "canberra",
+    "chebyshev",
+    "cityblock",
+    "correlation",
+    "cosine",
+    "dice",
+    "euclidean",
+    "hamming",
+    "infinity",
+    "jaccard",
+    "l1",
+    "l2",
+    "manhattan",
+    "minkowski",
+    "nan_euclidean",
+    "p",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalsneath",
+    "sqeuclidean",
+)
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
+_ATTRIBUTE = re.compile(r"[a-z]\w*(\.[a-z]\w*)*")  # none that begins with an underscore
 _WORD = re.compile(r"[\w.+-]*")  # no blank, no '=': LightGBM would read another parameter
 
 
@@ -85,11 +110,16 @@ def _boosting(model: Any) -> None:
 
 
 def _histogram_boosting(model: Any) -> None:
-    sound(model._preprocessor is None and model.is_categorical_ is None, "categorical features")
+    categorical = _categorical_features(model)
     for tree in (tree for trees in model._predictors for tree in trees):
         nodes = tree.nodes
         sound(nodes.ndim == 1 and len(nodes), "a boosted tree's nodes")
-        sound(not nodes["is_categorical"].any(), "categorical features")
+        by_category = nodes["is_categorical"].astype(bool)
+        splits, sets = nodes[by_category], tree.raw_left_cat_bitsets
+        sound(sets.ndim == 2 and sets.dtype == np.uint32, "a boosted tree's categories")
+        sound(sets.shape[1] == _WORDS or not len(splits), "a boosted tree's categories")
+        sound((splits["bitset_idx"] < len(sets)).all(), "a boosted tree's categories")
+        sound(categorical[splits["feature_idx"]].all(), "a boosted tree's categories")
         inner = np.flatnonzero(nodes["is_leaf"] == 0)
         for side in ("left", "right"):
             child = nodes[side][inner].astype(np.int64)
@@ -98,11 +128,24 @@ def _histogram_boosting(model: Any) -> None:
         sound(((split >= 0) & (split < model.n_features_in_)).all(), "a boosted tree's features")
 
 
+def _categorical_features(model: Any) -> Array:
+    """Return which columns of what the trees are asked are categories, (features,) of bool."""
+    found = model._bin_mapper.is_categorical_
+    sound(found.shape == (model.n_features_in_,) and found.dtype.kind in "bu", "categories")
+    edges = model._bin_mapper.bin_thresholds_
+    sound(len(edges) == len(found), "categories")
+    for feature in np.flatnonzero(found):
+        known = np.asarray(edges[feature])
+        sound(known.ndim == 1 and ((known >= 0) & (known < 256)).all(), "categories")
+    return np.asarray(found, dtype=bool)
+
+
 def _neighbours(model: Any) -> None:
-    records, y = model._fit_X, model._y
-    sound(isinstance(records, np.ndarray) and records.ndim == 2, "neighbours' records")
+    records = model._fit_X
+    sound(isinstance(records, np.ndarray) and records.ndim == 2, "sparse records of neighbours")
+    y = getattr(model, "_y", records)
     sound(records.shape[1] == model.n_features_in_, "neighbours of other features")
-    sound(len(records) == model.n_samples_fit_ == len(y), "neighbours' number")
+    sound(len(records) == model.n_samples_fit_ == len(y), "another number of neighbours")
     if hasattr(model, "classes_"):
         lists = isinstance(model.classes_, list)
         for labels, column in zip(
@@ -124,7 +167,8 @@ def _support_vectors(model: Any) -> None:
     classes = len(model.classes_) if hasattr(model, "classes_") else 2
     pairs = classes * (classes - 1) // 2
     count, features = model.support_vectors_.shape
-    sound(not model._sparse and model.kernel in _KERNELS, f"the kernel {model.kernel!r}")
+    sound(not model._sparse, "sparse support vectors")
+    sound(isinstance(model.kernel, str) and model.kernel in _KERNELS, "another kernel")
     sound(features == model.n_features_in_, "support vectors of other features")
     sound(model._n_support.shape == (classes,), "the numbers of support vectors")
     sound((model._n_support >= 0).all(), "the numbers of support vectors")
@@ -140,11 +184,16 @@ def _support_vectors(model: Any) -> None:
 
 def _lightgbm(model: Any) -> None:
     values = [*model._other_params.values(), *model.get_params().values()]
+    words = [w for v in values for w in (np.ravel(v).tolist() if isinstance(v, list) else [v])]
     sound(
-        all(v is None or _WORD.fullmatch(str(v)) for v in values if not isinstance(v, Mapping)),
+        all(w is None or _WORD.fullmatch(str(w)) for w in words if not isinstance(w, Mapping)),
         "a parameter of LightGBM",
     )
     sound(not {"predict_disable_shape_check", "kwargs"} & set(model._other_params), "a parameter")
+
+
+def _importances(model: Any) -> None:
+    sound(_ATTRIBUTE.fullmatch(str(model.importance_getter)), "a selection by another attribute")
 
 
 def _random_state(state: Any) -> None:
@@ -163,6 +212,10 @@ _CHECKS = {
     "GradientBoosting": ("estimators_", _boosting),
     "HistGradientBoosting": ("_predictors", _histogram_boosting),
     "KNeighbors": ("_fit_X", _neighbours),
+    "NearestNeighbors": ("_fit_X", _neighbours),
+    "RadiusNeighbors": ("_fit_X", _neighbours),
+    "RandomTreesEmbedding": ("estimators_", _forest),
+    "SelectFromModel": ("importance_getter", _importances),
     "SVC": ("support_vectors_", _support_vectors),
     "SVR": ("support_vectors_", _support_vectors),
     "NuSVC": ("support_vectors_", _support_vectors),

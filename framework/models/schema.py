@@ -11,18 +11,27 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
 from typing import Any
 
 from framework.errors import InputError
 from framework.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
-from framework.models import native, trusted
+from framework.models import native, sparse, trusted
 from framework.models.npy import array_of
 
 Node = dict[str, Any]
 
 _SCHEMA = "schema.json"
+_FLOAT = "numpy.float64"
+_ADVICE = {
+    "sklearn.feature_selection._univariate_selection.": "it calls a function; take its choice of "
+    "columns by ColumnTransformer, or RFE or SelectFromModel",
+    "sklearn.model_selection._classification_threshold.TunedThresholdClassifierCV": "it calls a "
+    "scorer; take FixedThresholdClassifier with the threshold it found",
+    "sklearn.preprocessing._polynomial.SplineTransformer": "its splines hold a function",
+    "sklearn.model_selection._search": "it calls a scorer; take its best_estimator_",
+}
 
 
 class Refused(Exception):
@@ -78,11 +87,11 @@ class Schema:
         node.pop("__id__", None)  # by which skops would take another node in its place
         kind = node["__loader__"]
         if kind not in _KINDS:
-            raise Refused(f"{_name(node)} ({kind})")
+            raise Refused(_refused(kind, _name(node)))
         allowed, check = _KINDS[kind]
         name = _name(node)
         if name not in allowed and not (kind == "ObjectNode" and name in self._also):
-            raise Refused(name if kind != "TypeNode" else f"the type {name}")
+            raise Refused(_refused(kind, name))
         self.types.add(name)
         check(self, node, depth + 1)
 
@@ -120,6 +129,29 @@ class Schema:
             self._check(node["shape"], depth)
         else:
             self._array_of(node)
+
+    def _sparse(self, node: Node, depth: int) -> None:
+        name = node["file"]
+        if node["type"] != "scipy" or name not in self._names:
+            raise Refused("a sparse array without its file")
+        if name not in self._arrays:
+            self._arrays[name] = sparse.written_anew(self._zip.read(name))
+
+    def _partial(self, node: Node, depth: int) -> None:
+        """Let pass what boosting on histograms writes beside categories, and nothing else."""
+        parts = node["content"]
+        func = parts["func"]
+        if (func["__loader__"], _name(func)) != ("FunctionNode", trusted.CHECK):
+            raise Refused(f"a call of {_name(func)}")
+        rest = [parts[key] for key in ("args", "kwds", "namespace")]
+        self._each(rest, depth)
+        if self.value(rest[0]) or self.value(rest[2]):
+            raise Refused(f"a call of {_name(func)} with more than its options")
+        options = dict(rest[1]["content"])
+        dtypes, finite = options.pop("dtype"), options.pop("ensure_all_finite")
+        if options or plain(finite) is not False or [*map(_name, dtypes["content"])] != [_FLOAT]:
+            raise Refused(f"a call of {_name(func)} with other options")
+        self.types.add(trusted.CHECK)
 
     def _dtype(self, node: Node, depth: int) -> None:
         self._check(node["content"], depth)
@@ -164,10 +196,21 @@ class Schema:
             native.check_search_tree([self._or_none(item) for item in content["content"]])
         elif name in trusted.DISTANCES:
             native.check_distance(self.value(content))
+        elif name == trusted.IDENTITY:
+            self._identity(content["content"])
         elif name == native.BOOSTER:
             native.check_booster(self.value(content["content"]["_handle"]))
         elif content["__loader__"] != "DictNode" and self.value(content) is not None:
             raise Refused(f"{name} with a state of another kind")
+
+    def _identity(self, options: Mapping[str, Node]) -> None:
+        """Refuse a ``FunctionTransformer`` that calls a function of the user's."""
+        func = options["func"]
+        given = [self.value(options[key]) for key in ("inverse_func", "kw_args", "inv_kw_args")]
+        if any(given) or (func["__loader__"] != "PartialNode" and plain(func) is not None):
+            raise Refused(f"{trusted.IDENTITY} with a function")
+        if self.value(options["feature_names_out"]) not in (None, "one-to-one"):
+            raise Refused(f"{trusted.IDENTITY} with a function for names")
 
     def _or_none(self, node: Node) -> Any:
         return None if node["__loader__"] == "ObjectNode" else self.value(node)
@@ -222,20 +265,34 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
     ------
     InputError
         It is damaged, or something in it is not trusted.
+    Unsound
+        Compiled code would be led astray by it.
     """
     try:
         return Schema(content, also)
     except Refused as error:
         raise InputError(
             f"{name}: expected types of scikit-learn and LightGBM that are known to be safe, found "
-            f"{error}; such a model is not loaded"
+            f"{error}; such a model is neither written nor loaded"
         ) from error
-    except native.Unsound as error:
-        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
+    except native.Unsound:
+        raise
     except Exception as error:  # what a forger writes may fail anywhere
         raise InputError(
             f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
         ) from error
+
+
+def _refused(kind: str, name: str) -> str:
+    """Say what a node of an unknown kind or type is, and what to do where that is known."""
+    if kind in ("FunctionNode", "MethodNode", "OperatorFuncNode", "PartialNode"):
+        return f"the function {name}, and no function is taken from a file"
+    if kind == "TypeNode":
+        return f"the type {name}"
+    for module, advice in _ADVICE.items():
+        if name.startswith(module):
+            return f"{name} ({advice})"
+    return name if kind in _KINDS else f"{name} ({kind})"
 
 
 def _name(node: Node) -> str:
@@ -287,11 +344,13 @@ _KINDS: dict[str, tuple[frozenset[str], _Check]] = {
         trusted.OBJECTS | trusted.SEARCH_TREES | trusted.DISTANCES,
         Schema._object,
     ),
+    "PartialNode": (frozenset({"functools.partial"}), Schema._partial),
     "RandomGeneratorNode": (frozenset({"numpy.random._generator.Generator"}), Schema._generator),
     "RandomStateNode": (frozenset({"numpy.random.mtrand.RandomState"}), Schema._random_state),
     "SetNode": (frozenset({"builtins.set"}), Schema._list),
     "SliceNode": (frozenset({"builtins.slice"}), Schema._slice),
+    "SparseMatrixNode": (trusted.SPARSE, Schema._sparse),
     "TreeNode": (frozenset({trusted.TREE}), Schema._tree),
-    "TupleNode": (frozenset({"builtins.tuple"}), Schema._list),
+    "TupleNode": (trusted.TUPLES, Schema._list),
     "TypeNode": (trusted.TYPES, Schema._type),
 }

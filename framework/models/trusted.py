@@ -2,8 +2,9 @@
 
 A type belongs here if nothing that an attribute of it can be set to makes it run code, open a file
 or reach the network when the object is made or asked for predictions. So nothing here takes a
-callable: ``FunctionTransformer``, selectors with a score function, functions, partial
-applications, bound methods and operators stay out.
+callable: selectors with a score function, functions, partial applications, bound methods and
+operators stay out, and ``FunctionTransformer`` is taken only where it has no function (as
+``ColumnTransformer`` makes one of ``"passthrough"``).
 """
 
 from __future__ import annotations
@@ -17,17 +18,24 @@ _BY_MODULE = {
         "HalfPoissonLoss HalfSquaredError HalfTweedieLoss HalfTweedieLossIdentity HuberLoss "
         "PinballLoss"
     ),
-    "sklearn.calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
-    "sklearn.compose._column_transformer": "ColumnTransformer",
+    "sklearn.calibration": (
+        "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration _TemperatureScaling"
+    ),
+    "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector",
     "sklearn.compose._target": "TransformedTargetRegressor",
-    "sklearn.cross_decomposition._pls": "PLSRegression",
+    "sklearn.cross_decomposition._pls": "CCA PLSCanonical PLSRegression PLSSVD",
+    "sklearn.decomposition._factor_analysis": "FactorAnalysis",
+    "sklearn.decomposition._fastica": "FastICA",
+    "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+    "sklearn.decomposition._kernel_pca": "KernelPCA",
     "sklearn.decomposition._pca": "PCA",
     "sklearn.decomposition._truncated_svd": "TruncatedSVD",
     "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
     "sklearn.dummy": "DummyClassifier DummyRegressor",
     "sklearn.ensemble._bagging": "BaggingClassifier BaggingRegressor",
     "sklearn.ensemble._forest": (
-        "ExtraTreesClassifier ExtraTreesRegressor RandomForestClassifier RandomForestRegressor"
+        "ExtraTreesClassifier ExtraTreesRegressor RandomForestClassifier RandomForestRegressor "
+        "RandomTreesEmbedding"
     ),
     "sklearn.ensemble._gb": "GradientBoostingClassifier GradientBoostingRegressor",
     "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
@@ -38,48 +46,82 @@ _BY_MODULE = {
     "sklearn.ensemble._stacking": "StackingClassifier StackingRegressor",
     "sklearn.ensemble._voting": "VotingClassifier VotingRegressor",
     "sklearn.ensemble._weight_boosting": "AdaBoostClassifier AdaBoostRegressor",
+    "sklearn.feature_extraction.text": "TfidfTransformer",
+    "sklearn.feature_selection._from_model": "SelectFromModel",
+    "sklearn.feature_selection._rfe": "RFE RFECV",
+    "sklearn.feature_selection._sequential": "SequentialFeatureSelector",
     "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+    "sklearn.frozen._frozen": "FrozenEstimator",
     "sklearn.gaussian_process._gpc": (
         "GaussianProcessClassifier _BinaryGaussianProcessClassifierLaplace"
     ),
     "sklearn.gaussian_process._gpr": "GaussianProcessRegressor",
     "sklearn.gaussian_process.kernels": (
-        "ConstantKernel DotProduct ExpSineSquared Exponentiation Matern Product RBF "
-        "RationalQuadratic Sum WhiteKernel"
+        "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Hyperparameter "
+        "Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel"
     ),
     "sklearn.impute._base": "MissingIndicator SimpleImputer",
+    "sklearn.impute._iterative": "IterativeImputer",
     "sklearn.impute._knn": "KNNImputer",
     "sklearn.isotonic": "IsotonicRegression",
-    "sklearn.kernel_approximation": "Nystroem RBFSampler",
+    "sklearn.kernel_approximation": (
+        "AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler"
+    ),
     "sklearn.kernel_ridge": "KernelRidge",
     "sklearn.linear_model._base": "LinearRegression",
     "sklearn.linear_model._bayes": "ARDRegression BayesianRidge",
-    "sklearn.linear_model._coordinate_descent": "ElasticNet ElasticNetCV Lasso LassoCV",
+    "sklearn.linear_model._coordinate_descent": (
+        "ElasticNet ElasticNetCV Lasso LassoCV MultiTaskElasticNet MultiTaskElasticNetCV "
+        "MultiTaskLasso MultiTaskLassoCV"
+    ),
     "sklearn.linear_model._glm.glm": "GammaRegressor PoissonRegressor TweedieRegressor",
     "sklearn.linear_model._huber": "HuberRegressor",
-    "sklearn.linear_model._least_angle": "Lars LassoLars LassoLarsIC",
+    "sklearn.linear_model._least_angle": "Lars LarsCV LassoLars LassoLarsCV LassoLarsIC",
     "sklearn.linear_model._logistic": "LogisticRegression LogisticRegressionCV",
-    "sklearn.linear_model._omp": "OrthogonalMatchingPursuit",
+    "sklearn.linear_model._omp": "OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV",
+    "sklearn.linear_model._passive_aggressive": (
+        "PassiveAggressiveClassifier PassiveAggressiveRegressor"
+    ),
+    "sklearn.linear_model._perceptron": "Perceptron",
     "sklearn.linear_model._quantile": "QuantileRegressor",
+    "sklearn.linear_model._ransac": "RANSACRegressor",
     "sklearn.linear_model._ridge": "Ridge RidgeCV RidgeClassifier RidgeClassifierCV",
     "sklearn.linear_model._stochastic_gradient": "SGDClassifier SGDRegressor",
     "sklearn.linear_model._theil_sen": "TheilSenRegressor",
-    "sklearn.multiclass": "OneVsOneClassifier OneVsRestClassifier _ConstantPredictor",
+    "sklearn.model_selection._classification_threshold": "FixedThresholdClassifier",
+    "sklearn.model_selection._split": (
+        "GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut PredefinedSplit "
+        "ShuffleSplit StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit"
+    ),
+    "sklearn.multiclass": (
+        "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier _ConstantPredictor"
+    ),
+    "sklearn.multioutput": (
+        "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain"
+    ),
     "sklearn.naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
-    "sklearn.neighbors._classification": "KNeighborsClassifier",
+    "sklearn.neighbors._classification": "KNeighborsClassifier RadiusNeighborsClassifier",
+    "sklearn.neighbors._nca": "NeighborhoodComponentsAnalysis",
     "sklearn.neighbors._nearest_centroid": "NearestCentroid",
-    "sklearn.neighbors._regression": "KNeighborsRegressor",
+    "sklearn.neighbors._regression": "KNeighborsRegressor RadiusNeighborsRegressor",
+    "sklearn.neighbors._unsupervised": "NearestNeighbors",
     "sklearn.neural_network._multilayer_perceptron": "MLPClassifier MLPRegressor",
+    "sklearn.neural_network._rbm": "BernoulliRBM",
     "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
     "sklearn.pipeline": "FeatureUnion Pipeline",
     "sklearn.preprocessing._data": (
-        "Binarizer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer QuantileTransformer "
-        "RobustScaler StandardScaler"
+        "Binarizer KernelCenterer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
+        "QuantileTransformer RobustScaler StandardScaler"
     ),
     "sklearn.preprocessing._discretization": "KBinsDiscretizer",
     "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
     "sklearn.preprocessing._label": "LabelBinarizer LabelEncoder",
     "sklearn.preprocessing._polynomial": "PolynomialFeatures",
+    "sklearn.preprocessing._target_encoder": "TargetEncoder",
+    "sklearn.random_projection": "GaussianRandomProjection SparseRandomProjection",
+    "sklearn.semi_supervised._label_propagation": "LabelPropagation LabelSpreading",
+    "sklearn.semi_supervised._self_training": "SelfTrainingClassifier",
     "sklearn.svm._classes": "LinearSVC LinearSVR NuSVC NuSVR SVC SVR",
     "sklearn.tree._classes": (
         "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor"
@@ -97,7 +139,20 @@ SEARCH_TREES = frozenset(
 )
 DISTANCES = frozenset(
     f"sklearn.metrics._dist_metrics.{name}Distance64"
-    for name in ("Chebyshev", "Euclidean", "Manhattan", "Minkowski")
+    for name in (
+        "BrayCurtis",
+        "Canberra",
+        "Chebyshev",
+        "Dice",
+        "Euclidean",
+        "Hamming",
+        "Jaccard",
+        "Manhattan",
+        "Minkowski",
+        "RogersTanimoto",
+        "RussellRao",
+        "SokalSneath",
+    )
 )
 """Compiled objects whose state is checked number by number before they are made."""
 
@@ -128,6 +183,15 @@ LOSSES = frozenset(
 }
 """Compiled loss functions, made of a few numbers."""
 
+IDENTITY = "sklearn.preprocessing._function_transformer.FunctionTransformer"
+"""Taken only where it returns what it is given, or checks it by ``CHECK``."""
+CHECK = "sklearn.utils.validation.check_array"
+"""How boosting on histograms checks numbers beside its categories."""
+
+SPARSE = frozenset(
+    f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csc", "csr") for form in ("array", "matrix")
+)
+TUPLES = frozenset({"builtins.tuple", "sklearn.impute._iterative._ImputerTriplet"})
 MAPPINGS = frozenset({"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"})
 SCALARS = frozenset(
     f"numpy.{name}"
@@ -150,7 +214,7 @@ SCALARS = frozenset(
 )
 TYPES = (
     SCALARS
-    | {f"builtins.{name}" for name in ("bool", "float", "int", "str")}
-    | {"collections.OrderedDict"}
+    | {f"builtins.{name}" for name in ("bool", "float", "int", "object", "str")}
+    | {"collections.OrderedDict", "numpy.number", "numpy.object_"}
 )
 """Types that may stand as values: of keys, of elements, of what a mapping lacks."""

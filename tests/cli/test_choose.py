@@ -155,6 +155,25 @@ def test_predict(exported, command, place):
     assert (answers["stage"][rejected] == len(costs)).all()
 
 
+def test_answers_are_written_whole_or_not_at_all(exported, command, place, monkeypatch):
+    (place / "answers.csv").write_text("of last week")
+    (place / "link.csv").symlink_to("answers.csv")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("framework.files.os.fsync", full)
+        done = command("predict", "model dir", "model dir/example.csv", "--out", "answers.csv")
+    assert (done.code, (place / "answers.csv").read_text()) == (2, "of last week")
+    assert "--out answers.csv: cannot be written: No space left" in done.err
+    assert not (place / "answers.csv.part").exists()
+    done = command("predict", "model dir", "model dir/example.csv", "--out", "link.csv")
+    assert done.code == 0
+    assert (place / "link.csv").is_symlink()
+    assert (place / "answers.csv").read_text().startswith("label,")
+
+
 def test_predict_to_the_terminal(exported, command):
     done = command("predict", "model dir", "model dir/example.csv")
     assert done.code == 0

@@ -14,6 +14,7 @@ from sklearn import (
     discriminant_analysis,
     dummy,
     ensemble,
+    feature_selection,
     gaussian_process,
     impute,
     linear_model,
@@ -32,6 +33,7 @@ CLASSES = {
     "bagging": ensemble.BaggingClassifier(n_estimators=3, max_features=2),
     "calibrated": calibration.CalibratedClassifierCV(naive_bayes.GaussianNB(), method="isotonic"),
     "calibrated_svm": calibration.CalibratedClassifierCV(svm.SVC(), ensemble=False),
+    "categories": ensemble.HistGradientBoostingClassifier(max_iter=3, categorical_features=[2]),
     "dummy": dummy.DummyClassifier(),
     "extra_trees": ensemble.ExtraTreesClassifier(3),
     "forest": ensemble.RandomForestClassifier(3),
@@ -76,7 +78,20 @@ def records() -> tuple[Any, Any]:
     """Return 90 records of 3 features and 3 classes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 3))
-    return X, (X[:, 0] + 0.3 * rng.normal(size=90) > 0) + (X[:, 1] > 0.5).astype(int)
+    y = (X[:, 0] + 0.3 * rng.normal(size=90) > 0) + (X[:, 1] > 0.5).astype(int)
+    X[:, 2] = np.arange(90) % 2 + 2 * y  # as good as categories
+    return X, y
+
+
+def without_zeros() -> Any:
+    """Return a linear model whose coefficients are a sparse array."""
+    model = linear_model.SGDClassifier(penalty="l1", random_state=0)
+    return model.fit(*records()).sparsify()
+
+
+def selected() -> Any:
+    """Return a selection of features by a tree."""
+    return feature_selection.SelectFromModel(tree.DecisionTreeClassifier()).fit(*records())
 
 
 def fitted(models: Mapping[str, Any], name: str) -> Any:

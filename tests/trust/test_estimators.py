@@ -14,7 +14,7 @@ from skops import io
 from framework.errors import InputError
 from framework.limits import JSON_BYTES
 from framework.models.estimators import dump_estimator, load_estimator
-from tests.trust.fitted_models import CLASSES, VALUES, fitted, records
+from tests.trust.fitted_models import CLASSES, VALUES, fitted, records, selected, without_zeros
 from tests.trust.forging import dict_node, forged, node_of, plain_node, tuple_node, with_attribute
 
 
@@ -39,6 +39,24 @@ def call(type_name, *args):
     return node_of("ConstructorFromReduceNode", type_name, tuple_node(*args))
 
 
+def partial_of(function, *args, **kwds):
+    """Return the node of a partial application."""
+    parts = {"func": function, "args": tuple_node(*args), "kwds": dict_node(**kwds)}
+    return node_of("PartialNode", "functools.partial", {**parts, "namespace": plain_node(None)})
+
+
+def identity_of(**options):
+    """Return the node of a ``FunctionTransformer``, which calls nothing unless told to."""
+    names = ("func", "inverse_func", "kw_args", "inv_kw_args", "feature_names_out")
+    rest = {name: plain_node(None) for name in names}
+    return node_of(
+        "ObjectNode",
+        "sklearn.preprocessing._function_transformer.FunctionTransformer",
+        dict_node(**{**rest, **options}),
+    )
+
+
+CHECK_ARRAY = node_of("FunctionNode", "sklearn.utils.validation.check_array")
 TARGET = "TARGET"  # a file that is there; whoever writes to it has run code
 SYSTEM = node_of("FunctionNode", "os.system")
 COMMAND = f"echo forged > {TARGET}"
@@ -50,16 +68,12 @@ FORGED_NODES = {
     "a function of scikit-learn": node_of(
         "FunctionNode", "sklearn.feature_selection._univariate_selection.f_classif"
     ),
-    "a partial application": node_of(
-        "PartialNode",
-        "functools.partial",
-        {
-            "func": SYSTEM,
-            "args": tuple_node(plain_node(COMMAND)),
-            "kwds": dict_node(),
-            "namespace": plain_node(None),
-        },
+    "a partial application": partial_of(SYSTEM, plain_node(COMMAND)),
+    "a partial application of a check with arguments": partial_of(CHECK_ARRAY, plain_node([1])),
+    "a partial application of a check with other options": partial_of(
+        CHECK_ARRAY, dtype=SYSTEM, ensure_all_finite=plain_node(False)
     ),
+    "a check": CHECK_ARRAY,
     "a partial application of scikit-learn's": call(
         "sklearn.compose._column_transformer.partial", node_of("TypeNode", "builtins.str")
     ),
@@ -103,10 +117,13 @@ FORGED_NODES = {
     "an object of scikit-learn's import": node_of(
         "ObjectNode", "sklearn.datasets._lfw.Memory", dict_node(location=plain_node("."))
     ),
-    "a transformer that calls": node_of(
-        "ObjectNode",
-        "sklearn.preprocessing._function_transformer.FunctionTransformer",
-        dict_node(func=plain_node(None)),
+    "a transformer that calls": identity_of(func=SYSTEM),
+    "a transformer that calls a type": identity_of(func=node_of("TypeNode", "builtins.str")),
+    "a transformer that calls back": identity_of(inverse_func=SYSTEM),
+    "a transformer with arguments": identity_of(kw_args=dict_node(command=plain_node(COMMAND))),
+    "a transformer that names": identity_of(feature_names_out=SYSTEM),
+    "a tuple of another class": node_of(
+        "TupleNode", "sklearn.datasets._base.RemoteFileMetadata", []
     ),
     "a loss of another class": node_of(
         "LossNode",
@@ -235,11 +252,12 @@ def with_handle(change):
 
 
 def changed(name, change):
-    model = fitted(CLASSES, name)
+    model = MADE[name]() if name in MADE else fitted(CLASSES, name)
     change(model)
     return io.dumps(model)
 
 
+MADE = {"sparse": without_zeros, "selected": selected}
 UNSOUND = {
     "a child far away": lambda: io.dumps(tree_with(left_child=(0, 10**9))),
     "a child before its parent": lambda: io.dumps(tree_with(right_child=(0, 0))),
@@ -259,6 +277,29 @@ UNSOUND = {
     ),
     "a histogram tree of other features": lambda: changed(
         "histogram", lambda m: m._predictors[0][0].nodes["feature_idx"].__setitem__(0, 99)
+    ),
+    "a category's set that is not there": lambda: changed(
+        "categories", lambda m: m._predictors[0][0].nodes["bitset_idx"].__iadd__(99)
+    ),
+    "sets of too few categories": lambda: changed(
+        "categories",
+        lambda m: setattr(
+            m._predictors[0][0],
+            "raw_left_cat_bitsets",
+            np.ascontiguousarray(m._predictors[0][0].raw_left_cat_bitsets[:, :1]),
+        ),
+    ),
+    "categories where there are none": lambda: changed(
+        "categories", lambda m: m._bin_mapper.is_categorical_.fill(False)
+    ),
+    "a sparse array that leads out": lambda: changed(
+        "sparse", lambda m: m.coef_.indices.__setitem__(0, 10**6)
+    ),
+    "a sparse array of too many rows": lambda: changed(
+        "sparse", lambda m: m.coef_.indptr.__setitem__(-1, 10**6)
+    ),
+    "a selection by what is private": lambda: changed(
+        "selected", lambda m: m.set_params(importance_getter="__init__.__globals__")
     ),
     "neighbours of no class": lambda: changed("near", lambda m: m._y.__setitem__(0, 99)),
     "neighbours of other features": lambda: changed(
