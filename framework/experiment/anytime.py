@@ -7,6 +7,8 @@ sizes, objectives), the fronts one after the other.
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -14,12 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.arrays import FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
 from framework.journal import Journal
+from framework.limits import JSON_BYTES
+from framework.models.npy import array_of
+from framework.plain_files import DAMAGED
 from framework.roles import Roles
 
 _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
@@ -48,7 +53,9 @@ def moments(run_dir: RunDir) -> list[Moment]:
     O(rows log rows) where they were not kept and the journal is read.
     """
     if run_dir.anytime_file.is_file():
-        return _read(run_dir.anytime_file)
+        kept = _read(run_dir.anytime_file, len(run_dir.roles().objectives))
+        if kept is not None:
+            return kept
     if not run_dir.journal_file.is_file():
         return []
     with run_dir.journal() as journal:
@@ -88,13 +95,23 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
             yield Moment(int(ends[number]), seconds, archive.losses)
 
 
-def _read(path: Path) -> list[Moment]:
-    with np.load(path, allow_pickle=False) as kept:
-        ends = np.cumsum(kept["sizes"])[:-1]
-        columns = zip(
-            kept["evaluations"].tolist(),
-            kept["seconds"].tolist(),
-            np.split(kept["losses"], ends),
-            strict=True,
-        )
+def _read(path: Path, objectives: int) -> list[Moment] | None:
+    """Return what is kept; None where the file is damaged: the journal has it all."""
+    try:
+        kept = _arrays(path)
+        sizes, losses = kept["sizes"], kept["losses"]
+        evaluations, seconds = kept["evaluations"], kept["seconds"]
+        if losses.shape != (sizes.sum(), objectives) or (sizes < 0).any():
+            return None
+        parts = np.split(losses, np.cumsum(sizes)[:-1])
+        columns = zip(evaluations.tolist(), seconds.tolist(), parts, strict=True)
         return [Moment(*column) for column in columns]
+    except (*DAMAGED, OSError, zipfile.BadZipFile, zlib.error, EOFError):
+        return None
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    with zipfile.ZipFile(path) as file:
+        if sum(info.file_size for info in file.infolist()) > JSON_BYTES:
+            raise ValueError("larger than any")
+        return {name.removesuffix(".npy"): array_of(file.read(name)) for name in file.namelist()}

@@ -144,7 +144,9 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
             return Evaluated.concat(pieces)
         return failed_rows(problem, ids, X, f"{type(error).__name__}: {error}")
     errors: dict[int, str] = {}
-    bad = np.isnan(np.column_stack(list(values.values()))).any(axis=1)
+    bad = np.zeros(len(X), dtype=bool)
+    for column in values.values():
+        bad |= np.isnan(column)
     for i in np.flatnonzero(bad).tolist():
         names = ", ".join(name for name, column in values.items() if np.isnan(column[i]))
         errors[int(ids[i])] = problem.explain(X[i]) or f"NaN in {names}"

@@ -14,6 +14,7 @@ from framework.cli.main import main
 from framework.experiment import experiment
 from framework.experiment.run_dir import RunDir
 from framework.models.store import load_model
+from framework.problems.functions import FunctionProblem
 from tests.command import small, write
 
 TOY = {
@@ -60,6 +61,12 @@ def content(run_dir):
         ({"patience": 1}, "budget.generations=40", {"generations": 40}, "patience (1)"),
         ({"seconds": 1e-9}, "budget.generations=8", {"generations": 8}, "seconds (1e-09)"),
         (
+            {"seconds": 1e-9, "generations": 8},
+            "budget.seconds=1e6",
+            {"seconds": 1e6, "generations": 8},
+            None,
+        ),
+        (
             {"patience": 1, "generations": 60},
             "budget.patience=3",
             {"patience": 3, "generations": 60},
@@ -84,6 +91,28 @@ def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole,
         assert f"budget.{lifted}, which had ended the run, no longer counts" in said
     assert short.summary()["evaluations"] > n
     assert content(short) == content(run(tmp_path, "whole", budget=whole))
+
+
+def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
+    """Three rows in four fail: the run ends, and goes on where that is allowed."""
+    honest = FunctionProblem.evaluate
+
+    def mostly_failing(self, X, streams=None):
+        fails = X[:, 0] < 0.75
+        return {k: np.where(fails, np.nan, v) for k, v in honest(self, X, streams).items()}
+
+    monkeypatch.setattr(FunctionProblem, "evaluate", mostly_failing)
+    write(tmp_path / "short.yaml", TOY | {"budget": {"evaluations": 150}})
+    out = str(tmp_path / "short")
+    assert main(["run", str(tmp_path / "short.yaml"), "--out", out, "--quiet"]) == 3
+    short = RunDir(out)
+    assert short.summary()["status"] == "failed"
+    assert 50 <= short.summary()["evaluations"] < 150
+    assert main(["resume", out, "--quiet"]) == 3  # as it was
+    assert main(["resume", out, "--set", "budget.max_failed_share=1", "--quiet"]) == 0
+    assert short.summary()["evaluations"] == 150
+    whole = run(tmp_path, "whole", budget={"evaluations": 150, "max_failed_share": 1})
+    assert content(short) == content(whole)
 
 
 def test_so_do_repeats(tmp_path, plain):

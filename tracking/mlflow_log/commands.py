@@ -49,7 +49,7 @@ class Sync:
         try:
             print(f"{directory}: {sync(directory, uri)}", flush=True)
         except ParetolabError as error:
-            print(error, file=sys.stderr)
+            print(f"paretolab: {error}", file=sys.stderr)
             return 2
         return 0
 
@@ -78,6 +78,8 @@ def sync(directory: str, uri: str | None = None) -> str:
         uploader = Uploader(run_dir, uri)
         try:
             ended = uploader.upload(final=True)
+        except ParetolabError:  # a file of the run, not MLflow
+            raise
         except Exception as error:  # MLflow may raise anything
             raise InputError(
                 f"{directory}: expected to log to {uploader.place}, found: "

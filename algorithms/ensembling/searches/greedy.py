@@ -84,13 +84,16 @@ class GES(CountsSearch):
 
     def learn(self, batch: Evaluated) -> None:
         """Continue with the best candidate."""
-        rows = batch.take(batch.ok)
+        rows = batch.take(batch.ok) if batch.errors else batch
         if len(rows) == 0:
             self.done, self.reason = True, "every candidate of a step failed"
             return
         loss, violation = self.loss(rows), self.roles.violation(rows.values)
         least = np.flatnonzero(violation == violation.min())
-        chosen = least[self._choose(rows.take(least), loss[least])]
+        if len(least) == len(rows):
+            chosen = self._choose(rows, loss)
+        else:
+            chosen = int(least[self._choose(rows.take(least), loss[least])])
         self._ensemble = rows.X[chosen].copy()
         self._steps.append(int(rows.ids[chosen]))
         self._losses.append(float(loss[chosen]))
