@@ -53,7 +53,7 @@ def moments(run_dir: RunDir) -> list[Moment]:
     O(rows log rows) where they were not kept and the journal is read.
     """
     if run_dir.anytime_file.is_file():
-        kept = _read(run_dir.anytime_file, len(run_dir.roles().objectives))
+        kept = _read(run_dir.anytime_file)
         if kept is not None:
             return kept
     if not run_dir.journal_file.is_file():
@@ -95,13 +95,13 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
             yield Moment(int(ends[number]), seconds, archive.losses)
 
 
-def _read(path: Path, objectives: int) -> list[Moment] | None:
+def _read(path: Path) -> list[Moment] | None:
     """Return what is kept; None where the file is damaged: the journal has it all."""
     try:
         kept = _arrays(path)
         sizes, losses = kept["sizes"], kept["losses"]
         evaluations, seconds = kept["evaluations"], kept["seconds"]
-        if losses.shape != (sizes.sum(), objectives) or (sizes < 0).any():
+        if losses.ndim != 2 or len(losses) != sizes.sum() or (sizes < 0).any():
             return None
         parts = np.split(losses, np.cumsum(sizes)[:-1])
         columns = zip(evaluations.tolist(), seconds.tolist(), parts, strict=True)

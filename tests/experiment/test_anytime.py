@@ -68,3 +68,19 @@ def test_surfaces_are_what_so_many_runs_attain(seed, runs):
         for point in points:
             reached |= (point <= grid).all(axis=1)
         assert np.array_equal(reached, attained >= wanted[share])
+
+
+def test_kept_moments_that_are_damaged_are_made_from_the_journal(run_dir, tmp_path):
+    keep_moments(run_dir)
+    whole = run_dir.anytime_file.read_bytes()
+    expected = moments(run_dir)
+    rng = np.random.default_rng(0)
+    try:
+        for _ in range(40):
+            damaged = bytearray(whole)
+            damaged[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+            run_dir.anytime_file.write_bytes(damaged[: rng.integers(len(whole) // 2, len(whole))])
+            found = moments(run_dir)
+            assert [moment.evaluations for moment in found] == [m.evaluations for m in expected]
+    finally:
+        run_dir.anytime_file.unlink()
