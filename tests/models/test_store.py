@@ -134,7 +134,7 @@ class Foreign(DummyClassifier):
 def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
     from skops import io
 
-    with pytest.raises(InputError, match=r"found .*Foreign; such a model is not"):
+    with pytest.raises(InputError, match=r"found .*Foreign; such a model is neither"):
         save_model(model_of(Foreign()), tmp_path / "m")
     assert not (tmp_path / "m").exists()
     save_model(model_of(), tmp_path / "m")
