@@ -139,7 +139,7 @@ def test_foreign_types_are_refused_when_saving_and_loading(tmp_path):
     assert not (tmp_path / "m").exists()
     save_model(model_of(), tmp_path / "m")
     for bad, found in (
-        (FunctionTransformer(np.testing.assert_equal), "FunctionTransformer"),
+        (FunctionTransformer(np.testing.assert_equal), "the function .*assert_equal"),
         (StandardScaler(), "with predict_proba, found StandardScaler"),
     ):
         io.dump(bad, tmp_path / "m" / "stage_1.skops")
