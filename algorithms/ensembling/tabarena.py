@@ -28,6 +28,8 @@ _SCORES = {  # AutoGluon's names, where ours or scikit-learn's are others
 _AGREEMENT = 0.05
 """How far apart two errors of one model may be, relatively: metrics clip small probabilities at
 different places, and nothing else should tell them apart."""
+_EVALUATIONS, _PICKS = 5000, 50
+_PARETO, _GREEDY = "pareto_es", {"kind": "ges", "iterations": _PICKS}
 _COMPARED = 8  # models of which two errors are compared
 
 
@@ -50,8 +52,15 @@ class ParetoEnsembler:
     where, best
         Conditions such as ``inference_time<=0.2``, and the metric that the chosen ensemble is the
         best in; the score if None. See :func:`framework.analysis.choose.choose`.
-    algorithm, budget, random_state
-        As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`.
+    algorithm : str or mapping, optional
+        As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`. None: ``pareto_es`` where
+        costs or conditions are given; else greedy selection of 50 picks, as TabArena's own,
+        since the best score is then all that is asked for, and a search for a front spends most
+        of its evaluations elsewhere.
+    budget : int or mapping, optional
+        Number of evaluations, or the section ``budget`` of a configuration; 5000 if None, or as
+        many as 50 picks take.
+    random_state : int
 
     Attributes
     ----------
@@ -76,8 +85,8 @@ class ParetoEnsembler:
         costs: Mapping[str, Any] | None = None,
         where: str | Sequence[str] = (),
         best: str | None = None,
-        algorithm: str | Mapping[str, Any] = "pareto_es",
-        budget: int | Mapping[str, Any] = 5000,
+        algorithm: str | Mapping[str, Any] | None = None,
+        budget: int | Mapping[str, Any] | None = None,
         random_state: int = 0,
     ) -> None:
         self.problem_type, self.metric = problem_type, metric
@@ -109,7 +118,8 @@ class ParetoEnsembler:
         senses = {metric.name: metric.sense for metric in problem.metrics}
         names = [score, *(problem.costs or ["members"])]
         roles = Roles(problem.metrics, [Objective(n, senses[n]) for n in names])
-        _, front = search(problem, roles, self.algorithm, self.budget, self.random_state)
+        algorithm, budget = self._search(len(predictions))
+        _, front = search(problem, roles, algorithm, budget, self.random_state)
         conditions = [self.where] if isinstance(self.where, str) else list(self.where)
         counts = front.X[decide.choose(front, where=conditions, best=self.best or score)]
         self.weights_: FloatArray = counts / counts.sum()
@@ -140,6 +150,12 @@ class ParetoEnsembler:
     def info(self) -> dict[str, Any]:
         """Return nothing further to say."""
         return {}
+
+    def _search(self, models: int) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
+        """Return the algorithm and its budget."""
+        if self.algorithm is None and not self.costs and not self.where:
+            return _GREEDY, self.budget or _PICKS * models
+        return self.algorithm or _PARETO, self.budget or _EVALUATIONS
 
     def _problem(self, tables: Array, labels: Array) -> EnsembleProblem:
         if self.problem_type not in (_BINARY, _MULTICLASS, _REGRESSION):

@@ -128,6 +128,17 @@ def test_few_models_end_the_run(cls, n):
     assert found == ({(1,)} if n == 1 else {(1, 0), (0, 1), (1, 1)} | (found - {(0, 0)}))
 
 
+def test_a_front_of_few_elites_does_not_end_the_search():
+    """Its children are soon all known; it goes on with the best rows, dominated or not."""
+    problem = EnsembleToy(5)
+    roles = two_roles(problem, cost="members")
+    algorithm, front, record = searched(ParetoES, problem, roles, evaluations=3000)
+    assert len(front) <= 5
+    assert not algorithm.done
+    assert len(record.X) == 3000
+    assert len(np.unique(shares(record.X), axis=0)) == 3000
+
+
 @pytest.mark.parametrize("cls", EVOLUTIONS)
 @pytest.mark.parametrize("evaluations", [1, 5, 9, 11, 13, 20])
 def test_a_budget_shorter_than_the_start(cls, evaluations):

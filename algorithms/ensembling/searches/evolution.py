@@ -22,6 +22,7 @@ from framework.problem import Problem
 from framework.roles import Roles
 
 _CELLS = 7
+ELITES = _CELLS * _CELLS
 
 _METHODS = {
     "dynamic": children.DYNAMIC,
@@ -91,7 +92,8 @@ class EnsembleEvolution(CountsSearch):
     - A child that two-point crossover leaves empty is replaced by the average (paper); the
       authors' code drops it.
     - Mutants with a count above the greatest one of the space are rejected. If a batch finds no
-      new ensemble, it is repeated with random parents; if that finds none either, the run ends.
+      new ensemble, it is repeated with random parents; if that finds none either, the run ends
+      (``pareto_es`` goes on with the best rows of all).
     - Failed rows affect neither the archive nor the probabilities.
     - ``outcome().returned`` has the ids of the feasible elites, which the method returns according
       to the paper. The run's front, over everything evaluated, is at least as good. A last batch
@@ -169,7 +171,7 @@ class EnsembleEvolution(CountsSearch):
             self._rates.learn(self._marks[ok], loss)
         self._store.add(rows.X)
         self._ids.append(rows.ids)
-        self._archive.add(self._descriptors(rows), violation, loss)
+        self._keep(rows, violation, loss)
 
     def outcome(self) -> Outcome:
         """Return the ids of the feasible elites, ascending; before any, the best single model's."""
@@ -178,10 +180,14 @@ class EnsembleEvolution(CountsSearch):
         elites = self._archive.feasible()
         return Outcome(returned=np.sort(np.concatenate(self._ids)[elites]))
 
+    def _keep(self, rows: Evaluated, violation: FloatArray, loss: FloatArray) -> None:
+        """Add rows to the archive."""
+        self._archive.add(self._descriptors(rows), violation, loss)
+
     def _new_archive(self) -> EliteArchive:
         """Return the archive, empty."""
         if self._behavior is None:
-            return BestArchive(_CELLS * _CELLS)
+            return BestArchive(ELITES)
         self._signs = np.array([self.sign_of(name, "behavior") for name in self._behavior])
         metrics = [self.roles.metrics[name] for name in self._behavior]
         for metric in metrics:
@@ -193,6 +199,10 @@ class EnsembleEvolution(CountsSearch):
         low, high = np.sort(bounds * self._signs[:, np.newaxis], axis=1).T
         d = self.space.d
         return SlidingArchive(low, high, first=d + self.batch, every=d, cells=_CELLS)
+
+    def _reserve(self) -> IntArray | None:
+        """Return rows to breed from where nothing new comes of the elites, best first."""
+        return None
 
     def _descriptors(self, rows: Evaluated) -> FloatArray:
         """Return the behaviours, smaller is better, shape (n, 2)."""
@@ -238,10 +248,10 @@ class EnsembleEvolution(CountsSearch):
         anyone = plan._replace(random_parent=1.0, method=children.DYNAMIC)
         ranked, table = self._archive.ranked(), self._seen.reserve(self.batch)
         made = 0
-        for used in (plan, anyone):
-            if made == 0:
+        for elites, used in ((ranked, plan), (ranked, anyone), (self._reserve(), anyone)):
+            if made == 0 and elites is not None:
                 made = children.breed(
-                    self._store.rows, ranked, self._starters, used, table, self.rng, X, marks
+                    self._store.rows, elites, self._starters, used, table, self.rng, X, marks
                 )
         self._seen.added(made)
         if made == 0:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from algorithms.ensembling.searches.archives import EliteArchive, FrontArchive
-from algorithms.ensembling.searches.evolution import EnsembleEvolution
-from framework.arrays import FloatArray
+from algorithms.ensembling.searches.archives import BestArchive, EliteArchive, FrontArchive
+from algorithms.ensembling.searches.evolution import ELITES, EnsembleEvolution
+from framework.arrays import FloatArray, IntArray
 from framework.batch import Evaluated
 
 
@@ -51,6 +51,10 @@ class ParetoES(EnsembleEvolution):
     The single models are among them from the start, so that the cheap end is never lost; any
     number of objectives counts, and no behaviour. What it returns is the run's front.
 
+    A front of few elites, such as one of a score and the number of members over a small pool, has
+    few children. Where none of them is new, the next ones are bred from the 49 best rows by the
+    fitness, dominated or not, until the front has new children again.
+
     Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
     """
 
@@ -58,7 +62,15 @@ class ParetoES(EnsembleEvolution):
     with_singles = True
 
     def _new_archive(self) -> EliteArchive:
+        self._best = BestArchive(ELITES)
         return FrontArchive()
+
+    def _keep(self, rows: Evaluated, violation: FloatArray, loss: FloatArray) -> None:
+        super()._keep(rows, violation, loss)
+        self._best.add(self._descriptors(rows), violation, loss)
+
+    def _reserve(self) -> IntArray | None:
+        return self._best.ranked()
 
     def _descriptors(self, rows: Evaluated) -> FloatArray:
         return self.roles.losses(rows.values)
