@@ -101,8 +101,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     >>> X = X[["mean radius", "mean texture", "mean area", "worst area", "worst concavity"]]
     >>> costs = {name: 5 if name.startswith("worst") else 1 for name in X}
-    >>> search = ParetoMultiStage(costs=costs, threshold=0.9, budget=300).fit(X, y)
-    >>> model = search.choose(where="cost<=4", best="accuracy")
+    >>> search = ParetoMultiStage(costs=costs, threshold=0.9, remove_features=True, budget=300)
+    >>> model = search.fit(X, y).choose(where="cost<=4", best="accuracy")
     >>> len(model.predict(X))
     569
     """
