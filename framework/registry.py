@@ -25,6 +25,7 @@ Group = Literal[
     "observers",
     "reports",
     "comparisons",
+    "pages",
     "commands",
 ]
 

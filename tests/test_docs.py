@@ -17,7 +17,7 @@ import pytest
 from framework.cli.library import read_section
 from framework.cli.main import _parser
 from framework.experiment.config import RunConfig, load_config
-from framework.experiment.grid import load_grid
+from framework.experiment.grid_load import load_grid
 from framework.libraries.config import BuildConfig
 from tracking.sweep.config import load_plan
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from framework.analysis.indicators import Indicator, Judged, indicators
+from framework.analysis.indicators import Indicator, Judged, indicators, indicators_of
+from framework.analysis.page import Claim, Page
 from framework.analysis.rank_tests import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
@@ -20,7 +21,7 @@ from framework.roles import Roles
 NUMBERS = ("evaluations", "distinct", "seconds", "solutions")
 """Columns of a comparison that are averaged over runs, besides the indicators."""
 
-Blocks = Literal["auto", "cases", "runs"]
+Blocks = Literal["auto", "groups", "cases", "runs"]
 Paper = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
@@ -43,6 +44,10 @@ class ComparedRun:
         Its directory.
     place : str
         How that is called in tables.
+    metrics : mapping of str to numpy.ndarray, shape (n,)
+        Every metric of these solutions.
+    findings : mapping
+        What the algorithm knows of its result besides.
     """
 
     method: str
@@ -53,6 +58,8 @@ class ComparedRun:
     losses: FloatArray
     path: Path
     place: str
+    metrics: Mapping[str, FloatArray] = field(default_factory=dict)
+    findings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,10 @@ class Case:
         A row a run: case, method, seed, ``NUMBERS``, indicators, directory.
     anchors : numpy.ndarray, shape (k, objectives), or None
         The problem's points of reference, where it names some.
+    unit : str
+        What it is a fold of: measurements of the folds of a unit are averaged first.
+    group : str
+        What it is a variant of, such as a data set of which it is one split.
     """
 
     name: str
@@ -84,6 +95,8 @@ class Case:
     found: tuple[BoolArray, ...]
     frame: pd.DataFrame
     anchors: FloatArray | None = None
+    unit: str = ""
+    group: str = ""
 
     def beaten(self) -> int:
         """Return how many vectors of the reference some run dominates; 0 for an exact one."""
@@ -105,15 +118,24 @@ class Comparison:
     indicators : mapping of str to Indicator
         Those that have a meaning for these objectives, by column.
     frame : pandas.DataFrame
-        The cases' rows, with these indicators only.
+        The cases' rows, with these indicators only: a row a run.
+    units : pandas.DataFrame
+        The same, with the mean over the folds of each unit as one row; column ``case`` names the
+        unit. The same rows as ``frame`` where nothing has folds.
     tests : mapping of str to RankTests
         By indicator, searches in the order of ``methods``; empty where blocks are too few.
     blocks : str
-        What a block of the tests is, in the plural: 'cases', 'seeds' or 'runs'.
+        What a block of the tests is, in the plural: 'groups', 'cases', 'seeds' or 'runs'.
     judged : str
         What is judged of a run, in words.
     paper : mapping
-        Published values, by case, method and indicator.
+        Published values, by case or group, method and indicator.
+    claims : sequence of Claim
+        What the paper says, and what holds here.
+    wanted_pages : sequence of str
+        Names of what packages add to the report.
+    pages : sequence of Page
+        What they made of it, once it is written.
     """
 
     title: str
@@ -121,10 +143,19 @@ class Comparison:
     methods: list[str]
     indicators: dict[str, Indicator]
     frame: pd.DataFrame
+    units: pd.DataFrame
     tests: dict[str, RankTests]
     blocks: str
     judged: str
     paper: Paper = field(default_factory=dict)
+    claims: Sequence[Claim] = ()
+    wanted_pages: Sequence[str] = ()
+    pages: Sequence[Page] = ()
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of the cases, in order; the cases themselves where none has variants."""
+        return list(dict.fromkeys(case.group or case.name for case in self.cases))
 
     @property
     def first(self) -> str:
@@ -137,7 +168,7 @@ class Comparison:
         The standard deviation is the sample's over all runs (NaN for a single one).
         """
         numbers = [*NUMBERS, *(name for name in self.indicators if name not in NUMBERS)]
-        groups = self.frame.groupby("method", sort=False)[numbers]
+        groups = self.units.groupby("method", sort=False)[numbers]
         with np.errstate(invalid="ignore"):  # the IGD+ of an empty front is infinite
             table = groups.agg(["mean", "std"])
         table.columns = pd.Index([f"{name}_{how}" for name in numbers for how in ("mean", "std")])
@@ -151,7 +182,7 @@ class Comparison:
         if self.tests:
             order = np.argsort(self.tests[self.first].ranks, kind="stable")
             return [self.methods[i] for i in order]
-        means = self.frame.groupby("method", sort=False)[self.first].mean()
+        means = self.units.groupby("method", sort=False)[self.first].mean()
         return list(means.sort_values(ascending=self.indicators[self.first].better == "low").index)
 
 
@@ -164,6 +195,8 @@ def compare_case(
     reference_text: str = "",
     anchors: FloatArray | None = None,
     shown: Sequence[str] | None = None,
+    unit: str | None = None,
+    group: str | None = None,
 ) -> Case:
     """Measure runs on one problem.
 
@@ -181,13 +214,15 @@ def compare_case(
     anchors : numpy.ndarray, shape (k, objectives), optional
         The problem's points of reference, where it names some.
     shown : sequence of str, optional
-        Names of the indicators to measure; those that are not only for request by default,
+        Names of indicators or metrics; those that are not only for request by default,
         hypervolume first.
+    unit, group : str, optional
+        See :class:`Case`; the case itself by default.
 
     Raises
     ------
     InputError
-        No run found a solution.
+        No run found a solution, or an indicator is unknown.
     """
     if reference is None:
         reference = np.concatenate([run.losses for run in runs])
@@ -195,11 +230,16 @@ def compare_case(
     reference = reference[nondominated(reference)]
     if not len(reference):
         raise InputError(f"compare: expected a solution of some run on {name}, found none")
-    judged = [Judged(run.losses, reference, roles, anchors, run.distinct) for run in runs]
-    known = indicators()
+    judged = [
+        Judged(r.losses, reference, roles, anchors, r.distinct, r.metrics, r.findings) for r in runs
+    ]
     names = usual_indicators() if shown is None else shown
+    known = indicators_of(names, roles.metrics.values())
+    unit, group = unit or name, group or name
     frame = pd.DataFrame(
         {
+            "group": group,
+            "unit": unit,
             "case": name,
             "method": run.method,
             "seed": run.seed,
@@ -207,13 +247,24 @@ def compare_case(
             "distinct": run.distinct,
             "seconds": run.seconds,
             "solutions": len(run.losses),
-            **{name: known[name].measure(one) for name in names},
+            **{label: found.measure(one) for label, found in known.items()},
             "directory": run.place,
         }
         for run, one in zip(runs, judged, strict=True)
     )
     found = tuple(one.found() for one in judged)
-    return Case(name, roles, tuple(runs), reference, reference_text, found, frame, anchors)
+    return Case(
+        name,
+        roles,
+        tuple(runs),
+        reference,
+        reference_text,
+        found,
+        frame,
+        anchors,
+        unit,
+        group,
+    )
 
 
 def compare_cases(
@@ -233,29 +284,46 @@ def compare_cases(
     cases : sequence of Case
     shown : sequence of str, optional
         Names of the indicators, the first counts most; as in :func:`compare_case`.
-    blocks : 'auto', 'cases' or 'runs'
-        What tests take as a block: a case, with the mean over its runs, as Demsar 2006 recommends
-        for data sets; or a seed of a case. ``auto``: cases where there are several.
+    blocks : 'auto', 'groups', 'cases' or 'runs'
+        What tests take as a block: a group of cases or a case, with the mean over its runs, as
+        Demsar 2006 recommends for data sets; or a seed of a case. ``auto``: cases where there are
+        several. The folds of a unit are one case.
     judged : str
         What the runs' losses are of.
     paper : mapping, optional
         See :class:`Comparison`.
     """
-    known = indicators()
     whole = pd.concat([case.frame for case in cases], ignore_index=True)
     names = usual_indicators() if shown is None else shown
+    known = indicators_of(names, [m for case in cases for m in case.roles.metrics.values()])
     meant = {name: known[name] for name in names if whole[name].notna().any()}
     if not meant:
         raise InputError(
             "indicators: expected one with a meaning for these objectives, found "
             f"{', '.join(names)}"
         )
-    frame = whole.drop(columns=[n for n in known if n in whole and n not in (*meant, *NUMBERS)])
+    extra = (set(indicators()) | set(known)) - {*meant, *NUMBERS}
+    frame = whole.drop(columns=[name for name in whole if name in extra])
+    units = _units(frame, meant)
     methods = list(dict.fromkeys(whole["method"]))
-    by_case = blocks == "cases" or (blocks == "auto" and len(cases) > 1)
-    word = "cases" if by_case else "seeds" if len(cases) == 1 else "runs"
-    tests = _tests(frame, methods, meant, ["case"] if by_case else ["case", "seed"])
-    return Comparison(title, tuple(cases), methods, meant, frame, tests, word, judged, paper or {})
+    several = units["case"].nunique() > 1
+    by = ("cases" if several else "runs") if blocks == "auto" else blocks
+    columns = {"groups": ["group"], "cases": ["case"], "runs": ["case", "seed"]}[by]
+    word = "seeds" if by == "runs" and not several else by
+    tests = _tests(units, methods, meant, columns)
+    return Comparison(
+        title, tuple(cases), methods, meant, frame, units, tests, word, judged, paper or {}
+    )
+
+
+def _units(frame: pd.DataFrame, meant: Mapping[str, Indicator]) -> pd.DataFrame:
+    """Return the rows with the mean over the folds of each unit as one row."""
+    if (frame["unit"] == frame["case"]).all():
+        return frame
+    numbers = list(dict.fromkeys([*NUMBERS, *meant]))
+    keys = ["group", "unit", "method", "seed"]
+    found = frame.groupby(keys, sort=False)[numbers].mean().reset_index()
+    return found.rename(columns={"unit": "case"})
 
 
 def usual_indicators() -> list[str]:

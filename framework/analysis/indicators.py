@@ -8,18 +8,20 @@ A package adds one by registering an :class:`Indicator` under ``paretolab.indica
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from framework import registry
 from framework.arrays import BoolArray, FloatArray
+from framework.errors import InputError
 from framework.front import volume
 from framework.indicators import igd_plus as mean_distance
-from framework.roles import Roles
+from framework.registry import nearest
+from framework.roles import Metric, Roles
 
 _SAME = 1e-9  # of the range of an objective: vectors nearer than that are one
 
@@ -39,6 +41,10 @@ class Judged:
         Points of reference of the problem, if it has some (``Problem.anchors``).
     distinct : float
         How many different candidates the run evaluated; NaN where that is not known.
+    metrics : mapping of str to numpy.ndarray, shape (n,)
+        Every metric of the solutions, objective or not, in natural sign.
+    findings : mapping
+        What the algorithm knows of its result besides (``Outcome.findings``).
     """
 
     losses: FloatArray
@@ -46,6 +52,8 @@ class Judged:
     roles: Roles
     anchors: FloatArray | None = None
     distinct: float = np.nan
+    metrics: Mapping[str, FloatArray] = field(default_factory=dict)
+    findings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scale(self) -> tuple[FloatArray, FloatArray]:
@@ -103,6 +111,44 @@ def indicators() -> dict[str, Indicator]:
     return {name: registry.load("indicators", name) for name in registry.names("indicators")}
 
 
+def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, Indicator]:
+    """Return indicators by name: registered ones, and metrics of the problem.
+
+    A metric is as good an indicator as any where a method returns one solution; of several it is
+    their mean.
+
+    Raises
+    ------
+    InputError
+        There is neither an indicator nor a metric of a name.
+    """
+    known = indicators()
+    for metric in metrics:
+        known.setdefault(metric.name, _of_metric(metric))
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in known:
+            raise InputError(
+                f"indicators: expected one of {', '.join(known)}; found {name!r}"
+                f"{nearest(name, known)}"
+            )
+    return {name: known[name] for name in wanted}
+
+
+def _of_metric(metric: Metric) -> Indicator:
+    def mean(judged: Judged) -> float:
+        values = judged.metrics.get(metric.name, np.zeros(0))
+        return float(np.mean(values)) if len(values) else np.nan
+
+    return Indicator(
+        metric.name.replace("_", " "),
+        "high" if metric.sense == "max" else "low",
+        f"{metric.text or metric.name.replace('_', ' ')}, mean over the solutions judged",
+        mean,
+        on_request=True,
+    )
+
+
 HYPERVOLUME = Indicator(
     "hypervolume",
     "high",
@@ -128,6 +174,20 @@ SHARE = Indicator(
     "high",
     "share of the reference front's vectors found",
     lambda judged: float(judged.found().mean()),
+)
+FOUND = Indicator(
+    "vectors found",
+    "high",
+    "number of the reference front's vectors found",
+    lambda judged: float(judged.found().sum()),
+    on_request=True,
+)
+REFERENCE_SIZE = Indicator(
+    "size of the reference",
+    "high",
+    "number of distinct vectors of the reference front, whatever was found",
+    lambda judged: float(len(judged.reference)),
+    on_request=True,
 )
 DISTINCT = Indicator(
     "distinct evaluations",

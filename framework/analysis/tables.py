@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
@@ -20,20 +20,29 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
     """Return every table by name.
 
     ``runs`` a row a run; ``seconds`` what depends on the machine, likewise; ``means`` a row for
-    each case, method and indicator; ``ranks``, ``pairs`` and ``wins`` what tests say; those that
-    need more methods, or more blocks, than there are, are left out.
+    each case, method and indicator; ``groups`` the same over the cases of each group; ``ranks``,
+    ``pairs`` and ``wins`` what tests say. Those that need more methods, or more blocks, or groups,
+    than there are, are left out.
     """
     frame = comparison.frame
+    same = [name for name in ("group", "unit") if (frame[name] == frame["case"]).all()]
     found = {
-        "runs": frame.drop(columns="seconds"),
+        "runs": frame.drop(columns=["seconds", *same]),
         "seconds": frame[["case", "method", "seed", "seconds"]],
         "means": means(comparison),
     }
+    if has_groups(comparison):
+        found["groups"] = groups(comparison)
     if comparison.tests:
         found |= {"ranks": ranks(comparison), "pairs": pairs(comparison)}
-    if len(comparison.methods) > 1 and frame.groupby(["case", "method"]).size().min() > 1:
+    if len(comparison.methods) > 1 and _places(comparison) is not None:
         found["wins"] = wins(comparison)
     return found
+
+
+def has_groups(comparison: Comparison) -> bool:
+    """Tell whether cases are variants of fewer ones."""
+    return bool((comparison.units["group"] != comparison.units["case"]).any())
 
 
 def interval(values: FloatArray) -> tuple[float, float, float]:
@@ -54,28 +63,39 @@ def means(comparison: Comparison) -> pd.DataFrame:
 
     ``paper`` is the published value where there is one; the column is missing where there is none.
     """
+    return _spread(comparison, comparison.units, "case")
+
+
+def groups(comparison: Comparison) -> pd.DataFrame:
+    """Return the same by group, over its cases, each counting with the mean over its runs."""
+    numbers = list(comparison.indicators)
+    by_case = comparison.units.groupby(["group", "case", "method"], sort=False)[numbers]
+    return _spread(comparison, by_case.mean().reset_index(), "group")
+
+
+def _spread(comparison: Comparison, values: pd.DataFrame, by: str) -> pd.DataFrame:
     rows = []
-    for (case, method), part in comparison.frame.groupby(["case", "method"], sort=False):
+    for (case, method), part in values.groupby([by, "method"], sort=False):
         published = comparison.paper.get(str(case), {}).get(str(method), {})
         for name in comparison.indicators:
-            values = part[name].to_numpy(dtype=np.float64)
-            mean, low, high = interval(values)
-            finite = len(values) > 1 and np.isfinite(values).all()
+            sample = part[name].to_numpy(dtype=np.float64)
+            mean, low, high = interval(sample)
+            finite = len(sample) > 1 and np.isfinite(sample).all()
             rows.append(
                 {
-                    "case": case,
+                    by: case,
                     "method": method,
                     "indicator": name,
-                    "runs": len(values),
+                    "runs" if by == "case" else "cases": len(sample),
                     "mean": mean,
                     "low": low,
                     "high": high,
-                    "std": float(values.std(ddof=1)) if finite else math.nan,
+                    "std": float(sample.std(ddof=1)) if finite else math.nan,
                     "paper": published.get(name, math.nan),
                 }
             )
     table = pd.DataFrame(rows)
-    return table if comparison.paper else table.drop(columns="paper")
+    return table.drop(columns="paper") if table["paper"].isna().all() else table
 
 
 def ranks(comparison: Comparison) -> pd.DataFrame:
@@ -112,23 +132,32 @@ def pairs(comparison: Comparison) -> pd.DataFrame:
 def wins(comparison: Comparison) -> pd.DataFrame:
     """Return in how many cases each method wins, draws and loses against each other one.
 
-    Whether it does in a case is told by the rank-sum test over its runs, at 5%, uncorrected.
+    Whether it does in a case is told by the rank-sum test over its runs, at 5%, uncorrected; where
+    cases have one run each, in a group, over its cases.
     """
+    by = _places(comparison) or "case"
+    places = list(dict.fromkeys(comparison.units[by]))
     rows = []
     for name, indicator in comparison.indicators.items():
         sign = 1.0 if indicator.better == "low" else -1.0
         values = {
             key: sign * part[name].to_numpy(dtype=np.float64)
-            for key, part in comparison.frame.groupby(["case", "method"], sort=False)
+            for key, part in comparison.units.groupby([by, "method"], sort=False)
         }
-        for method in comparison.methods:
-            for other in comparison.methods:
-                found = [
-                    verdict(values[case.name, method], values[case.name, other])
-                    for case in comparison.cases
-                    if (case.name, method) in values and (case.name, other) in values
-                ]
-                if method != other:
-                    counts = score(found)._asdict()
-                    rows.append({"indicator": name, "method": method, "other": other, **counts})
+        for method, other in permutations(comparison.methods, 2):
+            found = [
+                verdict(values[place, method], values[place, other])
+                for place in places
+                if (place, method) in values and (place, other) in values
+            ]
+            counts = score(found)._asdict()
+            rows.append({"indicator": name, "method": method, "other": other, **counts})
     return pd.DataFrame(rows)
+
+
+def _places(comparison: Comparison) -> str | None:
+    """Return over what rank sums are: cases, or groups, of several values each; None if neither."""
+    for by in ("case", "group"):
+        if comparison.units.groupby([by, "method"]).size().min() > 1:
+            return by
+    return None

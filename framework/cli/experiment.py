@@ -47,7 +47,7 @@ class Experiment:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Start an experiment, or go on with the one in ``--out``; return the exit code."""
-        from framework.experiment.grid import load_grid
+        from framework.experiment.grid_load import load_grid
 
         grid = load_grid(
             Path(args.config),
@@ -62,7 +62,7 @@ class Experiment:
     @staticmethod
     def resume(args: argparse.Namespace) -> int:
         """Go on with an experiment, as `paretolab resume` is asked to; return the exit code."""
-        from framework.experiment.grid import reload_grid
+        from framework.experiment.grid_load import reload_grid
 
         out = RunDir.existing(args.directory)
         grid = reload_grid(out.experiment_file, args.set, workers=workers_of(args.workers))

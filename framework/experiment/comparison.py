@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from framework.analysis.claims import judge_claims
 from framework.analysis.compare import (
     Blocks,
     Case,
@@ -21,8 +23,9 @@ from framework.analysis.compare import (
 from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.experiment.config import flatten
-from framework.experiment.grid import Cell, Grid, reload_grid
-from framework.experiment.grid_config import GridConfig, Judge, Records, check_indicators
+from framework.experiment.grid import Cell, Grid
+from framework.experiment.grid_config import Judge, Records
+from framework.experiment.grid_load import reload_grid
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.plain_files import damaged
@@ -57,7 +60,7 @@ def compare(
     blocks : 'auto' (default), 'cases' or 'runs'
         See :func:`~framework.analysis.compare.compare_cases`.
     indicators : sequence of str, optional
-        Names of those to show, the first counts most.
+        Names of those to show, or of metrics; the first counts most.
 
     Raises
     ------
@@ -65,7 +68,6 @@ def compare(
         A directory holds no finished run, runs differ in objectives, a search was run with a seed
         twice on a problem, or a reference is given for several problems.
     """
-    check_indicators(indicators or [], "--indicators")
     if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
         run_dir = RunDir(directories[0])
         grid = reload_grid(run_dir.experiment_file)
@@ -73,7 +75,7 @@ def compare(
         changes |= {"indicators": None if indicators is None else list(indicators)}
         given = {key: value for key, value in changes.items() if value is not None}
         section = grid.section.model_copy(update=given)
-        return compare_grid(Grid(section, grid.cases), run_dir)
+        return compare_grid(replace(grid, section=section), run_dir)
     places = [place for directory in directories for place in _expanded(directory)]
     _same_roles(places)
     by_problem: dict[str, list[RunDir]] = defaultdict(list)
@@ -122,10 +124,10 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     for cell in grid.cells():
         if RunDir(out.path / cell.place).summary().get("status") in _FINISHED:
             by_case[cell.case].append(cell)
-    cases = [_case_of(name, own, out, section) for name, own in by_case.items()]
+    cases = [_case_of(name, own, out, grid) for name, own in by_case.items()]
     if not cases:
         raise InputError(f"{out.path}: expected a cell that is done, found none")
-    return compare_cases(
+    comparison = compare_cases(
         grid.base.name,
         cases,
         shown=section.indicators,
@@ -133,9 +135,14 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
         judged=_judged(section.judge, section.records),
         paper=section.paper,
     )
+    claims = [claim for claim in section.claims if claim.indicator in comparison.indicators]
+    return replace(
+        comparison, claims=judge_claims(comparison, claims), wanted_pages=tuple(section.pages)
+    )
 
 
-def _case_of(name: str, cells: Sequence[Cell], out: RunDir, section: GridConfig) -> Case:
+def _case_of(name: str, cells: Sequence[Cell], out: RunDir, grid: Grid) -> Case:
+    section = grid.section
     runs, reference, text = [], None, ""
     judge, records = section.judge, section.records
     for cell in cells:
@@ -154,6 +161,8 @@ def _case_of(name: str, cells: Sequence[Cell], out: RunDir, section: GridConfig)
         reference_text=text,
         anchors=_anchors(first),
         shown=section.indicators,
+        unit=grid.places[name].unit,
+        group=grid.places[name].group,
     )
 
 
@@ -169,7 +178,9 @@ def _run(
     summary = run_dir.summary()
     own = judge == "returned" and run_dir.returned_file.is_file()
     file = run_dir.returned_file if own else run_dir.front_file
-    losses = _losses(Front.load(file, run_dir.roles()), records)
+    front = Front.load(file, run_dir.roles())
+    losses = _losses(front, records)
+    values = front.rows.values if records == "validation" else front.test
     with damaged(run_dir.summary_file, "the summary of a run"):
         return ComparedRun(
             label,
@@ -180,6 +191,8 @@ def _run(
             losses,
             run_dir.path,
             place or str(run_dir.path),
+            dict(values or {}),
+            dict(summary.get("findings") or {}),
         )
 
 

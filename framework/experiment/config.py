@@ -182,9 +182,15 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
                 sections[key] = section(group, raw[key], f"{path}: {key}", base=path.parent)
     if found:
         raise InputError("\n".join(found))
-    if "horizon" in sections["algorithm"] and sections["algorithm"]["horizon"] is None:
-        sections["algorithm"]["horizon"] = config.budget.evaluations
+    sections["algorithm"] = with_horizon(sections["algorithm"], config.budget)
     return config.model_copy(update=sections)
+
+
+def with_horizon(algorithm: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    """Return a section ``algorithm`` whose ``horizon`` is the budget's evaluations if not given."""
+    if "horizon" in algorithm and algorithm["horizon"] is None:
+        return {**algorithm, "horizon": budget.evaluations}
+    return dict(algorithm)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from framework.analysis.indicators import indicators_of
 from framework.errors import InputError
 from framework.experiment.cell import evaluate_cell, is_over, run_cell
 from framework.experiment.comparison import compare_grid
@@ -32,6 +33,7 @@ from framework.experiment.single_run import (
 from framework.files import write_whole
 from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
 from framework.problem import Problem
+from framework.roles import Metric
 
 _UNDER_WAY = 128  # cells handed to the cluster at a time, far more than it has workers
 _LATEST = 20  # cells by which the time left is told
@@ -141,16 +143,20 @@ class _Runner:
         Raises
         ------
         InputError
-            A line for each method that cannot search a case.
+            A line for each method that cannot search a case; an indicator is unknown.
         """
         found: list[str] = []
+        metrics: dict[str, Metric] = {}
         for case, method in dict.fromkeys((cell.case, cell.method) for cell in todo):
             config = next(c.config for c in todo if (c.case, c.method) == (case, method))
             problem = self.problems.of(config)
+            metrics |= {metric.name: metric for metric in problem.metrics}
             try:
                 make_algorithm(config, problem, make_roles(config, problem))
             except InputError as error:
                 found.append(f"experiment: {method or 'reference'} on {case}: {error}")
+        if todo and not found:
+            indicators_of(self._grid.section.indicators, metrics.values())
         if found:
             raise InputError("\n".join(found))
 

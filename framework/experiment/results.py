@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from framework import registry
 from framework.analysis.compare import Comparison
+from framework.analysis.page import claims_table
 from framework.analysis.tables import tables
 from framework.errors import InputError
 from framework.files import write_whole
@@ -23,10 +25,18 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
         The directory cannot be written.
     """
     place = out / "tables"
+    pages = [registry.load("pages", name)(comparison) for name in comparison.wanted_pages]
+    comparison = replace(comparison, pages=pages)
+    found = tables(comparison)
+    for page in pages:
+        found |= page.tables
+    claims = [*comparison.claims, *(claim for page in pages for claim in page.claims)]
+    if claims:
+        found["claims"] = claims_table(claims)
     try:
         place.mkdir(parents=True, exist_ok=True)
         written = []
-        for name, table in tables(comparison).items():
+        for name, table in found.items():
             write_whole(place / f"{name}.csv", table.to_csv(index=False))
             written.append(place / f"{name}.csv")
     except OSError as error:

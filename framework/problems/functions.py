@@ -76,6 +76,11 @@ class FunctionProblem(Problem):
         Another name, or a number of genes that the function does not have.
     """
 
+    known_metrics = tuple(
+        Metric(f"f{j}", "min", text=f"objective {j} of the function (of lotz: max)")
+        for j in (1, 2, 3)
+    )
+
     class Config(Section):
         """``{kind: function, name: zdt1, d: 10}``."""
 

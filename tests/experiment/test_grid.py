@@ -6,7 +6,7 @@ import pytest
 
 from framework import registry
 from framework.errors import InputError
-from framework.experiment.grid import load_grid, reload_grid
+from framework.experiment.grid_load import load_grid, reload_grid
 from framework.streams import repeat_seed
 from tests.experiment import small
 
@@ -133,7 +133,8 @@ def test_what_is_wrong_with_every_case_is_said_once(tmp_path):
         ({"judge": "all"}, "judge: expected 'front' or 'returned', found 'all'"),
         (
             {"indicators": ["hypervolum"]},
-            f"indicators.0: expected one of {', '.join(registry.names('indicators'))}; found "
+            f"indicators.0: expected one of {', '.join(registry.names('indicators'))}, f1, f2, f3; "
+            "found "
             "'hypervolum'; did you mean 'hypervolume'?",
         ),
         (

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.analysis.compare import Case, Comparison
-from framework.analysis.tables import means
+from framework.analysis.tables import groups, has_groups, means
 from framework.arrays import FloatArray
 from framework.front import nondominated
 from tracking.figures.critical_difference import rank_diagrams
@@ -57,9 +57,13 @@ def every_run(comparison: Comparison) -> Figure:
 
 
 def case_means(comparison: Comparison) -> Figure:
-    """Draw means and 95% intervals: a row a case, a panel an indicator, a colour a search."""
-    table = means(comparison)
-    cases = [case.name for case in comparison.cases]
+    """Draw means and 95% intervals: a row a case, a panel an indicator, a colour a search.
+
+    A row is a group where cases are variants of fewer ones.
+    """
+    by = "group" if has_groups(comparison) else "case"
+    table = groups(comparison) if by == "group" else means(comparison)
+    cases = list(dict.fromkeys(table[by]))
     step = 0.8 / len(comparison.methods)
     count = len(comparison.indicators)
     height = 1.6 + max(0.5, 0.16 * len(comparison.methods)) * len(cases)
@@ -68,7 +72,7 @@ def case_means(comparison: Comparison) -> Figure:
     for axes, (column, indicator) in zip(found, comparison.indicators.items(), strict=True):
         for number, name in enumerate(comparison.methods):
             part = table[(table["method"] == name) & (table["indicator"] == column)]
-            y = np.array([cases.index(case) for case in part["case"]]) - 0.4 + (number + 0.5) * step
+            y = np.array([cases.index(case) for case in part[by]]) - 0.4 + (number + 0.5) * step
             half = (part["high"] - part["mean"]).fillna(0.0).to_numpy()
             shown = np.isfinite(part["mean"].to_numpy())
             look = marker(number)

@@ -6,14 +6,17 @@ import base64
 import html
 import math
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from framework.analysis.compare import NUMBERS, Comparison
-from framework.analysis.tables import tables
+from framework.analysis.compare import NUMBERS, Case, Comparison
+from framework.analysis.page import Page, claims_table
+from framework.analysis.tables import has_groups, tables
 from framework.files import write_whole
 from tracking.figures.anytime_plots import anytime, attainment, traces
 from tracking.figures.compare_plots import (
@@ -23,6 +26,7 @@ from tracking.figures.compare_plots import (
     found_fronts,
     overlaid,
 )
+from tracking.figures.critical_difference import rank_diagrams
 from tracking.figures.figures_png import save
 from tracking.figures.method_style import ARROW
 
@@ -60,18 +64,21 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     """
     found = tables(comparison)
     sections = [_section("Methods", _note(comparison), _methods(comparison))]
-    if len(comparison.cases) > 1 or comparison.paper:
-        sections.append(_section("Cases", _CASES, _cases(comparison, found["means"])))
+    if comparison.claims:
+        sections.append(_section(_SAID, "", _frame(claims_table(comparison.claims))))
+    if "groups" in found:
+        sections.append(_section("Groups", _GROUPS, _means(comparison, found["groups"], "group")))
+    count = comparison.units["case"].nunique()
+    if 1 < count <= _MOST_CASES or (comparison.paper and "groups" not in found):
+        sections.append(_section("Cases", _CASES, _means(comparison, found["means"], "case")))
     plots = out / "plots"
     plots.mkdir(parents=True, exist_ok=True)
-    paths = []
+    paths: list[Path] = []
     for drawing in _drawings(comparison):
-        path = plots / f"{drawing.name}.png"
-        save(drawing.figure, path)
-        paths.append(path)
-        picture = base64.b64encode(path.read_bytes()).decode()
-        image = f'<img alt="{drawing.title}" src="data:image/png;base64,{picture}">'
+        image = _image(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
         sections.append(_section(drawing.title, drawing.text, image))
+    for part in comparison.pages:
+        sections += _part(part, plots, paths)
     if "pairs" in found:
         sections.append(_section("Pairs", _pairs_note(comparison), _pairs(comparison)))
     if "wins" in found:
@@ -92,6 +99,61 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     return [out / PAGE, *paths]
 
 
+def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
+    """Return the comparison with as many cases as can be drawn, of each group some; and say so."""
+    if len(comparison.cases) <= _MOST_PANELS:
+        return comparison, ""
+    by_group: dict[str, list[Case]] = {}
+    for case in comparison.cases:
+        by_group.setdefault(case.group, []).append(case)
+    turns = [case for turn in zip_longest(*by_group.values()) for case in turn if case is not None]
+    kept = turns[:_MOST_PANELS]
+    cases = tuple(case for case in comparison.cases if any(case is one for one in kept))
+    said = f" Drawn: {len(cases)} of {len(comparison.cases)} cases."
+    return replace(comparison, cases=cases), said
+
+
+def _image(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
+    """Save a figure, note its path, and return it as it stands in the page."""
+    save(figure, path)
+    paths.append(path)
+    picture = base64.b64encode(path.read_bytes()).decode()
+    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{picture}">'
+
+
+def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
+    """Return the sections of what a package adds."""
+    parts = [_section(page.title, page.text, "")]
+    if page.claims:
+        parts.append(
+            _section(f"{page.title}: {_SAID.lower()}", "", _frame(claims_table(page.claims)))
+        )
+    for name, table in page.tables.items():
+        parts.append(_section(name.replace("_", " "), "", _frame(table)))
+    drawn = dict(page.figures)
+    for name, ranking in page.rankings.items():
+        titles = {what: what for what in ranking.tests}
+        drawn[name] = rank_diagrams(ranking.methods, ranking.tests, titles, blocks=ranking.blocks)
+    for name, figure in drawn.items():
+        title = name.replace("_", " ")
+        parts.append(_section(title, "", _image(figure, title, plots / f"{name}.png", paths)))
+    return parts
+
+
+def _frame(table: pd.DataFrame) -> str:
+    """Return any table, numbers to four digits."""
+    rows = [
+        [
+            (f"{value:,.4g}" if math.isfinite(value) else "-")
+            if isinstance(value, float)
+            else html.escape(str(value))
+            for value in row
+        ]
+        for row in table.itertuples(index=False)
+    ]
+    return _table([html.escape(str(name)).replace("_", " ") for name in table.columns], rows)
+
+
 def _drawings(comparison: Comparison) -> list[_Drawing]:
     drawings = []
     first = comparison.indicators[comparison.first].label
@@ -100,26 +162,31 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         title = "Mean ranks and critical differences"
         drawings.append(_Drawing("ranks", title, _RANKS, figure))
     if len(comparison.cases) > 1:
-        text = "Means over runs with 95% intervals."
-        drawings.append(_Drawing("means", "Indicators by case", text, case_means(comparison)))
+        over = ("group", "cases") if has_groups(comparison) else ("case", "runs")
+        text = f"Means over {over[1]} with 95% intervals."
+        title = f"Indicators by {over[0]}"
+        drawings.append(_Drawing("means", title, text, case_means(comparison)))
     else:
         text = "A point a run, a line at the mean."
         drawings.append(_Drawing("runs", "Every run", text, every_run(comparison)))
     several = len(comparison.cases[0].roles.objectives) > 1
+    comparison, omitted = _fewer(comparison)
     if several:
-        drawings.append(_Drawing("fronts", "Fronts", _FRONTS, overlaid(comparison)))
+        drawings.append(_Drawing("fronts", "Fronts", _FRONTS + omitted, overlaid(comparison)))
     if several and len(comparison.cases) == 1:
         title = "What each method finds of the reference front"
         drawings.append(_Drawing("found", title, _FOUND, found_fronts(comparison)))
     if several and comparison.frame.groupby(["case", "method"]).size().max() > 1:
         title = "Attainment surfaces"
-        drawings.append(_Drawing("attainment", title, _ATTAINMENT, attainment(comparison)))
+        drawings.append(
+            _Drawing("attainment", title, _ATTAINMENT + omitted, attainment(comparison))
+        )
     on_the_way = traces(comparison)
     if len(on_the_way):
         for by in ("evaluations", "seconds"):
             figure = anytime(comparison, on_the_way, by)
             title = f"{first} against {by}"
-            drawings.append(_Drawing(f"anytime_{by}", title, _ANYTIME, figure))
+            drawings.append(_Drawing(f"anytime_{by}", title, _ANYTIME + omitted, figure))
     return drawings
 
 
@@ -127,6 +194,13 @@ _CASES = (
     "Mean ± half the 95% interval over runs (Student's t); the best mean of a case and indicator "
     "in bold; in grey the published value, where there is one."
 )
+_GROUPS = (
+    "Mean ± half the 95% interval over the cases of a group, each with the mean over its runs; the "
+    "best mean of a group and indicator in bold; in grey the published value, where there is one."
+)
+_SAID = "What the paper says, and what holds here"
+_MOST_PANELS = 12
+_MOST_CASES = 30  # that the page shows one by one where there are groups; tables/means.csv has all
 _RANKS = "Methods that a bar joins are not told apart by Nemenyi's test at 5%."
 _FRONTS = (
     "For each method the solutions of all its runs together that none of them dominates; where "
@@ -152,8 +226,11 @@ _WINS = (
 
 def _note(comparison: Comparison) -> str:
     meanings = "; ".join(f"{i.label}: {i.text}" for i in comparison.indicators.values())
-    sizes = [f"{len(case.reference):,}" for case in comparison.cases]
-    shown = sizes[0] if len(sizes) == 1 else f"{', '.join(sizes)} by case"
+    sizes = [len(case.reference) for case in comparison.cases]
+    listed = ", ".join(f"{size:,}" for size in sizes)
+    if len(sizes) > _MOST_PANELS:
+        listed = f"{min(sizes):,} to {max(sizes):,}"
+    shown = listed if len(sizes) == 1 else f"{listed} by case"
     texts = list(dict.fromkeys(case.reference_text for case in comparison.cases))
     beaten = sum(case.beaten() for case in comparison.cases)
     attention = f" Runs dominate {beaten} vectors of it: it is not exact." if beaten else ""
@@ -179,16 +256,16 @@ def _methods(comparison: Comparison) -> str:
     return _table(headings, rows)
 
 
-def _cases(comparison: Comparison, means: pd.DataFrame) -> str:
-    """Return a table an indicator: a line a case, a column a method."""
+def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
+    """Return a table an indicator: a line a case or group, a column a method."""
     parts = []
     for name, indicator in comparison.indicators.items():
         own = means[means["indicator"] == name]
         rows = []
-        for case in comparison.cases:
-            line = own[own["case"] == case.name].set_index("method")
+        for place in dict.fromkeys(own[by]):
+            line = own[own[by] == place].set_index("method")
             best = line["mean"].min() if indicator.better == "low" else line["mean"].max()
-            cells = [html.escape(case.name)]
+            cells = [html.escape(str(place))]
             for method in comparison.methods:
                 row = line.loc[[method]].to_dict("records") if method in line.index else []
                 cells.append(_mean_cell(row[0], best) if row else "-")

@@ -1,0 +1,359 @@
+"""Reads an experiment: the section ``experiment`` of a configuration, all mistakes at once."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from framework.errors import InputError
+from framework.experiment.config import (
+    RunConfig,
+    check,
+    check_config,
+    noting,
+    override,
+    put,
+    read_yaml,
+    section,
+)
+from framework.experiment.grid import Grid, Method, Place, parts_of_method, slug
+from framework.experiment.grid_config import GridConfig, check_names
+from framework.registry import nearest
+from framework.settings import Budget
+
+_OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
+_NOT_OF_A_CASE = ("name", "algorithm", "repeats", "workers", "tracking", "experiment")
+_ONLY = "configured"  # the name of the only case of a configuration without cases
+
+
+def load_grid(
+    path: Path,
+    overrides: Sequence[str] = (),
+    *,
+    repeats: int | None = None,
+    **top_level: Any,
+) -> Grid:
+    """Read and check a configuration with a section ``experiment``.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    overrides : sequence of 'dotted.key=value'
+    repeats : int, optional
+        Instead of the section's.
+    **top_level
+        Further top-level keys (``seed``, ``workers``); None is ignored.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with it, a line a mistake. The data are not looked at.
+    """
+    raw = read_yaml(path)
+    for text in overrides:
+        override(raw, text)
+    if not isinstance(raw.get("experiment"), dict):
+        raise InputError(
+            f"{path}: experiment: expected a section (keys and values), found "
+            f"{raw.get('experiment')!r}"
+        )
+    _follow_protocol(raw, path)
+    for text in overrides:  # what is given by hand counts most
+        override(raw, text)
+    raw |= {key: value for key, value in top_level.items() if value is not None}
+    own = raw.pop("experiment")
+    own |= {} if repeats is None else {"repeats": repeats}
+    for key, instead in (("algorithm", "methods"), ("repeats", "repeats"), ("sweep", "methods")):
+        if key in raw:
+            raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
+    grid: GridConfig = check(GridConfig, own, f"{path}: experiment")
+    found: list[str] = []
+    with noting(found):
+        grid = _with_methods(grid, path)
+    first = next(iter(grid.methods.values()))
+    crossed = _crossed(grid, str(raw.get("name")))
+    places = {name: one.place for name, one in crossed.items()}
+    cases: dict[str, RunConfig] = {}
+    with noting(found):
+        _check_keys(grid, f"{path}: experiment")
+        _folders(crossed, f"{path}: experiment.cases")
+        usual = raw | {"algorithm": parts_of_method(first)[0]}
+        cases = _checked_cases(usual, crossed, path, bool(found))
+    methods: dict[str, dict[str, Method]] = {}
+    if cases:
+        groups = dict.fromkeys(place.group for place in places.values())
+        with noting(found):
+            check_names(grid, cases, groups, f"{path}: experiment")
+        with noting(found):
+            methods = _own_methods(grid, raw, crossed, path)
+    if found:
+        raise InputError("\n".join(dict.fromkeys(found)))
+    return Grid(grid, cases, places, methods)
+
+
+def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Grid:
+    """Read what :meth:`Grid.dump` returned; ``overrides`` may change keys of ``experiment``.
+
+    Raises
+    ------
+    InputError
+        It is none, or an override would make another experiment of it.
+    """
+    raw = read_yaml(path)
+    changes = {key: value for key, value in top_level.items() if value is not None}
+    for text in overrides:
+        if not text.startswith("experiment."):
+            raise InputError(
+                f"--set {text}: expected a key of the section experiment, such as "
+                "experiment.repeats=20, found another; start a new experiment for the rest"
+            )
+        override(raw, text)
+    if not isinstance(raw.get("experiment"), dict) or not isinstance(raw.get("cases"), dict):
+        raise InputError(f"{path}: expected the experiment of a directory, found another file")
+    grid: GridConfig = check(GridConfig, raw["experiment"], f"{path}: experiment")
+    cases = {
+        name: check(RunConfig, config | changes, f"{path}: cases.{name}")
+        for name, config in raw["cases"].items()
+    }
+    grid = _with_methods(grid, path)
+    parts_of = raw.get("parts_of") or {}
+    places = {name: Place(*map(str, parts_of.get(name, (name, name)))) for name in cases}
+    groups = dict.fromkeys(place.group for place in places.values())
+    check_names(grid, cases, groups, f"{path}: experiment")
+    return Grid(grid, cases, places, _kept_methods(raw.get("own_methods") or {}, path))
+
+
+def _with_methods(grid: GridConfig, path: Path) -> GridConfig:
+    """Return the section with the methods' defaults."""
+    found: list[str] = []
+    methods: dict[str, dict[str, Any]] = {}
+    for label, raw in grid.methods.items():
+        where = f"{path}: experiment.methods.{label}"
+        algorithm, beside = parts_of_method(raw)
+        with noting(found):
+            methods[label] = section("algorithms", algorithm, where, base=path.parent) | beside
+            if "budget" in beside:
+                check(Budget, beside["budget"], f"{where}.budget")
+            if not isinstance(beside.get("problem", {}), dict):
+                raise InputError(
+                    f"{where}.problem: expected keys of the section problem, found "
+                    f"{beside['problem']!r}"
+                )
+    reference = grid.reference
+    if reference is not None:
+        where = f"{path}: experiment.reference.algorithm"
+        with noting(found):
+            algorithm = section("algorithms", reference.algorithm, where, base=path.parent)
+            reference = reference.model_copy(update={"algorithm": algorithm})
+    with noting(found):
+        _folders(grid.methods, f"{path}: experiment.methods")
+    if found:
+        raise InputError("\n".join(found))
+    return grid.model_copy(update={"methods": methods, "reference": reference})
+
+
+def _folders(names: Mapping[str, Any], where: str) -> None:
+    """Check that names make folders of their own."""
+    seen: dict[str, str] = {}
+    for name in names:
+        folder = slug(name).lower()
+        if not folder:
+            raise InputError(f"{where}: expected a name with a letter or digit, found {name!r}")
+        if folder in seen:
+            raise InputError(
+                f"{where}: expected names that differ in letters or digits, found {seen[folder]!r} "
+                f"and {name!r}"
+            )
+        seen[folder] = name
+
+
+def _own_methods(
+    grid: GridConfig, raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
+) -> dict[str, dict[str, Method]]:
+    """Return the methods that are others in a case than usual, checked."""
+    found: list[str] = []
+    own: dict[str, dict[str, Method]] = defaultdict(dict)
+    for case, one in crossed.items():
+        given = dict(one.change.get("methods") or {})
+        where = f"{path}: experiment.cases.{one.given}.methods"
+        for label in given:
+            if label not in grid.methods:
+                known = ", ".join(grid.methods)
+                found.append(
+                    f"{where}: expected one of {known}; found {label!r}"
+                    f"{nearest(label, grid.methods)}"
+                )
+        for label, usual in grid.methods.items():
+            if label in given or "problem" in usual:
+                with noting(found):
+                    changed = _over(usual, dict(given.get(label) or {}))
+                    own[case][label] = _own_method(
+                        changed, raw, one.change, path, f"{where}.{label}"
+                    )
+    if found:
+        raise InputError("\n".join(dict.fromkeys(found)))
+    return dict(own)
+
+
+def _own_method(
+    method: Mapping[str, Any],
+    raw: Mapping[str, Any],
+    change: Mapping[str, Any],
+    path: Path,
+    where: str,
+) -> Method:
+    """Return a method with the problem that it has in a case."""
+    algorithm, beside = parts_of_method(method)
+    problem: dict[str, Any] = {}
+    if "problem" in beside:
+        tree, place = _raw_case(raw, change, path)
+        wanted = _without_nulls(_over(tree.get("problem") or {}, beside["problem"]))
+        problem = section("problems", wanted, f"{where}.problem", base=place.parent)
+    checked = section("algorithms", algorithm, where, base=path.parent)
+    budget = beside.get("budget")
+    return Method(checked, problem, budget and check(Budget, budget, f"{where}.budget"))
+
+
+def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in tree.items() if value is not None}
+
+
+def _kept_methods(raw: Mapping[str, Any], path: Path) -> dict[str, dict[str, Method]]:
+    """Return what :meth:`Grid.dump` wrote of methods that are others than usual."""
+    own: dict[str, dict[str, Method]] = {}
+    for case, methods in raw.items():
+        for label, kept in methods.items():
+            where = f"{path}: own_methods.{case}.{label}"
+            parts = {"algorithms": dict(kept["algorithm"]), "problems": kept.get("problem")}
+            algorithm = section("algorithms", parts["algorithms"] or {}, where, base=path.parent)
+            problem = parts["problems"]
+            if problem:
+                problem = section("problems", problem, f"{where}.problem", base=path.parent)
+            budget = kept.get("budget")
+            own.setdefault(case, {})[label] = Method(
+                algorithm, problem or {}, budget and check(Budget, budget, f"{where}.budget")
+            )
+    return own
+
+
+def _check_keys(grid: GridConfig, where: str) -> None:
+    """Check that cases leave alone what they have no say in."""
+    places = {f"cases.{name}": change for name, change in grid.cases.items()}
+    for place, change in (places | {"product": grid.product, "folds": grid.folds}).items():
+        for key in change:
+            if key.partition(".")[0] in _NOT_OF_A_CASE:
+                raise InputError(
+                    f"{where}.{place}: expected keys of problem, objectives, constraints, budget "
+                    f"or seed, found {key!r}"
+                )
+
+
+def _checked_cases(
+    raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path, bad_methods: bool
+) -> dict[str, RunConfig]:
+    """Check the configuration of each case; what is wrong with all is said once.
+
+    Where methods are wrong, that was said already.
+    """
+    cases: dict[str, RunConfig] = {}
+    mistakes: dict[str, list[str]] = {}
+    for name, one in crossed.items():
+        found: list[str] = []
+        with noting(found):
+            cases[name] = check_config(*_raw_case(raw, one.change, path))
+        if found:
+            lines = [line for text in found for line in text.splitlines()]
+            known = [": algorithm" in line and bad_methods for line in lines]
+            own = [line for line, old in zip(lines, known, strict=True) if not old]
+            mistakes |= {name: own} if own else {}
+    if mistakes:
+        every = set.intersection(*map(set, mistakes.values())) if not cases else set()
+        lines = [
+            line if line in every else f"{path}: experiment.cases.{name}: {_said(line, path)}"
+            for name, own in mistakes.items()
+            for line in own
+        ]
+        raise InputError("\n".join(dict.fromkeys(lines)))
+    return cases
+
+
+def _said(line: str, path: Path) -> str:
+    return line.removeprefix(f"{path}: ").removeprefix("--set ")
+
+
+class _Crossed(NamedTuple):
+    """A case as product and folds made it: the name that was given, its keys, its place."""
+
+    given: str
+    change: Mapping[str, Any]
+    place: Place
+
+
+def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
+    """Return the cases, crossed with product and folds."""
+    found = {}
+    keys = [*grid.product, *grid.folds]
+    ends = {key: key.rpartition(".")[2] for key in keys}
+    if len(set(ends.values())) < len(ends):
+        ends = {key: key for key in keys}
+
+    def text(chosen: Mapping[str, Any]) -> list[str]:
+        return [f"{ends[key]}={value}" for key, value in chosen.items()]
+
+    for given, change in (grid.cases or {_ONLY: {}}).items():
+        own = [] if given == _ONLY else [given]
+        for chosen in _combinations(grid.product):
+            unit = " ".join([*own, *text(chosen)]) or _ONLY
+            for fold in _combinations(grid.folds):
+                case = " ".join([*own, *text(chosen), *text(fold)]) or _ONLY
+                group = name if given == _ONLY and (chosen or fold) else given
+                found[case] = _Crossed(given, change | chosen | fold, Place(unit, group))
+    return found
+
+
+def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for chosen in itertools.product(*values.values()):
+        yield dict(zip(values, chosen, strict=True))
+
+
+def _raw_case(
+    raw: Mapping[str, Any], change: Mapping[str, Any], path: Path
+) -> tuple[dict[str, Any], Path]:
+    """Return the tree of a case's configuration, and the file that its paths are relative to."""
+    own: dict[str, Any] = copy.deepcopy(dict(raw))
+    change = {key: value for key, value in change.items() if key != "methods"}
+    place = path
+    if "config" in change:
+        place = path.parent / str(change.pop("config"))
+        given = read_yaml(place)
+        own = _over({key: given[key] for key in _OF_A_FILE if key in given}, own)
+    for key, value in change.items():
+        put(own, key, copy.deepcopy(value))
+    return own, place
+
+
+def _follow_protocol(raw: dict[str, Any], path: Path) -> None:
+    """Put the keys of the protocol that is asked for into a configuration."""
+    own = raw["experiment"]
+    name, known = own.get("protocol"), own.get("protocols") or {}
+    if name is None:
+        return
+    if not isinstance(known, dict) or name not in known or not isinstance(known[name], dict):
+        raise InputError(
+            f"{path}: experiment.protocol: expected one of {', '.join(map(str, known)) or 'none'}; "
+            f"found {name!r}"
+        )
+    for key, value in known[name].items():
+        put(raw, str(key), copy.deepcopy(value))
+
+
+def _over(below: Any, above: Any) -> Any:
+    """Return one tree laid over another; what is no mapping in both is that of ``above``."""
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    merged = {key: _over(below[key], above[key]) if key in below else above[key] for key in above}
+    return {**below, **merged}
