@@ -5,7 +5,7 @@ RUN := .venv/.run-installed
 TEST := .venv/.test-installed
 QUICK := -m 'not slow'
 
-.PHONY: help run test test-all bench ui clean
+.PHONY: help run test test-all bench ui emsco-paper hapens-paper clean
 
 help:
 	@echo "make run       install into .venv, then search the quickstart: front, plots, model"
@@ -13,6 +13,8 @@ help:
 	@echo "make test-all  the same with the slow tests"
 	@echo "make bench     measure the search on the paper's data sets"
 	@echo "make ui        show the logged runs in the browser"
+	@echo "make emsco-paper    every experiment of the EMSCO paper; MORE='--set experiment.protocol=paper'"
+	@echo "make hapens-paper   every experiment of the HAPEns paper, at its budget"
 	@echo "make clean     remove .venv and what tools left behind (not runs/ and mlflow.db)"
 
 run: $(RUN)
@@ -34,6 +36,20 @@ bench: $(RUN)
 
 ui: $(RUN)
 	$(BIN)/paretolab ui
+
+# What is done is not done again: a make that was stopped goes on where it was.
+EXPERIMENT = $(BIN)/paretolab experiment configs/experiments
+emsco-paper: $(RUN)
+	$(EXPERIMENT)/emsco_fronts.yaml --out runs/emsco-paper/fronts $(MORE)
+	$(EXPERIMENT)/emsco_rivals.yaml --out runs/emsco-paper/rivals $(MORE)
+	for name in threshold landscape neighbours; do \
+		$(BIN)/python scripts/figures.py $$name --out runs/emsco-paper/$$name || exit; done
+	test -d runs/emsco-paper/sweep || \
+		$(BIN)/paretolab sweep configs/sweeps/emsco.yaml --out runs/emsco-paper/sweep
+
+hapens-paper: $(RUN)
+	for name in ensembling ensembling_costs ensembling_weights; do \
+		$(EXPERIMENT)/$$name.yaml --out runs/hapens-paper/$$name $(MORE) || exit; done
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov

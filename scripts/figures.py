@@ -1,6 +1,6 @@
-"""Figures 2, 3, 6 and 13 of the EMSCO paper, each a table and a picture.
+"""Figures 2, 3 and 6 of the EMSCO paper, which compare no searches: each a table and a picture.
 
-    python scripts/figures.py threshold|landscape|neighbours|stages [--config CONFIG]
+    python scripts/figures.py threshold|landscape|neighbours [--config CONFIG]
                               [--set KEY=VALUE] [--out DIR]
 
 threshold (Figure 2)
@@ -13,10 +13,6 @@ landscape (Figure 3)
 neighbours (Figure 6)
     All designs one step (a gene plus or minus 1) from a member of the exact front of the credit
     data with at most four stages. The paper reads: a single step may change much.
-stages (Figure 13)
-    The mean stage of each feature in EMSCO's answers against its cost class, from the trials of
-    scripts/rivals.py (--trials). The paper reads: they are poorly associated, and features of the
-    greatest cost class are often in early stages.
 
 Each takes seconds, and so none keeps anything to go on from.
 """
@@ -25,24 +21,21 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import rivals
 import study
 from scipy.stats import spearmanr
 
 from algorithms.multistage.baselines.cost_ordered import CostOrdered
 from algorithms.multistage.baselines.measure import measure
-from algorithms.multistage.baselines.problem import RivalProblem
+from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
+from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.front import Front
@@ -69,7 +62,7 @@ def threshold(options: argparse.Namespace) -> study.Report:
     config = _config(options, "threshold")
     rows = []
     for split in range(SPLITS):
-        problem = RivalProblem.from_config(rivals.sections(config, split)[1])
+        problem = RivalProblem.from_config(_sections(config, split)[1])
         total = float(problem.costs.sum())
         for value in THRESHOLDS:
             fitted = CostOrdered(problem.costs, float(value)).fit(*problem.training)
@@ -162,7 +155,7 @@ def _rank_correlations(config: RunConfig) -> pd.DataFrame:
     """Return how each two objectives of random designs go together, a row a split."""
     rows = []
     for split in range(LANDSCAPES):
-        stages = rivals.sections(config, split)[0]
+        stages = _sections(config, split)[0]
         problem = MultiStageProblem.from_config(stages)
         X = problem.space.sample(np.random.default_rng(config.seed), SAMPLE)
         values = _values(problem, X)
@@ -223,59 +216,6 @@ def neighbours(options: argparse.Namespace) -> study.Report:
     return _report(title, text, "neighbours", table, claims)
 
 
-def stages(options: argparse.Namespace) -> study.Report:
-    """Draw features' mean stages against their cost classes (Figure 13)."""
-    if not options.trials.is_file():
-        raise InputError(
-            f"--trials {options.trials}: expected what scripts/rivals.py wrote, found no file; "
-            "run that first"
-        )
-    rows = pd.read_csv(options.trials)
-    table: pd.DataFrame = pd.concat(
-        [
-            _stages_of(str(name), part)
-            for name, part in rows[rows.method == "emsco"].groupby("data", sort=False)
-        ]
-    )
-    names = list(table["data"].unique())
-    figure, axes = _panels(-(-len(names) // 2), 2, 9, 3.4 * -(-len(names) // 2))
-    claims = []
-    for axis, name in zip(axes.flat, names, strict=False):
-        part = table[table["data"] == name]
-        r = _rank(part["cost_class"], part["mean_stage"])
-        axis.scatter(part["cost_class"], part["mean_stage"], color=BLUE, alpha=0.7)
-        axis.locator_params("x", integer=True)
-        axis.set(xlabel="cost class T", ylabel="mean stage, 1 the first", ylim=(0.8, None))
-        axis.set_title(f"{name}: rank correlation {r:.2f}", fontsize=10)
-        claims.append(
-            (
-                f"{name}: cost class and stage are poorly associated",
-                "seen in the figure",
-                f"rank correlation {r:.2f}",
-                "yes" if abs(r) < 0.5 else "no",
-            )
-        )
-        dearest = part[part["cost_class"] > part["cost_class"].max() - 0.5]
-        early = dearest["mean_stage"].min() < part["mean_stage"].median()
-        claims.append(
-            (
-                f"{name}: some of the dearest features come early",
-                "seen in the figure",
-                f"least mean stage {dearest['mean_stage'].min():.2f}, median of all "
-                f"{part['mean_stage'].median():.2f}",
-                "yes" if early else "no",
-            )
-        )
-    for axis in axes.flat[len(names) :]:
-        axis.set_visible(False)
-    figure.savefig(options.out / "stages.png", dpi=130)
-    text = (
-        f"EMSCO's answers in {rows.trial.nunique()} trials. Where costs follow importance in "
-        "the training records (synthetic30), a feature's class is its mean over trials."
-    )
-    return _report("Stage against cost class (Figure 13)", text, "stages", table, claims)
-
-
 def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]:
     """Return the designs one step from ``genome``, (m, n), and the gene and step (+1, -1) of each.
 
@@ -292,22 +232,14 @@ def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]
     return np.array(found, dtype=genome.dtype), steps
 
 
-def _stages_of(name: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean stage and mean cost class of each feature over the trials of a data set."""
-    config = load_config(f"configs/emsco/{name}.yaml")
-    genomes = np.array([json.loads(text)["stages"] for text in rows.parameters])
-    classes = []
-    for trial in rows.trial:
-        problem = MultiStageProblem.from_config(rivals.sections(config, int(trial))[0])
-        classes.append(problem.costs / problem.cost_scale / config.problem["costs"]["factor"])
-    return pd.DataFrame(
-        {
-            "data": name,
-            "feature": problem.feature_names,
-            "mean_stage": 1 + genomes.mean(axis=0),  # genes count from 0, stages from 1
-            "cost_class": np.mean(classes, axis=0),
-        }
-    )
+def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, RivalConfig]:
+    """Return the problems of a split: the same data, the seed of its own."""
+    section = {key: value for key, value in config.problem.items() if key != "kind"}
+    stages = MultiStageConfig.model_validate(section)
+    own = stages.split.model_copy(update={"seed": stages.split.seed + split})
+    kept = stages.model_copy(update={"split": own})
+    rivals = {key: getattr(kept, key) for key in ("dataset", "split", "costs", "threshold")}
+    return kept, RivalConfig.model_validate(rivals)
 
 
 def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
@@ -361,7 +293,6 @@ FIGURES = {
     "threshold": threshold,
     "landscape": landscape,
     "neighbours": neighbours,
-    "stages": stages,
 }
 
 
@@ -371,7 +302,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("figure", choices=list(FIGURES))
     parser.add_argument("--config", help="(default: the paper's of that figure)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--trials", type=Path, default=Path("runs/rivals/trials.csv"))
     study.add_options(parser, "runs/figures")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

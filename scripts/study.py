@@ -1,15 +1,12 @@
-"""What the experiments share: work side by side, the page of results, their place in MLflow."""
+"""What the odd figures of a paper share: the page of results, their place in MLflow."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import multiprocessing
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,30 +69,6 @@ def _cell(value: Any) -> str:
 
 def _command() -> str:
     return shlex.join(["python", f"scripts/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-
-
-def side_by_side(
-    work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], workers: int
-) -> Iterator[Any]:
-    """Yield ``work(*task)`` of each task, as they end; in processes of their own if several."""
-    if workers == 1 or len(tasks) < 2:
-        yield from (work(*task) for task in tasks)
-        return
-    pool = ProcessPoolExecutor(
-        min(workers, len(tasks)),
-        multiprocessing.get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-    )
-    try:
-        for done in as_completed([pool.submit(work, *task) for task in tasks]):
-            yield done.result()
-    except BaseException:  # what is under way is begun anew another time
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def add_options(parser: argparse.ArgumentParser, out: str) -> None:

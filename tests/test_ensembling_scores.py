@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import pytest
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
-
-
-@pytest.fixture
-def module(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("ensembling_scores")
+from algorithms.ensembling.paper import scores as module
 
 
 def task(*rows):
@@ -24,14 +14,14 @@ def task(*rows):
     return frame.assign(inference_time=frame.memory, disk=frame.memory, weights="00")
 
 
-def test_normalised_over_all_methods_and_constant_columns(module):
+def test_normalised_over_all_methods_and_constant_columns():
     rows = module.normalised(task(("a", True, 0.2, 3.0, 5.0), ("b", True, 0.4, 3.0, 1.0)))
     assert rows.val_loss.tolist() == [0.0, 1.0]
     assert rows.test_loss.tolist() == [0.0, 0.0]
     assert rows.hardware.tolist() == [1.0, 0.0]
 
 
-def test_fronts_are_chosen_on_validation_and_scored_on_test(module):
+def test_fronts_are_chosen_on_validation_and_scored_on_test():
     rows = task(
         ("HAPEns", True, 0.0, 1.0, 1.0),  # best on validation, worst on test
         ("HAPEns", True, 0.5, 0.0, 1.0),  # beaten on validation, best on test
@@ -49,7 +39,7 @@ def test_fronts_are_chosen_on_validation_and_scored_on_test(module):
     assert set(hindsight) == {"HAPEns", "single best"}
 
 
-def test_scores_by_hand(module):
+def test_scores_by_hand():
     rows = task(
         ("all singles", True, 0.0, 0.0, 1.0),
         ("all singles", True, 1.0, 1.0, 0.0),
@@ -64,7 +54,7 @@ def test_scores_by_hand(module):
     assert np.isclose(found.loc["single best", "igd_plus"], 0.5)  # (0, 1) is found, (1, 0) is not
 
 
-def test_counts_of_what_is_built(module):
+def test_counts_of_what_is_built():
     rows = task(("a", True, 0.0, 0.0, 1.0), ("a", True, 1.0, 1.0, 1.0), ("a", False, 1.0, 1.0, 0.0))
     found = module.built(rows).iloc[0]
     assert found[["returned", "unique", "on_front"]].tolist() == [2, 1, 1]

@@ -11,7 +11,7 @@ from pydantic import Field
 from algorithms.moves import partition_neighbours as neighbours
 from algorithms.moves import partition_operators as operators
 from algorithms.moves.seen import Seen
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.dominance import pareto_layers
@@ -60,6 +60,9 @@ class EMSCO(Algorithm):
         Share of the children that are made by local search instead: rows of the elite after one
         random move (:func:`~algorithms.moves.partition_neighbours.wander`), none that was asked for
         before. 0 is the paper's algorithm.
+    returns : {'front', 'fittest'}
+        What the method returns by its own definition: the front of everything, or one solution,
+        the fittest of the last generation (Section 4.3).
 
     Notes
     -----
@@ -98,6 +101,7 @@ class EMSCO(Algorithm):
         convergence: Annotated[int, Field(ge=1)] | None = None,
         unique: Literal["objectives", "chromosome"] = "objectives",
         memetic: Rate = 0.0,
+        returns: Literal["front", "fittest"] = "front",
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._limits = roles.limits()
@@ -114,7 +118,9 @@ class EMSCO(Algorithm):
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._weights: FloatArray = np.zeros(0)
         self._fittest: Array | None = None
+        self._fittest_id = -1
         self._unchanged = 0
+        self.returns = returns
 
     @property
     def fittest(self) -> Array | None:
@@ -125,6 +131,11 @@ class EMSCO(Algorithm):
     def elite(self) -> Evaluated | None:
         """The elite of the last generation, by id; None before the first one (Section 3.2.2)."""
         return self._elite
+
+    def outcome(self) -> Outcome:
+        if self.returns == "front" or self._fittest is None:
+            return Outcome()
+        return Outcome(returned=np.array([self._fittest_id]))
 
     def propose(self) -> Array | None:
         space = self.space
@@ -191,6 +202,7 @@ class EMSCO(Algorithm):
         by_fitness = np.lexsort((rows.ids, -fitness))
         elite = self._elite_of(by_fitness, layers, losses, rows.X)
         self._elite = rows.take(np.sort(elite))
+        self._fittest_id = int(rows.ids[by_fitness[0]])
         self._check_end(rows.X[by_fitness[0]])
 
     def _gains(self, losses: FloatArray) -> FloatArray:

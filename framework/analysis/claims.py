@@ -22,7 +22,7 @@ class ClaimConfig(Section):
     method : of whom it is said.
     better_than : the method's mean is at least as good as that of each of these.
     at_least, at_most : the method's mean is within these.
-    on : groups on each of which it must hold; all by default.
+    groups : those on each of which it must hold; all by default.
     """
 
     says: str
@@ -32,7 +32,7 @@ class ClaimConfig(Section):
     better_than: list[str] | None = None
     at_least: float | None = None
     at_most: float | None = None
-    on: list[str] | None = None
+    groups: list[str] | None = None
 
     @property
     def methods(self) -> list[str]:
@@ -56,7 +56,7 @@ def judge_claims(comparison: Comparison, claims: Sequence[ClaimConfig]) -> list[
 
 def _judged(comparison: Comparison, claim: ClaimConfig, table: pd.Series[float]) -> Claim:
     sign = -1.0 if comparison.indicators[claim.indicator].better == "high" else 1.0
-    wanted = claim.on or comparison.groups
+    wanted = claim.groups or comparison.groups
     held, values = [], []
     for group in wanted:
         found = [table.get((claim.indicator, group, method)) for method in claim.methods]

@@ -55,14 +55,15 @@ class Compare:
         )
         parser.add_argument(
             "--blocks",
-            choices=["cases", "runs"],
-            help="what tests rank over (default: problems where there are several, else seeds)",
+            choices=["groups", "cases", "runs"],
+            help="what tests rank over: cases as an experiment names them, problems, or runs "
+            "(default: problems where there are several, else seeds)",
         )
-
         parser.add_argument(
             "--indicators",
             metavar="NAME,NAME",
-            help="what is shown, the first above all (default: hypervolume,igd_plus,share)",
+            help="what is shown, the first above all: indicators or metrics of the problem "
+            "(default: hypervolume,igd_plus,share)",
         )
 
     @staticmethod

@@ -112,7 +112,9 @@ def check_names(
             measured += [(f"{where}.paper.{case}.{method}", name) for name in values]
     for i, claim in enumerate(section.claims):
         wanted += [(f"{where}.claims.{i}", name, methods) for name in claim.methods]
-        wanted += [(f"{where}.claims.{i}.on", name, list(groups)) for name in claim.on or ()]
+        wanted += [
+            (f"{where}.claims.{i}.groups", name, list(groups)) for name in claim.groups or ()
+        ]
         wanted.append((f"{where}.claims.{i}.indicator", claim.indicator, section.indicators))
     wanted += [(place, name, indicators) for place, name in measured if listed]
     found = [

@@ -9,9 +9,9 @@ from algorithms.multistage.baselines.cact_lasso import CaCTLasso
 from algorithms.multistage.baselines.cost_ordered import CostOrdered
 from algorithms.multistage.baselines.grids import METHODS, cells_of
 from algorithms.multistage.baselines.measure import measure
-from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem, _worth, tune
+from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
+from algorithms.multistage.baselines.tuned import Tuned, worth
 from algorithms.multistage.emsco import EMSCO
-from framework.errors import InputError
 from framework.experiment.export import export
 from framework.front import Front
 from framework.models.store import load_model
@@ -27,6 +27,15 @@ SECTION = {
 }
 
 
+def tuned(problem, by="aggregate"):
+    """Return the number of the cell that tuning ends with."""
+    roles = Roles(problem.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
+    algorithm = Tuned(problem, roles, seed=0, by=by, batch=7)
+    run(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
+    [number] = algorithm.outcome().returned.tolist()
+    return number
+
+
 def problem_of(*methods):
     return RivalProblem.from_config(RivalConfig.model_validate({**SECTION, "methods": methods}))
 
@@ -34,7 +43,7 @@ def problem_of(*methods):
 def test_lambda_is_the_one_of_brute_force():
     problem = problem_of("cact_lasso")
     problem.cells = problem.cells[::25]
-    best = tune(problem, SerialEvaluator(problem, 0))["cact_lasso"]
+    best = tuned(problem)
     X, y = problem.validation
     values = []
     for tenths in range(0, 1001, 25):
@@ -81,16 +90,16 @@ def test_cells_are_every_choice_once():
     assert lambdas[-1] == 100.0
 
 
-def test_a_criterion_for_all_or_its_own_for_each():
-    problem = problem_of("cegb", "cost_ordered")
-    evaluator = SerialEvaluator(problem, 0)
+def test_each_criterion_chooses_its_best_and_of_equals_the_greater_aggregate():
+    problem = problem_of("cegb")
     values = problem.evaluate(np.arange(len(problem.cells))[:, np.newaxis])
-    of_cegb = len(problem.cells) - 1
-    own, same = tune(problem, evaluator), tune(problem, evaluator, "aggregate")
-    plain, full = values["plain_aggregate"][:of_cegb], values["aggregate"][:of_cegb]
-    assert plain[own["cegb"]] == plain.max()
-    assert full[own["cegb"]] == full[plain == plain.max()].max()
-    assert same["cegb"] == values["aggregate"][:of_cegb].argmax()
+    plain, full = values["plain_aggregate"], values["aggregate"]
+    own = tuned(problem, "plain_aggregate")
+    assert plain[own] == plain.max()
+    assert full[own] == full[plain == plain.max()].max()
+    assert tuned(problem) == full.argmax()
+    asks = (values["cost"] > 0) & (values["coverage"] > 0)
+    assert tuned(problem, "asking_aggregate") == np.where(asks, full, -1.0).argmax()
 
 
 def test_cells_that_ask_nothing_or_answer_nothing_are_left_out():
@@ -99,17 +108,21 @@ def test_cells_that_ask_nothing_or_answer_nothing_are_left_out():
     constant = {"coverage": 1.0, "accuracy": 0.7, "cost": 0.0, "aggregate": 2.7}
     silent = {"coverage": 0.0, "accuracy": 0.0, "cost": 5.0, "aggregate": 0.9}
     failed = dict.fromkeys(asking, np.nan)
-    worth = [_worth(row, "asking_aggregate") for row in (asking, constant, silent)]
-    assert np.argmax(worth) == 0
-    assert worth[1] == worth[2] < 0
-    assert np.argmax([_worth(row, "aggregate") for row in (asking, constant, silent)]) == 1
-    assert np.isnan(_worth(failed, "asking_aggregate"))
+    values = [worth(row, "asking_aggregate") for row in (asking, constant, silent)]
+    assert np.argmax(values) == 0
+    assert values[1] == values[2] < 0
+    assert np.argmax([worth(row, "aggregate") for row in (asking, constant, silent)]) == 1
+    assert np.isnan(worth(failed, "asking_aggregate"))
 
 
 def test_a_failing_cell_is_not_chosen():
     problem = problem_of("single_stage", "cost_ordered")
     problem.cells[1] = problem.cells[1]._replace(parameters={"threshold": 7.0})
-    assert tune(problem, SerialEvaluator(problem, 0)) == {"single_stage": 0}
+    assert tuned(problem) == 0
+
+
+def test_a_rival_without_a_grid_is_its_only_cell():
+    assert tuned(problem_of("single_stage")) == 0
 
 
 def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
@@ -122,8 +135,3 @@ def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
     assert not export(problem, front, 1, tmp_path / "trees", {})
     records, model = problem.validation.X, load_model(tmp_path / "stages")
     np.testing.assert_array_equal(model.predict(records), problem.decode(X[0]).predict(records))
-
-
-def test_nothing_to_search_is_refused():
-    with pytest.raises(InputError, match="two cells"):
-        problem_of("single_stage")

@@ -21,18 +21,33 @@ _POINTS = 120  # of a curve
 _WORDS = {"evaluations": "evaluations", "seconds": "seconds of searching"}
 
 
-def traces(comparison: Comparison) -> pd.DataFrame:
-    """Return the first indicator of each run's front on the way.
+def on_the_way(comparison: Comparison) -> tuple[str, pd.DataFrame]:
+    """Return the first indicator that can be told on the way, and :func:`traces` of it.
+
+    One of a set that a method returns, or of metrics that are no objectives, cannot.
+    """
+    for name in comparison.indicators:
+        found = traces(comparison, name)
+        if len(found):
+            return name, found
+    return comparison.first, traces(comparison, comparison.first)
+
+
+def traces(comparison: Comparison, name: str) -> pd.DataFrame:
+    """Return an indicator of each run's front on the way.
 
     Columns: case, method, seed, evaluations, seconds, and ``value``; no row of a run whose journal
-    is gone. An indicator that cannot be told on the way (distinct candidates) has none either.
+    is gone, or where the indicator has no meaning.
     """
-    measure = comparison.indicators[comparison.first].measure
+    measure = comparison.indicators[name].measure
     rows = []
     for case in comparison.cases:
+        roles = case.roles
         for run in case.runs:
             for moment in moments(RunDir(run.path)):
-                value = measure(Judged(moment.losses, case.reference, case.roles, case.anchors))
+                values = dict(zip(roles.names, roles.natural(moment.losses).T, strict=True))
+                judged = Judged(moment.losses, case.reference, roles, case.anchors, metrics=values)
+                value = measure(judged)
                 if not np.isnan(value):
                     where = (case.name, run.method, run.seed)
                     rows.append((*where, moment.evaluations, moment.seconds, value))
@@ -40,21 +55,21 @@ def traces(comparison: Comparison) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def anytime(comparison: Comparison, found: pd.DataFrame, by: str) -> Figure:
-    """Draw the first indicator against evaluations or seconds, a panel a case.
+def anytime(comparison: Comparison, found: pd.DataFrame, by: str, name: str) -> Figure:
+    """Draw an indicator against evaluations or seconds, a panel a case.
 
     A line is the mean over runs, the band from the lower to the upper quartile.
     """
-    indicator = comparison.indicators[comparison.first]
+    indicator = comparison.indicators[name]
     figure, grid = panels([case.name for case in comparison.cases])
     for axes, case in zip(grid, comparison.cases, strict=True):
         own = found[found["case"] == case.name]
-        for number, name in enumerate(comparison.methods):
-            runs = [part for _, part in own[own["method"] == name].groupby("seed", sort=False)]
+        for number, method in enumerate(comparison.methods):
+            runs = [part for _, part in own[own["method"] == method].groupby("seed", sort=False)]
             if runs:
                 x, values = _aligned(runs, by)
                 look = style(number)
-                axes.step(x, values.mean(axis=0), where="post", label=name, linewidth=1.5, **look)
+                axes.step(x, values.mean(axis=0), where="post", label=method, linewidth=1.5, **look)
                 low, high = np.quantile(values, [0.25, 0.75], axis=0)
                 axes.fill_between(
                     x, low, high, step="post", color=look["color"], alpha=0.15, linewidth=0

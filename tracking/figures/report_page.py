@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -15,10 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from framework.analysis.compare import NUMBERS, Case, Comparison
-from framework.analysis.page import Page, claims_table
+from framework.analysis.page import Claim, Page, claims_table
 from framework.analysis.tables import has_groups, tables
 from framework.files import write_whole
-from tracking.figures.anytime_plots import anytime, attainment, traces
+from tracking.figures.anytime_plots import anytime, attainment, on_the_way
 from tracking.figures.compare_plots import (
     case_means,
     critical_differences,
@@ -39,7 +39,8 @@ h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.6rem 0 .
 p {{ color: #555; margin: .3rem 0; max-width: 60rem; }} img {{ max-width: 100%; }}
 table {{ border-collapse: collapse; margin: .5rem 0; }} td, th {{ padding: .2rem .7rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }}
-td:first-child, th:first-child {{ text-align: left; }} td.best {{ font-weight: bold; }}
+td:first-child, th:first-child, .text td, .text th {{ text-align: left; white-space: normal; }}
+div {{ overflow-x: auto; }} td.best {{ font-weight: bold; }}
 .paper {{ color: #777; }}
 </style></head><body><h1>{title}</h1><p>{subtitle}</p>
 {body}
@@ -65,7 +66,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     found = tables(comparison)
     sections = [_section("Methods", _note(comparison), _methods(comparison))]
     if comparison.claims:
-        sections.append(_section(_SAID, "", _frame(claims_table(comparison.claims))))
+        sections.append(_section(_SAID, "", _claims(comparison.claims)))
     if "groups" in found:
         sections.append(_section("Groups", _GROUPS, _means(comparison, found["groups"], "group")))
     count = comparison.units["case"].nunique()
@@ -74,19 +75,19 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     plots = out / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
+    for part in comparison.pages:
+        sections += _part(part, plots, paths)
     for drawing in _drawings(comparison):
         image = _image(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
         sections.append(_section(drawing.title, drawing.text, image))
-    for part in comparison.pages:
-        sections += _part(part, plots, paths)
     if "pairs" in found:
         sections.append(_section("Pairs", _pairs_note(comparison), _pairs(comparison)))
     if "wins" in found:
         sections.append(_section("Wins, draws and losses", _WINS, _wins(comparison, found["wins"])))
     roles = comparison.cases[0].roles
     subtitle = (
-        f"{len(comparison.methods)} methods, {len(comparison.cases)} "
-        f"case{'s' if len(comparison.cases) > 1 else ''}, {len(comparison.frame)} runs; objectives "
+        f"{_count(comparison.methods, 'method')}, {_count(comparison.cases, 'case')}, "
+        f"{_count(comparison.frame, 'run')}; objectives "
         + ", ".join(f"{o.metric} ({o.sense})" for o in roles.objectives)
         + f". Judged: {comparison.judged}."
     )
@@ -97,6 +98,10 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     )
     write_whole(out / PAGE, page)
     return [out / PAGE, *paths]
+
+
+def _count(things: Sized, word: str) -> str:
+    return f"{len(things):,} {word}{'' if len(things) == 1 else 's'}"
 
 
 def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
@@ -125,9 +130,7 @@ def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
     """Return the sections of what a package adds."""
     parts = [_section(page.title, page.text, "")]
     if page.claims:
-        parts.append(
-            _section(f"{page.title}: {_SAID.lower()}", "", _frame(claims_table(page.claims)))
-        )
+        parts.append(_section(f"{page.title}: {_SAID.lower()}", "", _claims(page.claims)))
     for name, table in page.tables.items():
         parts.append(_section(name.replace("_", " "), "", _frame(table)))
     drawn = dict(page.figures)
@@ -140,15 +143,15 @@ def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
     return parts
 
 
+def _claims(claims: Sequence[Claim]) -> str:
+    rows = [list(map(str, row)) for row in claims_table(claims).itertuples(index=False)]
+    return _table(list(Claim._fields), [list(map(html.escape, row)) for row in rows], text=True)
+
+
 def _frame(table: pd.DataFrame) -> str:
     """Return any table, numbers to four digits."""
     rows = [
-        [
-            (f"{value:,.4g}" if math.isfinite(value) else "-")
-            if isinstance(value, float)
-            else html.escape(str(value))
-            for value in row
-        ]
+        [_number(value) if isinstance(value, float) else html.escape(str(value)) for value in row]
         for row in table.itertuples(index=False)
     ]
     return _table([html.escape(str(name)).replace("_", " ") for name in table.columns], rows)
@@ -156,7 +159,6 @@ def _frame(table: pd.DataFrame) -> str:
 
 def _drawings(comparison: Comparison) -> list[_Drawing]:
     drawings = []
-    first = comparison.indicators[comparison.first].label
     if comparison.tests:
         figure = critical_differences(comparison)
         title = "Mean ranks and critical differences"
@@ -181,11 +183,11 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         drawings.append(
             _Drawing("attainment", title, _ATTAINMENT + omitted, attainment(comparison))
         )
-    on_the_way = traces(comparison)
-    if len(on_the_way):
+    name, found = on_the_way(comparison)
+    if len(found):
         for by in ("evaluations", "seconds"):
-            figure = anytime(comparison, on_the_way, by)
-            title = f"{first} against {by}"
+            figure = anytime(comparison, found, by, name)
+            title = f"{comparison.indicators[name].label} against {by}"
             drawings.append(_Drawing(f"anytime_{by}", title, _ANYTIME + omitted, figure))
     return drawings
 
@@ -199,6 +201,7 @@ _GROUPS = (
     "best mean of a group and indicator in bold; in grey the published value, where there is one."
 )
 _SAID = "What the paper says, and what holds here"
+_NOISE = 1e-9  # of a mean: what adding the same numbers in another order may change
 _MOST_PANELS = 12
 _MOST_CASES = 30  # that the page shows one by one where there are groups; tables/means.csv has all
 _RANKS = "Methods that a bar joins are not told apart by Nemenyi's test at 5%."
@@ -257,27 +260,34 @@ def _methods(comparison: Comparison) -> str:
 
 
 def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
-    """Return a table an indicator: a line a case or group, a column a method."""
+    """Return a table an indicator: a line a case or group and a column a method, or turned round.
+
+    Whichever of the two are fewer are the columns.
+    """
     parts = []
     for name, indicator in comparison.indicators.items():
         own = means[means["indicator"] == name]
-        rows = []
-        for place in dict.fromkeys(own[by]):
-            line = own[own[by] == place].set_index("method")
-            best = line["mean"].min() if indicator.better == "low" else line["mean"].max()
-            cells = [html.escape(str(place))]
-            for method in comparison.methods:
-                row = line.loc[[method]].to_dict("records") if method in line.index else []
-                cells.append(_mean_cell(row[0], best) if row else "-")
-            rows.append(cells)
-        headings = [_heading(comparison, name), *map(html.escape, comparison.methods)]
-        parts.append(_table(headings, rows))
+        places = list(dict.fromkeys(own[by]))
+        best = own.groupby(by)["mean"].agg("min" if indicator.better == "low" else "max")
+        cells = {
+            (row[by], row["method"]): _mean_cell(row, best[row[by]])
+            for row in own.to_dict("records")
+        }
+        heading, methods = _heading(comparison, name), comparison.methods
+        if len(places) < len(methods):
+            rows = [[html.escape(m), *(cells.get((p, m), "-") for p in places)] for m in methods]
+            parts.append(_table([heading, *(html.escape(str(p)) for p in places)], rows))
+        else:
+            rows = [
+                [html.escape(str(p)), *(cells.get((p, m), "-") for m in methods)] for p in places
+            ]
+            parts.append(_table([heading, *map(html.escape, methods)], rows))
     return "\n".join(parts)
 
 
 def _mean_cell(row: Mapping[Hashable, Any], best: float) -> str:
     text = _number(row["mean"])
-    if row["high"] > row["mean"]:
+    if row["high"] - row["mean"] > _NOISE * abs(row["mean"]):
         text += f" ± {row['high'] - row['mean']:.2g}"
     if row["mean"] == best:
         text = f"<b>{text}</b>"
@@ -340,13 +350,17 @@ def _heading(comparison: Comparison, name: str) -> str:
 
 
 def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:,.5g}"
+    """Return a number to four digits, all of them before the point."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _table(headings: list[str], rows: list[list[str]]) -> str:
+def _table(headings: list[str], rows: list[list[str]], *, text: bool = False) -> str:
     head = "".join(f"<th>{heading}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f"<table><tr>{head}</tr>\n{body}</table>"
+    kind = ' class="text"' if text else ""
+    return f"<div><table{kind}><tr>{head}</tr>\n{body}</table></div>"
 
 
 def _section(title: str, text: str, body: str) -> str:

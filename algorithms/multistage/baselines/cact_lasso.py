@@ -19,7 +19,7 @@ class CaCTLasso(BudgetedClassifier):
     """Cost-and-coverage-tuned LASSO, for one value of its penalty (EMSCO, Section 4.3).
 
     Every record needs the same features: those with a coefficient other than zero. The penalty is
-    tuned from outside, by :func:`~algorithms.multistage.baselines.problem.tune`.
+    tuned from outside, by :class:`~algorithms.multistage.baselines.tuned.Tuned`.
 
     Parameters
     ----------

@@ -14,7 +14,6 @@ from pydantic import Field
 from algorithms.multistage.baselines.grids import (
     METHODS,
     Cell,
-    Criterion,
     MethodName,
     cells_of,
     estimator_of,
@@ -30,12 +29,10 @@ from framework.data import (
     load_table,
     split_records,
 )
-from framework.errors import InputError
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
-from framework.run.evaluator import Evaluator
 from framework.settings import Section
-from framework.space import Counts
+from framework.space import Integers
 from framework.streams import RowStreams
 
 FORMAT = 2  # raise it when a rival's fits or the grids change
@@ -66,8 +63,8 @@ class RivalProblem(Problem, Deployable):
 
     A genome is one gene, the number of a cell: a rival with one choice of its parameters. It is
     fitted on the training records and measured on the validation records. ``grid`` searches every
-    cell; ``aggregate`` as the only objective is the paper's way of tuning, coverage, accuracy and
-    cost together give the front of everything the rivals can do.
+    cell, and finds the front of everything the rivals can do; ``tuned`` returns the one cell that a
+    user who tunes a rival would take.
 
     Usually made by :meth:`from_config`.
 
@@ -78,14 +75,9 @@ class RivalProblem(Problem, Deployable):
     costs : float64 (d,)
     threshold : float or mapping of class label to float
     cells : sequence of Cell
-        At least two.
+        At least one.
     source : Source
         Where the records come from.
-
-    Raises
-    ------
-    InputError
-        Fewer than two cells: there is nothing to search.
     """
 
     known_metrics = (
@@ -108,14 +100,9 @@ class RivalProblem(Problem, Deployable):
         cells: Sequence[Cell],
         source: Source,
     ) -> None:
-        if len(cells) < 2:
-            raise InputError(
-                "problem.methods: expected a grid of two cells or more to search, found "
-                f"{len(cells)}; add methods"
-            )
         self.training, self.validation, self.test = training, validation, test
         self.costs, self.threshold, self.cells = np.asarray(costs), threshold, list(cells)
-        self.space: Counts = Counts(1, len(cells) - 1)
+        self.space: Integers = Integers(np.zeros(1), np.full(1, len(cells) - 1))
         high = float(self.costs.sum())
         self.metrics = tuple(
             m._replace(high=high) if m.name == "cost" else m for m in self.known_metrics
@@ -197,49 +184,6 @@ class RivalProblem(Problem, Deployable):
     def _fitted(self, cell: Cell, **common: Any) -> Any:
         estimator = estimator_of(cell, costs=self.costs, threshold=self.threshold, **common)
         return estimator.fit(*self.training)
-
-
-def tune(
-    problem: RivalProblem, evaluator: Evaluator, by: Criterion | None = None
-) -> dict[MethodName, int]:
-    """Return the cell of each rival that is best on validation records.
-
-    Of equals the one of greater aggregate, then the first: a criterion that ignores confidence must
-    not prefer trees that were hardly begun because they are tried first. A rival all of whose cells
-    fail is left out.
-
-    Parameters
-    ----------
-    problem : RivalProblem
-    evaluator : Evaluator
-        Of that problem; it is given all cells at once.
-    by : {'aggregate', 'plain_aggregate', 'asking_aggregate'}, optional
-        What to maximise; None: for each rival what its grid says.
-    """
-    cells = np.arange(len(problem.cells))
-    evaluator.submit(cells, cells[:, np.newaxis].astype(problem.space.dtype))
-    criteria = [by or METHODS[cell.method].tuned_by for cell in problem.cells]
-    worth: dict[int, tuple[float, float]] = {}
-    while len(worth) < len(cells):
-        for piece in evaluator.collect():
-            for i, number in enumerate(piece.ids.tolist()):
-                row = {name: float(column[i]) for name, column in piece.values.items()}
-                worth[number] = _worth(row, criteria[number]), row["aggregate"]
-    best: dict[MethodName, int] = {}
-    for number, cell in enumerate(problem.cells):
-        held = best.get(cell.method)
-        failed = np.isnan(worth[number]).any()
-        if not failed and (held is None or worth[number] > worth[held]):
-            best[cell.method] = number
-    return best
-
-
-def _worth(row: Mapping[str, float], criterion: Criterion) -> float:
-    """Return what a cell with these metrics is worth; NaN if it failed."""
-    if criterion != "asking_aggregate":
-        return row[criterion]
-    asks = not (row["cost"] == 0 or row["coverage"] == 0)
-    return row["aggregate"] if asks else -1.0
 
 
 def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:

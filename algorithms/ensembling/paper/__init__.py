@@ -1,0 +1,1 @@
+"""What the experiments of the HAPEns paper add to the report of a comparison."""

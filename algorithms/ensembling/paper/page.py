@@ -1,0 +1,192 @@
+"""EXP1 to EXP6 of the HAPEns paper (Section 4), from the runs of an experiment.
+
+Every method's front is chosen on validation predictions and scored on test records; the paper's
+reading, in which all ensembles compete with their test losses, is called hindsight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from algorithms.ensembling.paper.scores import COSTS, built, normalised, scores
+from framework.analysis.compare import Case, ComparedRun, Comparison
+from framework.analysis.page import Page, Ranking
+from framework.analysis.rank_tests import RankTests, rank_tests
+from framework.experiment.run_dir import RunDir
+from framework.front import GENE_PREFIX, Front
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = ("single best", "GES*", "Multi-GES (double charge)", "QDO-ES", "HAPEns")
+SCORE = "roc_auc"
+_BLUE, _ORANGE, _GREY = "#34618c", "#d9822b", "#9aa3ad"
+
+
+def main(comparison: Comparison) -> Page:
+    """EXP1 to EXP4: hypervolume and IGD+ of test loss against costs, and what is built."""
+    rows = ensembles(comparison)
+    tables, rankings = {}, {}
+    readings = [("exp1", "hardware"), *(("exp3", cost) for cost in COSTS)]
+    for (number, cost), hindsight in ((r, h) for r in readings for h in (False, True)):
+        name = f"{number}_{cost}_{'hindsight' if hindsight else 'chosen'}"
+        tables[name], rankings[name] = ranked(rows, cost, hindsight)
+    own = rows[rows.method.isin(PAPER)]
+    if own.method.nunique() > 1:
+        tables["figure7"], rankings["figure7"] = ranked(own, "hardware", True)
+    counts = [built(part) for part in _tasks(rows)]
+    numbers = ["returned", "unique", "on_front"]
+    tables["exp4"] = pd.concat(counts).groupby("method", sort=False)[numbers].mean().reset_index()
+    text = (
+        "EXP1 and EXP2: test loss (1 - AUC) against the mean of the normalised costs; EXP3: "
+        "against each cost; EXP4: what each method returns. chosen: fronts are chosen on "
+        "validation; hindsight: by test losses, as in the paper. + archive: of all that a method "
+        "evaluated. Figure 7: the paper's methods alone."
+    )
+    return Page("HAPEns: EXP1 to EXP4", text, (), tables, {"exp4": _where(rows)}, rankings)
+
+
+def costs(comparison: Comparison) -> Page:
+    """EXP5: the cost in HAPEns' niches."""
+    table, ranking = ranked(ensembles(comparison), "hardware", False)
+    text = "Test loss against the mean of the normalised costs, fronts chosen on validation."
+    return Page("HAPEns: EXP5", text, (), {"exp5": table}, {}, {"exp5": ranking})
+
+
+def weights(comparison: Comparison) -> Page:
+    """EXP6: the weight of Multi-GES (Figures 11 and 15)."""
+    rows = ensembles(comparison)
+    table = _scored(rows, "hardware", True).groupby("method")[["hypervolume", "returned"]].mean()
+    scaled = pd.concat(normalised(part) for part in _tasks(rows))
+    table = table.join(
+        scaled[scaled.returned].groupby("method")[["test_loss", "hardware"]].median()
+    )
+    table.index = pd.Index(table.index.astype(float), name="weight of time")
+    table = table.sort_index()
+    best = table.hypervolume.idxmax()
+    text = f"Best weight here: {best:.2f} (hindsight over all data sets); the paper's: 0.68."
+    figures = {"exp6": _by_weight(table)}
+    return Page("HAPEns: EXP6", text, (), {"exp6": table.reset_index()}, figures)
+
+
+def ensembles(comparison: Comparison) -> pd.DataFrame:
+    """Return a row for each ensemble that counts: what a run returns, and its front.
+
+    Columns: data, method, seed, ``returned``, ``weights`` (a text that equal ensembles share),
+    ``val_loss``, ``test_loss`` and the costs.
+    """
+    return pd.concat(
+        [_ensembles(case, run) for case in comparison.cases for run in case.runs],
+        ignore_index=True,
+    )
+
+
+def _ensembles(case: Case, run: ComparedRun) -> pd.DataFrame:
+    place = RunDir(Path(run.path))
+    front = Front.load(place.front_file, case.roles).frame()
+    own = front
+    if place.returned_file.is_file():
+        own = Front.load(place.returned_file, case.roles).frame()
+    rows = pd.concat([own.assign(returned=True), front.assign(returned=own is front)])
+    rows = rows.drop_duplicates("id", keep="first").sort_values("id")
+    genes = rows[[name for name in rows if str(name).startswith(GENE_PREFIX)]].to_numpy()
+    divisor = np.gcd.reduce(genes, axis=1)[:, np.newaxis]
+    return pd.DataFrame(
+        {
+            "data": case.name,
+            "method": run.method,
+            "seed": run.seed,
+            "returned": rows["returned"].to_numpy(dtype=bool),
+            "weights": [row.tobytes().hex() for row in (genes // divisor).astype(np.int16)],
+            "val_loss": 1.0 - rows[SCORE].to_numpy(),
+            "test_loss": 1.0 - rows[f"test_{SCORE}"].to_numpy(),
+            **{cost: rows[cost].to_numpy() for cost in COSTS},
+        }
+    )
+
+
+def ranked(rows: pd.DataFrame, cost: str, hindsight: bool) -> tuple[pd.DataFrame, Ranking]:
+    """Return means and ranks of the methods, the best first, a block a data set."""
+    scored = _scored(rows, cost, hindsight)
+    methods, by_volume = _tests(scored, "hypervolume")
+    _, by_igd = _tests(scored, "igd_plus")
+    table = scored.groupby("method")[["hypervolume", "igd_plus", "returned"]].mean().loc[methods]
+    if by_volume is None or by_igd is None:
+        return table.reset_index(), Ranking(methods, {}, "data sets")
+    table["rank (hypervolume)"], table["rank (IGD+)"] = by_volume.ranks, by_igd.ranks
+    table = table.sort_values("rank (hypervolume)")
+    tests = {"Hypervolume": by_volume, "IGD+": by_igd}
+    return table.reset_index(), Ranking(methods, tests, "data sets")
+
+
+def _tests(scored: pd.DataFrame, indicator: str) -> tuple[list[str], RankTests | None]:
+    """Rank the methods by the mean over seeds, a block a data set; None with one data set."""
+    table = scored.pivot_table(index="data", columns="method", values=indicator, aggfunc="mean")
+    methods = [m for m in dict.fromkeys(scored.method) if m in table]
+    losses = table[methods].to_numpy() * (-1.0 if indicator == "hypervolume" else 1.0)
+    return methods, rank_tests(losses) if min(losses.shape) > 1 else None
+
+
+def _scored(rows: pd.DataFrame, cost: str, hindsight: bool) -> pd.DataFrame:
+    """Return the indicators of every method, data set and seed."""
+    parts = [scores(part, cost, hindsight).assign(data=part.data.iloc[0]) for part in _tasks(rows)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _tasks(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the rows of each data set and seed."""
+    yield from (part for _, part in rows.groupby(["data", "seed"], sort=False))
+
+
+def _where(rows: pd.DataFrame) -> Figure:
+    """Draw where the ensembles lie that each method returns (Figure 9)."""
+    from matplotlib.figure import Figure
+
+    scaled = pd.concat(normalised(part) for part in _tasks(rows))
+    scaled = scaled[scaled.returned]
+    methods = list(dict.fromkeys(scaled.method))
+    columns = min(4, len(methods))
+    lines = -(-len(methods) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.9 * lines), layout="constrained")
+    panels = np.ravel(figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False))
+    for axes, method in zip(panels, methods, strict=False):
+        part = scaled[scaled.method == method]
+        axes.hexbin(
+            part.hardware,
+            part.test_loss,
+            gridsize=24,
+            extent=(0, 1, 0, 1),
+            bins="log",
+            cmap="Blues",
+            mincnt=1,
+        )
+        axes.plot(part.hardware.median(), part.test_loss.median(), "+", color=_ORANGE, ms=12, mew=2)
+        axes.set_title(f"{method} ({len(part):,})", fontsize=9)
+    for axes in panels[len(methods) :]:
+        axes.axis("off")
+    figure.supxlabel("mean of the normalised costs", fontsize=10)
+    figure.supylabel("normalised test loss", fontsize=10)
+    figure.suptitle("The ensembles that each method returns; cross: medians", fontsize=11)
+    return figure
+
+
+def _by_weight(table: pd.DataFrame) -> Figure:
+    """Draw hypervolume, loss and cost against the weight."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(table.index, table.hypervolume, "o-", color=_BLUE)
+    left.axvline(0.68, color=_GREY, linestyle=":", label="0.68, the paper's")
+    left.set(xlabel="weight of time", ylabel="mean hypervolume (test)")
+    right.plot(table.index, table.test_loss, "o-", color=_BLUE, label="median test loss")
+    right.plot(table.index, table.hardware, "s-", color=_ORANGE, label="median cost")
+    right.set(xlabel="weight of time", ylabel="normalised")
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=9)
+    return figure

@@ -1,0 +1,99 @@
+"""The experiments of the HAPEns paper: the shipped configuration on two small libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.ensembling.paper.page import costs, ensembles, ranked, weights
+from framework.experiment.comparison import compare
+from framework.experiment.grid_load import load_grid
+from framework.libraries.library import Library
+from tests.experiment.test_experiment import command
+from tests.made_up_libraries import made_up
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "experiments"
+
+
+def write_library(path: Path, seed: int) -> None:
+    """Write a small library with the three costs of the paper."""
+    made = made_up(k=4, seed=seed)
+    assert made.classes is not None
+    answers = np.array(made.classes)
+    Library.from_arrays(
+        made.ids,
+        made.validation,
+        answers[made.y_validation],
+        made.classes,
+        {**made.costs, "disk": made.costs["memory"]},
+        test=made.test,
+        y_test=answers[made.y_test],
+        configs=made.configs,
+        name=path.name,
+    ).save(path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hapens")
+    for seed in (0, 1):
+        write_library(folder / f"made-{seed}", seed)
+    cases = {f"made-{i}": {"problem.library": {"path": str(folder / f"made-{i}")}} for i in (0, 1)}
+    arguments = ["--set", f"experiment.cases={cases}", "--set", "experiment.repeats=2"]
+    arguments += ["--set", "budget.evaluations=60", "--workers", "serial", "--no-mlflow"]
+    path = CONFIGS / "ensembling.yaml"
+    command(folder, "experiment", path, *arguments, "--out", "out", "--quiet")
+    return folder / "out"
+
+
+def test_tables_and_figures_of_the_paper(whole):
+    table = pd.read_csv(whole / "tables" / "exp1_hardware_chosen.csv")
+    assert {"HAPEns", "HAPEns + archive", "GES*", "single best"} <= set(table["method"])
+    assert table["hypervolume"].between(0, 1.01**2).all()
+    assert table["rank (hypervolume)"].is_monotonic_increasing
+    pictures = {path.name for path in (whole / "plots").glob("*.png")}
+    assert {"exp1_hardware_chosen.png", "figure7.png", "exp4.png"} <= pictures
+    assert "EXP1 to EXP4" in (whole / "report.html").read_text(encoding="utf-8")
+
+
+def test_ensembles_are_those_that_a_run_returns_and_its_front(whole):
+    """Told from the journal, without the files of fronts."""
+    comparison = compare([whole])
+    rows = ensembles(comparison)
+    for case in comparison.cases:
+        for run in case.runs:
+            own = rows[(rows.data == case.name) & (rows.method == run.method)]
+            own = own[own.seed == run.seed]
+            front = pd.read_csv(run.path / "front.csv")
+            returned = run.path / "returned.csv"
+            ids = set(pd.read_csv(returned)["id"]) if returned.is_file() else set(front["id"])
+            assert len(own) == len(ids | set(front["id"]))
+            assert own.returned.sum() == len(ids)
+            assert own.val_loss.min() <= (1 - front["roc_auc"]).min() + 1e-12
+
+
+def test_one_data_set_has_means_and_no_ranks(whole):
+    rows = ensembles(compare([whole]))
+    table, ranking = ranked(rows[rows.data == "made-0"], "memory", hindsight=True)
+    assert not ranking.tests
+    assert "rank (IGD+)" not in table
+
+
+def test_other_pages_read_the_same_runs(whole):
+    comparison = compare([whole])
+    assert "hypervolume" in costs(comparison).tables["exp5"]
+    with pytest.raises(ValueError, match="could not convert"):  # its methods are named by weights
+        weights(comparison)
+
+
+@pytest.mark.parametrize("name", ["ensembling", "ensembling_costs", "ensembling_weights"])
+def test_all_have_the_budgets_of_the_paper_and_equal_ones(name):
+    usual = load_grid(CONFIGS / f"{name}.yaml").cells()
+    equal = load_grid(CONFIGS / f"{name}.yaml", ["experiment.protocol=equal"]).cells()
+    assert {cell.config.budget.evaluations for cell in equal} == {3000}
+    for cell in usual:
+        greedy = cell.config.algorithm["kind"] in ("ges", "multi_ges")
+        assert cell.config.budget.evaluations == (6000 if greedy else 180)
