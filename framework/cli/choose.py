@@ -13,7 +13,7 @@ from framework.cli import costs as costs_command
 from framework.cli import mixtures
 from framework.cli.costs import numbers
 from framework.cli.tables import console, front_table, program, show_steps, show_walk
-from framework.errors import InputError
+from framework.errors import InputError, ParetolabError
 from framework.experiment.export import export, load_problem
 from framework.experiment.run_dir import RunDir
 from framework.models.routing import Chosen
@@ -51,6 +51,7 @@ class Choose:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         run_dir = RunDir.existing(args.directory)
+        config = run_dir.config()
         if not run_dir.front_file.is_file():
             raise InputError(
                 f"{args.directory}: expected a finished run, found no front.csv; run "
@@ -80,10 +81,10 @@ class Choose:
         else:
             try:
                 _keep(run_dir, position)
-            except InputError as error:  # the choice stands, data or not
+            except ParetolabError as error:  # the choice stands, data or not
                 print(f"its model and picture are not written: {error}", file=sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
-        tracked = run_dir.config().tracking is not None and run_dir.tracking_file.is_file()
+        tracked = config.tracking is not None and run_dir.tracking_file.is_file()
         if tracked and not args.no_mlflow:
             registry.load("commands", "sync").upload(str(run_dir.path))
         return 0

@@ -31,8 +31,8 @@ def steps(folder, *arguments, last):
     return done.code != 0
 
 
-# 1,400 steps or so: the start, cells in the middle and the last one, tables and figures
-@pytest.mark.parametrize("last", [700, slow(40), *(slow(step) for step in range(100, 1400, 130))])
+# 840 steps or so: the start, cells in the middle and the last one, tables and figures
+@pytest.mark.parametrize("last", [700, slow(40), *(slow(step) for step in range(100, 840, 80))])
 @pytest.mark.parametrize("again", [slow("experiment"), "resume"])
 def test_a_killed_command(whole, tmp_path, last, again):
     small.write(tmp_path, small.raw())

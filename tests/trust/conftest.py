@@ -26,6 +26,21 @@ tracking: null
 """
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_drawn() -> Iterator[None]:
+    """Draw nothing: pictures take longer than all else here, and are tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("plots.write_plots", "plots.write_system", "report_page.write_report"):
+            patch.setattr(f"tracking.figures.{name}", lambda *_, **__: [])
+        yield
+
+
+@pytest.fixture(params=[1, pytest.param(25, marks=pytest.mark.slow)], ids=["some", "many"])
+def rounds(request: pytest.FixtureRequest) -> int:
+    """Return how many times as many forgeries to try as a quick test does."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a finished run, with the model of a chosen solution."""

@@ -71,9 +71,9 @@ def broken(content: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["about.json", "config.yaml", "front.csv", "journal.sqlite"])
-def test_runs_with_broken_files(received, other, name, capsys):
+def test_runs_with_broken_files(received, other, name, capsys, rounds):
     rng, whole = random.Random(0), (received / name).read_bytes()
-    for _ in range(6):
+    for _ in range(4 * rounds):
         (received / name).write_bytes(broken(whole, rng))
         code, text = said(capsys, "choose", str(received), "--best", "cost")
         assert code == 0 or "paretolab: " in text, text
@@ -82,9 +82,9 @@ def test_runs_with_broken_files(received, other, name, capsys):
 
 
 @pytest.mark.parametrize("name", ["about.json", "summary.json"])
-def test_runs_with_forged_descriptions(received, other, name, capsys):
+def test_runs_with_forged_descriptions(received, other, name, capsys, rounds):
     rng, whole = random.Random(1), json.loads((received / name).read_text())
-    for forged in forgeries(whole, rng, 12):
+    for forged in forgeries(whole, rng, 8 * rounds):
         (received / name).write_text(json.dumps(forged))
         with suppress(ParetolabError):
             compare([received, other])
@@ -129,10 +129,10 @@ def test_a_journal_with_more_than_its_tables(received):
         Journal(received / "journal.sqlite")
 
 
-def test_broken_journals(received):
+def test_broken_journals(received, rounds):
     rng, path = random.Random(7), received / "journal.sqlite"
     whole = path.read_bytes()
-    for _ in range(60):
+    for _ in range(20 * rounds):
         path.write_bytes(broken(whole, rng))
         with suppress(ParetolabError), closing(Journal(path)) as journal:
             list(journal.batches())
@@ -145,11 +145,11 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_models_with_a_flipped_bit_are_refused(received):
+def test_models_with_a_flipped_bit_are_refused(received, rounds):
     rng = random.Random(2)
     for path in files_of(received / "model"):
         whole = path.read_bytes()
-        for _ in range(4):
+        for _ in range(rounds):
             path.write_bytes(broken(whole, rng))
             with pytest.raises(InputError):
                 load_model(received / "model")
@@ -157,11 +157,11 @@ def test_models_with_a_flipped_bit_are_refused(received):
     load_model(received / "model")
 
 
-def test_models_that_are_broken_and_sealed_again(received, capsys):
+def test_models_that_are_broken_and_sealed_again(received, capsys, rounds):
     rng, model = random.Random(3), received / "model"
     for path in (p for p in files_of(model) if p.name != "SHA256SUMS"):
         whole = path.read_bytes()
-        for _ in range(8):
+        for _ in range(2 * rounds):
             path.write_bytes(broken(whole, rng))
             seal(model)
             code, text = said(capsys, "predict", str(model), str(received / "front.csv"))
@@ -169,11 +169,11 @@ def test_models_that_are_broken_and_sealed_again(received, capsys):
         path.write_bytes(whole)
 
 
-def test_models_whose_description_is_forged(received, capsys):
+def test_models_whose_description_is_forged(received, capsys, rounds):
     rng, model = random.Random(4), received / "model"
     example = model / "example.csv"
     whole = json.loads((model / "model.json").read_text())
-    for forged in forgeries(whole, rng, 60):
+    for forged in forgeries(whole, rng, 20 * rounds):
         (model / "model.json").write_text(json.dumps(forged))
         seal(model)
         code, text = said(capsys, "predict", str(model), str(example))
@@ -214,12 +214,12 @@ def test_a_file_that_a_library_does_not_list_is_noticed(library):
         load_library(library)
 
 
-def test_broken_libraries(library):
+def test_broken_libraries(library, rounds):
     (library / "encoder.json").unlink()
     rng = random.Random(5)
     for path in files_of(library):
         whole = path.read_bytes()
-        for _ in range(12):
+        for _ in range(3 * rounds):
             path.write_bytes(broken(whole, rng))
             if path.read_bytes() != whole:
                 try:
@@ -230,10 +230,10 @@ def test_broken_libraries(library):
     assert load_library(library) == little()
 
 
-def test_forged_descriptions_of_libraries(library):
+def test_forged_descriptions_of_libraries(library, rounds):
     (library / "encoder.json").unlink()
     rng, path = random.Random(6), library / "library.json"
-    for forged in forgeries(json.loads(path.read_text()), rng, 80):
+    for forged in forgeries(json.loads(path.read_text()), rng, 30 * rounds):
         path.write_text(json.dumps(forged))
         with suppress(InputError):
             load_library(library)

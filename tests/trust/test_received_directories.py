@@ -1,0 +1,92 @@
+"""Runs, sweeps and experiments that someone sent, one file in them broken or forged.
+
+Whatever is done with them ends well or in one sentence; nothing runs of what they bring, and what
+ends in a sentence leaves their rows, fronts, models and configurations as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from framework.cli.main import main
+from tests.experiment import small
+from tests.tracking import sweeps
+from tests.trust.test_received import broken, forgeries, said
+
+COMMANDS = {
+    "run": (
+        ["choose", "DIR", "--best", "cost"],
+        ["resume", "DIR", "--quiet"],
+        ["resume", "DIR", "--quiet", "--set", "budget.evaluations=24"],
+        ["compare", "DIR", "OTHER", "--out", "OUT"],
+    ),
+    "sweep": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "OUT"]),
+    "experiment": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "OUT"]),
+}
+DRAWN = (".png", ".html", ".md", ".lock")
+MADE_ANEW = ("summary.json", "choice.json", ".lock", "-wal", "-shm")
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, Path]:
+    """Return a finished directory of each kind."""
+    folder = tmp_path_factory.mktemp("directories")
+    sweeps.write(folder, sweeps.raw(trials=2))
+    small.write(folder, small.raw(repeats=1), "experiment.yaml")
+    for command, config in (("sweep", "little.yaml"), ("experiment", "experiment.yaml")):
+        place = str(folder / command)
+        assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
+    return {"run": finished, "sweep": folder / "sweep", "experiment": folder / "experiment"}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return a digest of every file that is not made anew whenever a run goes on."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if not path.name.endswith(MADE_ANEW)
+    }
+
+
+def forge(path: Path, rng: random.Random) -> None:
+    """Break a file, or write another value into it."""
+    whole, plain = path.read_bytes(), rng.random() < 0.7
+    if plain and path.suffix == ".json":
+        path.write_text(json.dumps(forgeries(json.loads(whole), rng, 1)[0]))
+    elif plain and path.suffix == ".yaml":
+        path.write_text(yaml.safe_dump(forgeries(yaml.safe_load(whole), rng, 1)[0]))
+    elif rng.random() < 0.2:
+        path.unlink()
+    else:
+        path.write_bytes(broken(whole, rng) if whole else b"\0")
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_forged_file_ends_in_a_sentence(kind, directories, other, tmp_path, rounds, capsys):
+    rng = random.Random(f"{kind} {rounds}")
+    for number in range(3 * rounds):
+        place = tmp_path / str(number)
+        shutil.copytree(directories[kind], place)
+        files = [p for p in sorted(place.rglob("*")) if p.is_file() and p.suffix not in DRAWN]
+        chosen = rng.choice(files)
+        forge(chosen, rng)
+        names: dict[str, Any] = {"DIR": place, "OTHER": other, "OUT": tmp_path / f"out{number}"}
+        arguments = [str(names.get(word, word)) for word in rng.choice(COMMANDS[kind])]
+        before = contents(place)
+        code, text = said(capsys, *arguments)
+        where = f"{arguments[0]} with {chosen.relative_to(place)}: {text}"
+        assert code in (0, 2, 3), where
+        if code == 2:
+            assert "paretolab: " in text, where
+            assert contents(place) == before, where
+        shutil.rmtree(place)
