@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from framework import registry
 from framework.arrays import Array, IntArray, frozen
@@ -17,6 +19,11 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Space
 from framework.streams import algorithm_stream
+
+_STEPS, _LONGEST_STEP = 32, 32
+
+Lookahead = Annotated[int, Field(ge=0)]
+"""Parameter of a search: how many rows may be out while it goes on; 0 has it in generations."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,13 @@ class Algorithm(ABC):
     reads : class
         Class attribute: what the problem's ``tables()`` must be, where it needs them.
     lookahead : int
-        Number of batches that it may propose before earlier answers arrive.
+        It is asked for another batch while fewer rows than this are out, asked for and not told:
+        1 has it wait for each batch. Batches are told in the order asked, and one that was told
+        is followed by the asking that it makes room for, so what a row can know depends on this
+        number alone, and not on who evaluates how fast.
+    generation_rows : int or None
+        How many rows count as a generation (in budgets, progress and logs) where batches are
+        pieces of one; None: each batch is one. Rows of pieces are journaled as they arrive.
     done : bool
         True once it has nothing more to propose; ``reason`` says why.
     plan : str
@@ -76,6 +89,7 @@ class Algorithm(ABC):
     spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
     reads: ClassVar[type] = object
     lookahead: int = 1
+    generation_rows: int | None = None
     plan: str = ""
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
@@ -97,6 +111,7 @@ class Algorithm(ABC):
         self.reason = ""
         self._asked: deque[tuple[int, Array]] = deque()
         self._next_id = 0
+        self._out = 0
 
     @abstractmethod
     def propose(self) -> Array | None:
@@ -126,7 +141,7 @@ class Algorithm(ABC):
 
         None says that it needs the answers to earlier batches first, or is ``done``.
         """
-        if self.done or len(self._asked) >= self.lookahead:
+        if self.done or self._out >= self.lookahead:
             return None
         X = self.propose()
         if X is None:
@@ -134,6 +149,7 @@ class Algorithm(ABC):
         X = frozen(X)
         self._asked.append((self._next_id, X))
         self._next_id += len(X)
+        self._out += len(X)
         return X
 
     def tell(self, batch: Evaluated) -> None:
@@ -150,7 +166,27 @@ class Algorithm(ABC):
         first, X = self._asked[0]
         batch.check_answers(first, X, self.metric_names, "tell")
         self._asked.popleft()
+        self._out -= len(X)
         self.learn(batch)
+
+    def run_ahead(self, lookahead: int, generation: int) -> int:
+        """Have generations flow into each other; return how many rows to propose at once.
+
+        Rows are made in steps of ``lookahead / 32``, at least 1 and at most 32, and the rows of a
+        step know all steps that end ``lookahead`` rows or more before its own end; the first ones
+        know nothing.
+
+        Parameters
+        ----------
+        lookahead : int
+            Rows that may be out, at least 1.
+        generation : int
+            How many rows count as a generation.
+        """
+        step = min(max(lookahead // _STEPS, 1), _LONGEST_STEP)
+        self.lookahead = max(lookahead // step * step, 1)
+        self.generation_rows = generation
+        return step
 
 
 def known_horizon(horizon: int | None) -> int:

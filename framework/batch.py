@@ -98,6 +98,16 @@ class Evaluated:
                 f"{place}: expected the rows {first}..{first + len(X) - 1} in order, found "
                 f"{len(self)} rows {self.ids[:3].tolist()}..."
             )
+        self.check_values(X, metrics, place)
+
+    def check_values(self, X: Array, metrics: Sequence[str], place: str) -> None:
+        """Check that these are rows of genomes ``X``, shape (n, d), each with every metric.
+
+        Raises
+        ------
+        ContractError
+            Genomes differ, or a metric is missing.
+        """
         if not np.array_equal(self.X, X):
             raise ContractError(f"{place}: expected the genomes that were asked for, found others")
         ok = self.ok if self.errors else slice(None)

@@ -67,6 +67,7 @@ class Archive:
         self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
         self._waiting: list[Evaluated] = []
         self._n_waiting = 0
+        self._changed = False
 
     @property
     def rows(self) -> Evaluated | None:
@@ -97,6 +98,12 @@ class Archive:
         self._settle()
         return self._sort_in(batch)
 
+    def has_changed(self) -> bool:
+        """Sort in what waits; tell whether the front changed since this was last asked."""
+        self._settle()
+        changed, self._changed = self._changed, False
+        return changed
+
     def __len__(self) -> int:
         return len(self.losses)
 
@@ -117,15 +124,18 @@ class Archive:
         if not usable.all():
             batch = batch.take(usable)
         candidates = np.concatenate([self._losses, self.roles.losses(batch.values)])
-        keep = nondominated(candidates)
-        old = len(self._losses)
-        if not keep[old:].any():
+        old = np.zeros(0, np.int64) if self._rows is None else self._rows.ids
+        # rows may come in any order; of equal ones that with the least id stays
+        order = np.argsort(np.concatenate([old, batch.ids]), kind="stable")
+        keep = np.zeros(len(order), dtype=bool)
+        keep[order[nondominated(candidates[order])]] = True
+        if not keep[len(old) :].any():
             return False
-        pieces = [] if self._rows is None else [self._rows.take(keep[:old])]
-        pieces.append(batch.take(keep[old:]))
-        # concat orders by id; ids only grow, so the losses stay aligned
-        self._rows = Evaluated.concat([piece for piece in pieces if len(piece)])
-        self._losses = candidates[keep]
+        pieces = [] if self._rows is None else [self._rows.take(keep[: len(old)])]
+        pieces.append(batch.take(keep[len(old) :]))
+        self._rows = Evaluated.concat([piece for piece in pieces if len(piece)])  # by id
+        self._losses = candidates[order[keep[order]]]
+        self._changed = True
         return True
 
 

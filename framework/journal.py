@@ -8,8 +8,12 @@ plain little-endian arrays, so that any program can read them::
     errors    JSON object, row id -> error
     checksum  CRC-32 over all of it and meta; see framework/journal_file.py
 
-A batch is one transaction: after a crash it is there whole or not at all. A file that was cut or
-damaged is salvaged up to the last whole batch; what was lost is evaluated again.
+A batch has consecutive rows. Batches stand in the order of writing, which is that of their rows
+but in searches that tell rows in pieces of generations (:class:`~framework.algorithm.Algorithm`):
+there it is the order in which values arrived.
+
+What is appended is one transaction: after a crash it is there whole or not at all. A file that was
+cut or damaged is salvaged up to the last whole batch; what was lost is evaluated again.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +131,13 @@ class Journal:
                 f"{shown}; give another --out or the old configuration"
             )
 
-    def append(self, batch: Evaluated, seconds: float) -> None:
-        """Write a batch in one transaction.
+    def append(self, rows: Evaluated, seconds: float) -> None:
+        """Write rows in one transaction, as a batch; where ids have gaps, as one for each run.
 
         Parameters
         ----------
-        batch : Evaluated
-            The rows that follow those already there.
+        rows : Evaluated
+            Rows that are not there yet, ids ascending.
         seconds : float
             Seconds of searching so far, all sessions together.
 
@@ -141,16 +146,10 @@ class Journal:
         JournalError
             It could not be written (disk full, say); the journal is as before.
         """
-        genomes = np.ascontiguousarray(batch.X, dtype=self.dtype).tobytes()
-        table = np.column_stack([batch.values[name] for name in self.metric_names])
-        metrics = np.ascontiguousarray(table, dtype="<f8").tobytes()
-        errors = json.dumps({str(id): error for id, error in batch.errors.items()})
-        first = int(batch.ids[0])
-        row = (first, len(batch), genomes, metrics, errors, float(seconds))
-        checksum = journal_file.checksum(self._run, *row)
+        first = int(rows.ids[0])
         try:
             with self._db:
-                journal_file.insert(self._db, (*row, checksum))
+                journal_file.insert(self._db, self._batches_of(rows, float(seconds)))
         except sqlite3.IntegrityError as error:
             raise JournalError(
                 f"{self.path}: expected to write row {first} next, found it written: another "
@@ -161,6 +160,21 @@ class Journal:
                 f"{self.path}: cannot write the journal ({error}); nothing that was told is lost: "
                 f"make room and run `paretolab resume {self.path.parent}`"
             ) from error
+
+    def _batches_of(self, rows: Evaluated, seconds: float) -> list[journal_file.BatchRow]:
+        """Return a batch for each run of consecutive ids."""
+        X = np.ascontiguousarray(rows.X, dtype=self.dtype)
+        table = np.column_stack([rows.values[name] for name in self.metric_names])
+        table = np.ascontiguousarray(table, dtype="<f8")
+        starts = np.flatnonzero(np.diff(rows.ids, prepend=rows.ids[0] - 2) != 1).tolist()
+        batches: list[journal_file.BatchRow] = []
+        for start, stop in pairwise([*starts, len(rows)]):
+            ids = rows.ids[start:stop].tolist() if rows.errors else []
+            errors = json.dumps({str(id): rows.errors[id] for id in ids if id in rows.errors})
+            parts = X[start:stop].tobytes(), table[start:stop].tobytes(), errors, seconds
+            batch = (int(rows.ids[start]), stop - start, *parts)
+            batches.append((*batch, journal_file.checksum(self._run, *batch)))
+        return batches
 
     def batches(self, start: int = 0) -> Iterator[tuple[Evaluated, float]]:
         """Yield the batches from number ``start`` (from 0) on, each with its seconds.

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +100,9 @@ def read_meta(db: sqlite3.Connection) -> dict[str, Any] | None:
     return meta if intact else None
 
 
-def insert(db: sqlite3.Connection, row: BatchRow) -> None:
-    """Add the row of a batch."""
-    db.execute(f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+def insert(db: sqlite3.Connection, rows: Iterable[BatchRow]) -> None:
+    """Add the rows of batches."""
+    db.executemany(f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def select(db: sqlite3.Connection, start: int = 0) -> Iterator[BatchRow]:
@@ -183,7 +183,7 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
     kept = 0
     with new:
         for row in _leading(old, meta):
-            insert(new, row)
+            insert(new, [row])
             kept += 1
     new.close()
     old.close()
@@ -197,14 +197,14 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
 
 
 def _leading(db: sqlite3.Connection, meta: Mapping[str, Any]) -> Iterator[BatchRow]:
-    """Yield the leading batches that are readable, gapless and whole."""
-    follows, run = 0, meta_checksum(meta)
+    """Yield the leading batches that are readable and whole, up to a number that is missing."""
+    run = meta_checksum(meta)
+    query = f"SELECT batch, {_COLUMNS} FROM batches ORDER BY batch"
     try:
-        for row in select(db):
-            if row[0] != follows or not is_whole(row, run):
+        for follows, (number, *row) in enumerate(db.execute(query), start=1):
+            if number != follows or not is_whole(tuple(row), run):
                 return
-            follows += row[1]
-            yield row
+            yield tuple(row)
     except FileError as error:
         if not _is_damage(error):
             raise

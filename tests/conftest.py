@@ -238,10 +238,30 @@ DETERMINISTIC = {
 }
 
 
+# Searches in their form without generations: how to make a small one, and what it is tried on.
+LOOKAHEAD: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
+    "nsga2": (partial(NSGAII, population=20, lookahead=24), _SEVERAL),
+    "nsga3": (partial(NSGAIII, population=12, lookahead=70), _SEVERAL[:1]),
+    "rvea": (partial(RVEA, population=12, lookahead=70, horizon=60), _SEVERAL[-2:-1]),
+    "sms_emoa": (partial(SMSEMOA, population=12, lookahead=70), _SEVERAL[-1:]),
+}
+
+
+def lookahead_cases() -> list[pytest.param]:
+    """Return every search that has a form without generations in that form."""
+    return _cases(LOOKAHEAD)
+
+
 def algorithm_cases() -> list[pytest.param]:
     """Return every algorithm on every problem it can search, once with a constraint."""
+    return _cases(ALGORITHMS)
+
+
+def _cases(
+    algorithms: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]],
+) -> list[pytest.param]:
     cases = []
-    for name, (make, problems) in ALGORITHMS.items():
+    for name, (make, problems) in algorithms.items():
         for i, make_problem in enumerate(problems):
             problem = make_problem()
             metric = problem.metrics[0]

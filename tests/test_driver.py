@@ -215,7 +215,7 @@ def test_looks_ahead_as_far_as_the_algorithm_allows():
 
     evaluator = Counting(PROBLEM)
     search(Budget(generations=9), evaluator=evaluator)
-    assert evaluator.most == RandomSearch.lookahead
+    assert evaluator.most == 4
     evaluator = Counting(PROBLEM)
     search(Budget(generations=1), evaluator=evaluator)
     assert evaluator.most == 2

@@ -11,18 +11,28 @@ import pytest
 
 from framework import registry
 from framework.algorithm import Algorithm
+from framework.experiment.config import parameters
 from framework.problems.functions import FunctionProblem
 from framework.run.evaluator import SerialEvaluator
 from framework.testing import (
     ALGORITHM_LAWS,
     EVALUATOR_LAWS,
+    LOOKAHEAD_LAWS,
     PROBLEM_LAWS,
     check_algorithm,
     check_evaluator,
     check_problem,
 )
 from framework.testing.doubles import ShuffledEvaluator
-from tests.conftest import ALGORITHMS, PROBLEMS, algorithm_cases, problem_cases, roles_of
+from tests.conftest import (
+    ALGORITHMS,
+    LOOKAHEAD,
+    PROBLEMS,
+    algorithm_cases,
+    lookahead_cases,
+    problem_cases,
+    roles_of,
+)
 
 
 def law_name(law: Callable[..., None]) -> str:
@@ -32,6 +42,12 @@ def law_name(law: Callable[..., None]) -> str:
 @pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
 @pytest.mark.parametrize("case", algorithm_cases())
 def test_algorithm(case, law):
+    law(case)
+
+
+@pytest.mark.parametrize("law", ALGORITHM_LAWS + LOOKAHEAD_LAWS, ids=law_name)
+@pytest.mark.parametrize("case", lookahead_cases())
+def test_lookahead(case, law):
     law(case)
 
 
@@ -66,6 +82,12 @@ def test_ray_evaluator(ray_evaluator, law):
 @pytest.mark.parametrize("name", registry.names("algorithms"))
 def test_every_algorithm_is_under_the_laws(name):
     assert name in ALGORITHMS, f"add a line for {name!r} to ALGORITHMS in tests/conftest.py"
+
+
+@pytest.mark.parametrize("name", registry.names("algorithms"))
+def test_every_search_that_looks_ahead_is_under_the_laws(name):
+    takes = "lookahead" in parameters(registry.load("algorithms", name)).model_fields
+    assert takes == (name in LOOKAHEAD), f"add a line for {name!r} to LOOKAHEAD in conftest.py"
 
 
 @pytest.mark.parametrize("name", registry.names("problems"))

@@ -39,7 +39,6 @@ class GridSearch(Algorithm):
     """
 
     spaces = (Partition, Counts, Bits, Integers)
-    lookahead = 4
 
     def __init__(
         self,
@@ -52,6 +51,7 @@ class GridSearch(Algorithm):
         super().__init__(problem, roles, seed=seed)
         space = self.space
         self.batch = batch
+        self.lookahead = 4 * batch
         self._shape = tuple(
             int(high) - int(low) + 1 for low, high in zip(space.lower, space.upper, strict=True)
         )

@@ -22,8 +22,11 @@ from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.termination.max_gen import MaximumGenerationTermination
 from pymoo.util.ref_dirs import get_reference_directions
 
+from algorithms.general.members import CrowdedMembers, Members, PymooMembers
+from algorithms.moves.seen import Seen
+from algorithms.moves.unseen import unseen
 from algorithms.moves.variation import SPACES, Variation, variation
-from framework.algorithm import Algorithm, known_horizon, name_of
+from framework.algorithm import Algorithm, Lookahead, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
@@ -52,6 +55,10 @@ class Peer(Algorithm):
         chance ``mutation_rate`` one more each time.
     beta : float
         EMSCO's, on ordered partitions.
+    lookahead : int
+        0: generations. Else so many rows may be out while the search goes on: each row competes
+        with the members as soon as it and all before it are known, and no genome is asked for
+        twice (:meth:`~framework.algorithm.Algorithm.run_ahead`).
 
     Notes
     -----
@@ -86,10 +93,15 @@ class Peer(Algorithm):
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         beta: Annotated[float, Field(gt=0)] = 2.0,
+        lookahead: Lookahead = 0,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._limits = roles.limits()
-        self._search = self._made(population, mutation_rate, crossover_rate, beta)
+        self.population = population
+        self._step = self.run_ahead(lookahead, population) if lookahead else 0
+        self._moves = variation(self.space, mutation_rate, crossover_rate, beta)
+        self._seen, self._started = Seen(), 0
+        self._search = self._made()
         self._search.setup(
             PymooProblem(
                 n_var=self.space.d,
@@ -103,6 +115,7 @@ class Peer(Algorithm):
         )
         self._search.random_state = self.rng
         self._children: Any = None
+        self._members = self._flowing() if lookahead else None
 
     def _termination(self, population: int) -> Any:
         """Return what pymoo's algorithm believes to end it; it never does, the budget does."""
@@ -112,20 +125,23 @@ class Peer(Algorithm):
     def _pymoo(self, population: int, **parts: Any) -> Any:
         """Return pymoo's algorithm of a population size, made of these operators."""
 
-    def _made(
-        self, population: int, mutation: float | None, crossover: float | None, beta: float
-    ) -> Any:
-        moves = variation(self.space, mutation, crossover, beta)
+    def _made(self) -> Any:
         return self._pymoo(
-            population,
-            sampling=_Init(moves),
-            crossover=_Recombine(moves),
-            mutation=_Mutate(moves),
+            self.population,
+            sampling=_Init(self._moves),
+            crossover=_Recombine(self._moves),
+            mutation=_Mutate(self._moves),
             eliminate_duplicates=True,
         )
 
+    def _flowing(self) -> Members:
+        """Return the population of the form without generations."""
+        return PymooMembers(self._search)
+
     def propose(self) -> Array | None:
-        """Return the next generation's children, shape (at most population, d)."""
+        """Return the next generation's children, shape (at most population, d), or a step's."""
+        if self._members is not None:
+            return self._next_step(self._members)
         self._children = self._search.ask()
         if self._children is None:
             self.done, self.reason = True, "no new genome from mating"
@@ -133,18 +149,40 @@ class Peer(Algorithm):
         return np.array(self._children.get("X"), dtype=self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        """Hand pymoo the rows that succeeded; it picks the survivors."""
+        """Have the rows that succeeded compete with the members."""
         ok = batch.ok
         if not ok.any():
             return
-        rows = batch.take(ok)
+        rows = batch.take(ok) if batch.errors else batch
+        losses = self._scaled(self.roles.losses(rows.values))
+        violation = self.roles.violation(rows.values)
+        if self._members is not None:
+            self._members.absorb(rows.X, losses, violation)
+            return
         children = self._children[ok]
-        children.set("F", self._scaled(self.roles.losses(rows.values)))
-        children.set("G", self.roles.violation(rows.values)[:, np.newaxis])
+        children.set("F", losses)
+        children.set("G", violation[:, np.newaxis])
         # NSGA-III switches warnings off for the whole process; RVEA takes arcs of 1 + 1e-16
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             self._search.tell(infills=children)
         self._children = None
+
+    def _next_step(self, members: Members) -> Array | None:
+        """Return new children of the members, random genomes where there are none."""
+        drawn = unseen(self._seen, self._step, lambda n: self._drawn(members, n))
+        if not len(drawn):  # what is on its way may change the members, unless nothing is
+            drawn = unseen(self._seen, self._step, lambda n: self._moves.scatter(n, self.rng))
+        if not len(drawn):
+            self.done, self.reason = True, "no new genome from mating"
+            return None
+        self._started += len(drawn)
+        return drawn.astype(self.space.dtype)
+
+    def _drawn(self, members: Members, n: int) -> Array:
+        if self._started < self.population or not len(members):
+            return self._moves.first(n, self.rng).astype(self._moves.dtype)
+        one, other = members.parents(n, self.rng)
+        return self._moves.children(one, other, self.rng)
 
     def _scaled(self, losses: FloatArray) -> FloatArray:
         low, high = self._limits.T
@@ -161,6 +199,10 @@ class NSGAII(Peer):
 
     def _pymoo(self, population: int, **parts: Any) -> Any:
         return NSGA2(pop_size=population, **parts)
+
+    def _flowing(self) -> Members:
+        m = len(self.roles.objectives)
+        return CrowdedMembers(self.population, self.space.d, m, self._moves.dtype)
 
 
 class NSGAIII(Peer):
@@ -189,7 +231,7 @@ class RVEA(Peer):
         budget if left out.
     alpha : float
         How late they do (2 in the paper).
-    population, mutation_rate, crossover_rate, beta
+    population, mutation_rate, crossover_rate, beta, lookahead
         See :class:`Peer`. Directions as for :class:`NSGAIII`; members are at most as many.
 
     Notes
@@ -210,6 +252,7 @@ class RVEA(Peer):
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         beta: Annotated[float, Field(gt=0)] = 2.0,
+        lookahead: Lookahead = 0,
     ) -> None:
         self.horizon, self.alpha = known_horizon(horizon), alpha
         super().__init__(
@@ -220,10 +263,11 @@ class RVEA(Peer):
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             beta=beta,
+            lookahead=lookahead,
         )
 
     def _termination(self, population: int) -> Any:
-        return MaximumGenerationTermination(max(1, -(-self.horizon // population)))
+        return MaximumGenerationTermination(max(1, -(-self.horizon // (self._step or population))))
 
     def _pymoo(self, population: int, **parts: Any) -> Any:
         directions = _directions(self, population)

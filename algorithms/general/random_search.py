@@ -29,8 +29,6 @@ class RandomSearch(Algorithm):
         Counts that may not all be zero are always drawn by size.
     """
 
-    lookahead = 4
-
     def __init__(
         self,
         problem: Problem,
@@ -42,6 +40,7 @@ class RandomSearch(Algorithm):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.batch, self.sampling = batch, sampling
+        self.lookahead = 4 * batch
 
     def propose(self) -> Array:
         """Draw the next batch, shape (batch, d)."""

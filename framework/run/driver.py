@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
 from framework.algorithm import Algorithm
-from framework.arrays import Array
 from framework.batch import Evaluated
-from framework.errors import ContractError, JournalError
+from framework.errors import ContractError
 from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.long_work import LongWork, Work
 from framework.notes import Notes
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator
+from framework.run.recording import History, Writer
+from framework.run.window import Window
 from framework.settings import Budget
 
 _WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
@@ -31,10 +34,13 @@ _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop 
 class Progress:
     """The state of a run after the algorithm was told a batch.
 
+    A generation is a batch, or so many rows as the algorithm counts for one
+    (``Algorithm.generation_rows``).
+
     Attributes
     ----------
     generation : int
-        Number of the last batch, from 0; -1 before the first one.
+        Number of the last generation told, from 0; -1 before the first one.
     evaluations, failed : int
         Number of rows told, and how many of them failed.
     front_size : int
@@ -73,7 +79,11 @@ class Observer:
         """Called every half second or so while work goes on that batches have to wait for."""
 
     def on_batch(self, progress: Progress) -> None:
-        """Called after each batch that the algorithm was told."""
+        """Called after each batch that the algorithm was told.
+
+        Where batches are pieces of generations: after each generation, and at least every half
+        second.
+        """
 
     def on_end(self, progress: Progress) -> None:
         """Called after the last batch; ``progress.stopped`` says why the run ended."""
@@ -114,7 +124,8 @@ def run(
     evaluator : Evaluator
     budget : Budget
     journal : Journal, optional
-        Where each batch is written before the algorithm is told; None writes nothing.
+        Where each batch is written before the algorithm is told (or, where batches are pieces of
+        generations, rows as they arrive, in groups); None writes nothing.
     notes : Notes, optional
         Intermediate results of long work, also those of earlier sessions; None keeps them in
         memory.
@@ -134,13 +145,15 @@ def run(
     for observer in observers:
         observer.on_start()
     loop.prepare(observers)
-    while True:
-        loop.ask_ahead()
-        if not loop.flights:
-            break
-        progress = loop.tell_next(observers)
-        for observer in observers:
-            observer.on_batch(progress)
+    with loop.writer:
+        while True:
+            loop.ask_ahead()
+            if not loop.flights:
+                break
+            progress = loop.tell_next(observers)
+            if progress is not None:
+                for observer in observers:
+                    observer.on_batch(progress)
     progress = loop.progress(stopped=loop.stop_reason() or "nothing more to ask")
     for observer in observers:
         observer.on_end(progress)
@@ -149,19 +162,11 @@ def run(
     return Front(loop.archive.rows, algorithm.roles, problem.gene_names)
 
 
-@dataclass
-class _Flight:
+class _Flight(NamedTuple):
     """A batch that was asked for and is not told yet."""
 
-    first: int
-    X: Array
+    rows: int
     asked: int  # rows the algorithm asked for; fewer are evaluated where the budget ends
-    old: list[Evaluated] = field(default_factory=list)  # rows known from the journal
-    new: list[Evaluated] = field(default_factory=list)
-
-    @property
-    def complete(self) -> bool:
-        return sum(map(len, self.old)) + sum(map(len, self.new)) >= len(self.X)
 
 
 class _Loop:
@@ -177,17 +182,21 @@ class _Loop:
     ) -> None:
         self.algorithm, self.evaluator = algorithm, evaluator
         self.notes = Notes() if notes is None else notes
-        self.budget, self.journal = budget, journal
+        self.budget = budget
+        self.generation_rows = algorithm.generation_rows
+        self.writer = Writer(journal, lambda: self.seconds)
+        self.window = Window(algorithm.metric_names)
         self.archive = Archive(algorithm.roles)
         self.flights: deque[_Flight] = deque()
         self.last: list[Evaluated] = []
         self.batches_asked = self.rows_asked = 0
         self.generation, self.evaluations, self.failed = -1, 0, 0
-        self.unchanged = 0
+        self.unchanged, self._shown = 0, 0.0
+        self.row_limit = self._row_limit()
         self.front_size, self.hypervolume, self._looked = 0, 0.0, 0.0
         self.before = journal.seconds if journal else 0.0
         self.started = time.perf_counter()
-        self._history = _History(journal)
+        self._history = History(journal)
 
     @property
     def seconds(self) -> float:
@@ -218,15 +227,27 @@ class _Loop:
             budget.max_failed_share * self.evaluations
         ):
             return "failures"
-        if budget.generations is not None and self.batches_asked > budget.generations:
-            return "generations"
         if budget.evaluations is not None and self.rows_asked >= budget.evaluations:
             return "evaluations"
+        if self.rows_asked >= self.row_limit or self._batches_spent():
+            return "generations"
         if self._history.over and self._out_of_time():
             return "seconds"
         if budget.patience is not None and self.unchanged >= budget.patience:
             return "patience"
         return self.algorithm.reason if self.algorithm.done else ""
+
+    def _row_limit(self) -> float:
+        """Return how many rows the budget allows."""
+        limits = [inf if self.budget.evaluations is None else self.budget.evaluations]
+        if self.budget.generations is not None and self.generation_rows is not None:
+            limits.append((self.budget.generations + 1) * self.generation_rows)
+        return min(limits)
+
+    def _batches_spent(self) -> bool:
+        generations = self.budget.generations
+        whole = generations is not None and self.generation_rows is None
+        return whole and self.batches_asked > (generations or 0)
 
     def ask_ahead(self) -> None:
         """Ask for batches as far as the algorithm looks ahead and the budget reaches."""
@@ -236,44 +257,63 @@ class _Loop:
                 if not self.flights and not self.algorithm.done:
                     raise ContractError("ask: expected a batch, found None with nothing in flight")
                 return
-            flight = _Flight(self.rows_asked, X, asked=len(X))
-            if self.budget.evaluations is not None:
-                flight.X = X[: self.budget.evaluations - self.rows_asked]
-            flight.old = self._history.take(flight.first, flight.X)
-            known = sum(map(len, flight.old))
-            if known < len(flight.X):
-                ids = np.arange(flight.first + known, flight.first + len(flight.X))
-                self.evaluator.submit(ids, flight.X[known:])
-            self.rows_asked += len(flight.X)
+            asked = len(X)
+            if asked > self.row_limit - self.rows_asked:
+                X = X[: int(self.row_limit) - self.rows_asked]
+            self.window.ask(X)
+            ids = np.arange(self.rows_asked, self.rows_asked + len(X))
+            known = self._history.take(self.rows_asked, X)
+            if known is None:
+                self.evaluator.submit(ids, X)
+            else:
+                self.window.put(known, new=False)
+                if len(known) < len(X):
+                    lacking = ~np.isin(ids, known.ids)
+                    self.evaluator.submit(ids[lacking], X[lacking])
+            self.rows_asked += len(X)
             self.batches_asked += 1
-            self.flights.append(flight)
+            self.flights.append(_Flight(len(X), asked))
 
-    def tell_next(self, observers: Sequence[Observer]) -> Progress:
-        """Wait for the oldest batch, write it down, tell it."""
+    def tell_next(self, observers: Sequence[Observer]) -> Progress | None:
+        """Wait for the oldest batch, write it down, tell it; return progress where some is due."""
         flight, since = self.flights[0], time.perf_counter()
-        while not flight.complete:
-            pieces = self.evaluator.collect(_WORK_EVERY)
-            for piece in pieces:
-                self._deliver(piece)
-            if not pieces:
-                self._report_parts(observers, time.perf_counter() - since)
+        while self.window.known < flight.rows:
+            self._receive(observers, since)
         self.flights.popleft()
-        batch = Evaluated.concat(flight.old + flight.new)
-        # before it is written down: a wrong answer must not become the truth
-        batch.check_answers(flight.first, flight.X, self.algorithm.metric_names, "collect")
-        if flight.new and self.journal is not None:
-            self.journal.append(Evaluated.concat(flight.new), self.seconds)
+        batch, new = self.window.pop(flight.rows)
+        if self.generation_rows is None and new.any():
+            self.writer.write(batch if new.all() else batch.take(new))
         if len(batch) == flight.asked:
             self.algorithm.tell(batch)
-        self.generation += 1
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
         self.last = [batch]
-        if self.budget.patience is None:
-            self.archive.add(batch)
-        else:
-            self.unchanged = 0 if self.archive.update(batch) else self.unchanged + 1
-        return self.progress(replayed=not flight.new)
+        self.archive.add(batch)
+        return self._counted(replayed=not new.any())
+
+    def _receive(self, observers: Sequence[Observer], since: float) -> None:
+        """Take rows from the evaluator, in whatever order they come."""
+        pieces = self.evaluator.collect(self.writer.patience(_WORK_EVERY))
+        for piece in pieces:
+            # checked before it is written down: a wrong answer must not become the truth
+            self.window.put(piece, new=True)
+            if self.generation_rows is not None:
+                self.writer.add(piece)
+        self.writer.flush_where_due()
+        if not pieces:
+            self._report_parts(observers, time.perf_counter() - since)
+
+    def _counted(self, *, replayed: bool) -> Progress | None:
+        """Count the generation that a batch ends, if it does."""
+        rows, before = self.generation_rows, self.generation
+        self.generation = before + 1 if rows is None else self.evaluations // rows - 1
+        if self.generation > before and self.budget.patience is not None:
+            self.unchanged = 0 if self.archive.has_changed() else self.unchanged + 1
+        now = time.perf_counter()
+        if self.generation == before and now - self._shown < _WORK_EVERY:
+            return None
+        self._shown = now
+        return self.progress(replayed=replayed)
 
     def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
         """Tell observers of the parts that the oldest batch waits for."""
@@ -281,17 +321,6 @@ class _Loop:
         what = f"gen {self.generation + 1} · {self.evaluator.problem.part_name}"
         for observer in observers if total else ():
             observer.on_work(Work(what, done, total, seconds))
-
-    def _deliver(self, piece: Evaluated) -> None:
-        """Hand the rows of a piece to the batches they belong to."""
-        known = 0
-        for flight in self.flights:
-            inside = (piece.ids >= flight.first) & (piece.ids < flight.first + len(flight.X))
-            if inside.any():
-                flight.new.append(piece.take(inside))
-                known += len(flight.new[-1])
-        if known < len(piece):
-            raise ContractError("collect: expected rows that were submitted, found others")
 
     def progress(self, *, replayed: bool = False, stopped: str = "") -> Progress:
         self._look(always=bool(stopped))
@@ -319,45 +348,11 @@ class _Loop:
     def _share(self) -> float | None:
         budget, shares = self.budget, []
         if budget.generations is not None:
-            shares.append((self.generation + 1) / (budget.generations + 1))
+            told = self.evaluations / (self.generation_rows or 1)
+            done = self.generation + 1 if self.generation_rows is None else told
+            shares.append(done / (budget.generations + 1))
         if budget.evaluations is not None:
             shares.append(self.evaluations / budget.evaluations)
         if budget.seconds is not None:
             shares.append(self.seconds / budget.seconds)
         return min(1.0, max(shares)) if shares else None
-
-
-class _History:
-    """The rows that a journal already holds, handed out in the order of their ids."""
-
-    def __init__(self, journal: Journal | None) -> None:
-        self._batches: Iterator[Evaluated] = (
-            iter(()) if journal is None else (batch for batch, _ in list(journal.batches()))
-        )
-        self._path = "" if journal is None else journal.path
-        self._next: Evaluated | None = next(self._batches, None)
-
-    @property
-    def over(self) -> bool:
-        """Whether all rows were handed out."""
-        return self._next is None
-
-    def take(self, first: int, X: Array) -> list[Evaluated]:
-        """Return the known rows among ``first``, ``first + 1``, ... whose genomes are ``X``."""
-        taken: list[Evaluated] = []
-        known = 0
-        while self._next is not None and known < len(X):
-            batch = self._next
-            part = batch.take(np.arange(min(len(batch), len(X) - known)))
-            if part.ids[0] != first + known or not np.array_equal(
-                part.X, X[known : known + len(part)]
-            ):
-                raise JournalError(
-                    f"{self._path}: expected at row {first + known} the genomes that this "
-                    "algorithm asks for, found others: the journal was written by another version"
-                )
-            taken.append(part)
-            known += len(part)
-            rest = batch.take(np.arange(len(part), len(batch)))
-            self._next = rest if len(rest) else next(self._batches, None)
-        return taken

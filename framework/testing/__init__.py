@@ -2,8 +2,8 @@
 
 Each law is a small function that raises AssertionError with what it expected and what it found.
 ``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all of theirs;
-to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``PROBLEM_LAWS``,
-``EVALUATOR_LAWS``, ``MODEL_LAWS``.
+to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``LOOKAHEAD_LAWS``,
+``PROBLEM_LAWS``, ``EVALUATOR_LAWS``, ``MODEL_LAWS``.
 What needs another process - a run killed, workers that die - is not checked here.
 
 Examples
@@ -30,12 +30,14 @@ from framework.testing.algorithms import ALGORITHM_LAWS
 from framework.testing.case import AlgorithmCase
 from framework.testing.certificates import certificates_hold
 from framework.testing.evaluators import EVALUATOR_LAWS
+from framework.testing.lookahead import LOOKAHEAD_LAWS
 from framework.testing.models import MODEL_LAWS, check_model
 from framework.testing.problems import PROBLEM_LAWS
 
 __all__ = [
     "ALGORITHM_LAWS",
     "EVALUATOR_LAWS",
+    "LOOKAHEAD_LAWS",
     "MODEL_LAWS",
     "PROBLEM_LAWS",
     "AlgorithmCase",
@@ -69,7 +71,8 @@ def check_algorithm(
         A law is broken; the message names it.
     """
     case = AlgorithmCase(make, problem, roles, **options)
-    for law in ALGORITHM_LAWS:
+    laws = ALGORITHM_LAWS + (LOOKAHEAD_LAWS if case.fresh().generation_rows else ())
+    for law in laws:
         law(case)
 
 

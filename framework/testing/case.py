@@ -87,9 +87,11 @@ class AlgorithmCase:
             )
 
     def told(self, path: Path) -> list[Evaluated]:
-        """Return the batches of a journal."""
+        """Return the batches of a journal; as one where they are pieces of generations."""
         with Journal(path) as journal:
-            return [batch for batch, _ in journal.batches()]
+            batches = [batch for batch, _ in journal.batches()]
+        pieces = self.fresh().generation_rows is not None and batches
+        return [Evaluated.concat(batches)] if pieces else batches
 
     @cached_property
     def usual(self) -> tuple[list[Evaluated], Front]:

@@ -51,8 +51,6 @@ class SmallEnsembles(CountsSearch):
     at most ``sum_m C(K, m) C(picks, m)``.
     """
 
-    lookahead = 4
-
     def __init__(
         self,
         problem: Problem,
@@ -65,6 +63,7 @@ class SmallEnsembles(CountsSearch):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.batch = batch
+        self.lookahead = 4 * batch
         picks = members if picks is None else picks
         self._sizes = min(members, picks, self.space.d)
         sizes = range(1, self._sizes + 1)

@@ -1,0 +1,41 @@
+"""Genomes that were not asked for before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from algorithms.moves.seen import Seen
+from framework.arrays import Array
+
+_ATTEMPTS = 16
+
+
+def unseen(seen: Seen, n: int, make: Callable[[int], Array]) -> Array:
+    """Return up to ``n`` new genomes, shape (at most n, d), and remember them.
+
+    Repeats are refused and made again, at most so often that a space with nothing left to find
+    is noticed.
+
+    Parameters
+    ----------
+    seen : Seen
+        Genomes that were asked for.
+    n : int
+    make : callable
+        Returns so many genomes, new or not.
+    """
+    X = make(n)
+    new = seen.add(X)
+    if new.all():
+        return X
+    pieces = [X[new]]
+    lacking = n - len(pieces[0])
+    for _ in range(_ATTEMPTS):
+        X = make(lacking)
+        pieces.append(X[seen.add(X)])
+        lacking -= len(pieces[-1])
+        if not lacking:
+            break
+    return np.concatenate(pieces)
