@@ -22,8 +22,8 @@ from framework.streams import algorithm_stream
 
 _STEPS, _LONGEST_STEP = 32, 32
 
-Lookahead = Annotated[int, Field(ge=0)]
-"""Parameter of a search: how many rows may be out while it goes on; 0 has it in generations."""
+Lookahead = Annotated[int, Field(ge=1)] | None
+"""Parameter of a search: how many rows may be out while it goes on; None has it in generations."""
 
 
 @dataclass(frozen=True)

@@ -240,9 +240,16 @@ DETERMINISTIC = {
 
 # Searches in their form without generations: how to make a small one, and what it is tried on.
 LOOKAHEAD: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
-    "nsga2": (partial(NSGAII, population=20, lookahead=24), _SEVERAL),
+    "ch_emoa": (partial(CHEMOA, population=12, lookahead=20), _HULLS[:1]),
+    "emsco": (partial(EMSCO, population=20, memetic=0.3, lookahead=24), _PARTITIONS[:1]),
+    "fch_emoa": (partial(FCHEMOA, population=12, lookahead=20, non_frontal="random"), _HULLS[1:]),
+    "hapens": (partial(HAPEns, batch=10, lookahead=8), _COUNTS),
+    "local_search": (partial(ParetoLocalSearch, batch=20, lookahead=24), _SEVERAL[1::3]),
+    "nsga2": (partial(NSGAII, population=20, lookahead=24), _SEVERAL[::2]),
     "nsga3": (partial(NSGAIII, population=12, lookahead=70), _SEVERAL[:1]),
-    "rvea": (partial(RVEA, population=12, lookahead=70, horizon=60), _SEVERAL[-2:-1]),
+    "pareto_es": (partial(ParetoES, batch=10, lookahead=70), _COUNTS),
+    "qdo_es": (partial(QDOES, batch=10, lookahead=8), _COUNTS[:1]),
+    "qo_es": (partial(QOES, batch=10, lookahead=8), _COUNTS[:1]),
     "sms_emoa": (partial(SMSEMOA, population=12, lookahead=70), _SEVERAL[-1:]),
 }
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import SPACES, variation
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, Lookahead
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.dominance import pareto_layers
@@ -54,6 +54,11 @@ class ParetoLocalSearch(Algorithm):
     neighbours : int, optional
         How many random neighbours of a row are evaluated before it is the turn of the next row of
         its layer; None: all of them.
+    lookahead : int, optional
+        None: a batch waits for the one before. Else so many rows may be out while the search goes
+        on: neighbourhoods go out in steps (:meth:`~framework.algorithm.Algorithm.run_ahead`),
+        ``batch`` rows count as a generation, and a row takes its place in the archive as soon as
+        it and all before it are known.
 
     Notes
     -----
@@ -80,6 +85,7 @@ class ParetoLocalSearch(Algorithm):
         archive: Annotated[int, Field(ge=1)] = 1000,
         perturbation: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
         neighbours: Annotated[int, Field(ge=1)] | None = None,
+        lookahead: Lookahead = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._moves = variation(self.space)
@@ -91,9 +97,25 @@ class ParetoLocalSearch(Algorithm):
         self._violation: FloatArray = np.zeros(0)
         self._layer: IntArray = np.zeros(0, dtype=np.int64)
         self._explored: BoolArray = np.zeros(0, dtype=bool)
+        self._queue: Array | None = None  # neighbours that go out next; None: in batches
+        if lookahead is not None:
+            self.batch, self._queue = self.run_ahead(lookahead, batch), self._X
 
     def propose(self) -> Array | None:
         """Return new neighbours of archive rows, shape (m, d); ``batch`` or more if possible."""
+        if self._queue is None:
+            return self._next_batch()
+        if len(self._queue) < self.batch:
+            found = self._next_batch()
+            if found is not None:
+                self._queue = np.concatenate([self._queue, found])
+            self.done = not len(self._queue)
+            if self.done:
+                return None
+        drawn, self._queue = self._queue[: self.batch], self._queue[self.batch :]
+        return drawn
+
+    def _next_batch(self) -> Array | None:
         pieces = self._explore()
         pieces += self._restart(self.batch - sum(map(len, pieces)))
         if not sum(map(len, pieces)):

@@ -55,8 +55,8 @@ class Peer(Algorithm):
         chance ``mutation_rate`` one more each time.
     beta : float
         EMSCO's, on ordered partitions.
-    lookahead : int
-        0: generations. Else so many rows may be out while the search goes on: each row competes
+    lookahead : int, optional
+        None: generations. Else so many rows may be out while the search goes on: each row competes
         with the members as soon as it and all before it are known, and no genome is asked for
         twice (:meth:`~framework.algorithm.Algorithm.run_ahead`).
 
@@ -93,7 +93,7 @@ class Peer(Algorithm):
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         beta: Annotated[float, Field(gt=0)] = 2.0,
-        lookahead: Lookahead = 0,
+        lookahead: Lookahead = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._limits = roles.limits()
@@ -231,13 +231,13 @@ class RVEA(Peer):
         budget if left out.
     alpha : float
         How late they do (2 in the paper).
-    population, mutation_rate, crossover_rate, beta, lookahead
+    population, mutation_rate, crossover_rate, beta
         See :class:`Peer`. Directions as for :class:`NSGAIII`; members are at most as many.
 
     Notes
     -----
     Cheng, Jin, Olhofer and Sendhoff 2016, doi:10.1109/TEVC.2016.2519378. Vectors are adapted ten
-    times (fr = 0.1).
+    times (fr = 0.1). Its schedule is one of generations.
     """
 
     def __init__(
@@ -252,7 +252,6 @@ class RVEA(Peer):
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         beta: Annotated[float, Field(gt=0)] = 2.0,
-        lookahead: Lookahead = 0,
     ) -> None:
         self.horizon, self.alpha = known_horizon(horizon), alpha
         super().__init__(
@@ -263,11 +262,10 @@ class RVEA(Peer):
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             beta=beta,
-            lookahead=lookahead,
         )
 
     def _termination(self, population: int) -> Any:
-        return MaximumGenerationTermination(max(1, -(-self.horizon // (self._step or population))))
+        return MaximumGenerationTermination(max(1, -(-self.horizon // population)))
 
     def _pymoo(self, population: int, **parts: Any) -> Any:
         directions = _directions(self, population)

@@ -9,8 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.hull.reference import reference_of
+from algorithms.moves.seen import Seen
+from algorithms.moves.unseen import unseen
 from algorithms.moves.variation import SPACES, variation
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, Lookahead
 from framework.arrays import Array, BoolArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -35,6 +37,10 @@ class HullSearch(Algorithm):
         Members, and random genomes at the start; at least as many as R has points.
     batch : int
         Children of one state of the population; they are taken in one by one.
+    lookahead : int, optional
+        None: a batch waits for the one before. Else so many rows may be out while the search goes
+        on, no genome is asked for twice, and ``batch`` is not used: the steps of
+        :meth:`~framework.algorithm.Algorithm.run_ahead` take its place.
     mutation_rate, crossover_rate : float, optional
         What suits the space if None (:func:`~algorithms.moves.variation.variation`).
     reference : sequence of three floats each, optional
@@ -58,12 +64,18 @@ class HullSearch(Algorithm):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
+        lookahead: Lookahead = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Reference | None = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.population, self.batch = population, batch
+        if batch < population:
+            self.generation_rows = population
+        self._seen: Seen | None = None
+        if lookahead is not None:
+            self.batch, self._seen = self.run_ahead(lookahead, population), Seen()
         self.reference = reference_of(problem, roles, reference)
         corners = len(reference or problem.anchors(roles.names) or range(3))
         if population < corners:
@@ -74,19 +86,31 @@ class HullSearch(Algorithm):
         low, high = roles.bounds().T
         self._low, self._span = low, high - low
         self._moves = variation(self.space, mutation_rate, crossover_rate)
-        self._first = True
+        self._started = 0
 
-    def propose(self) -> Array:
+    def propose(self) -> Array | None:
         """Return random genomes first, shape (population, d), then children, shape (batch, d)."""
-        slots = self.members()
-        if self._first or not len(slots):
-            self._first = False
-            drawn = self._moves.first(self.population, self.rng)
+        if self._seen is None:
+            drawn = self._drawn(self.batch if self._breeds() else self.population)
         else:
-            picks = (self.rng.random(2 * self.batch) * len(slots)).astype(np.int64)
-            parents = self.genomes[slots[picks]]
-            drawn = self._moves.children(parents[: self.batch], parents[self.batch :], self.rng)
+            drawn = unseen(self._seen, self.batch, self._drawn)
+            if not len(drawn):
+                self.done, self.reason = True, "no new genome from mating"
+                return None
+        self._started += len(drawn)
         return drawn.astype(self.space.dtype)
+
+    def _breeds(self) -> bool:
+        return self._started >= self.population and len(self.members()) > 0
+
+    def _drawn(self, n: int) -> Array:
+        """Return children of uniform parents, random genomes where there are none."""
+        if not self._breeds():
+            return self._moves.first(n, self.rng)
+        slots = self.members()
+        picks = (self.rng.random(2 * n) * len(slots)).astype(np.int64)
+        parents = self.genomes[slots[picks]]
+        return self._moves.children(parents[:n], parents[n:], self.rng)
 
     def scored(self, batch: Evaluated) -> tuple[Evaluated, IntArray, BoolArray]:
         """Return the rows that succeeded, their whole-numbered points, and which may be corners."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from algorithms.hull.base import HullSearch, Reference
 from algorithms.hull.kernels import hull3d, layers
-from framework.algorithm import Outcome
+from framework.algorithm import Lookahead, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -22,7 +22,7 @@ class CHEMOA(HullSearch):
 
     Parameters
     ----------
-    population, batch, mutation_rate, crossover_rate, reference
+    population, batch, lookahead, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`.
 
     Notes
@@ -46,6 +46,7 @@ class CHEMOA(HullSearch):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
+        lookahead: Lookahead = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Reference | None = None,
@@ -56,6 +57,7 @@ class CHEMOA(HullSearch):
             seed=seed,
             population=population,
             batch=batch,
+            lookahead=lookahead,
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             reference=reference,

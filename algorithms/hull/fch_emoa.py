@@ -9,7 +9,7 @@ from pydantic import Field
 
 from algorithms.hull.base import HullSearch, Reference
 from algorithms.hull.kernels import frontal
-from framework.algorithm import Outcome
+from framework.algorithm import Lookahead, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -28,7 +28,7 @@ class FCHEMOA(HullSearch):
 
     Parameters
     ----------
-    population, batch, mutation_rate, crossover_rate, reference
+    population, batch, lookahead, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`. ``batch`` 1 is the paper; more give workers
         something to do at once.
     non_frontal : {'oldest', 'birth', 'random'}
@@ -62,6 +62,7 @@ class FCHEMOA(HullSearch):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
+        lookahead: Lookahead = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Reference | None = None,
@@ -73,6 +74,7 @@ class FCHEMOA(HullSearch):
             seed=seed,
             population=population,
             batch=batch,
+            lookahead=lookahead,
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             reference=reference,

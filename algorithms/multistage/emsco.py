@@ -11,7 +11,8 @@ from pydantic import Field
 from algorithms.moves import partition_neighbours as neighbours
 from algorithms.moves import partition_operators as operators
 from algorithms.moves.seen import Seen
-from framework.algorithm import Algorithm, Outcome
+from algorithms.moves.unseen import unseen
+from framework.algorithm import Algorithm, Lookahead, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.dominance import pareto_layers
@@ -22,6 +23,7 @@ from framework.settings import Rate
 from framework.space import Partition
 
 _ATTEMPTS = 4  # at finding moves that are new
+_SHARE_FRESH = 0.1  # of a population that is told before a generation is formed, without waiting
 
 
 class EMSCO(Algorithm):
@@ -63,6 +65,11 @@ class EMSCO(Algorithm):
     returns : {'front', 'fittest'}
         What the method returns by its own definition: the front of everything, or one solution,
         the fittest of the last generation (Section 4.3).
+    lookahead : int, optional
+        None: the paper's generations. Else so many rows may be out while the search goes on: a
+        generation is the elite and the latest rows beside it, made anew whenever a tenth of its
+        size has been told, and no genome is asked for twice
+        (:meth:`~framework.algorithm.Algorithm.run_ahead`).
 
     Notes
     -----
@@ -102,6 +109,7 @@ class EMSCO(Algorithm):
         unique: Literal["objectives", "chromosome"] = "objectives",
         memetic: Rate = 0.0,
         returns: Literal["front", "fittest"] = "front",
+        lookahead: Lookahead = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._limits = roles.limits()
@@ -121,6 +129,10 @@ class EMSCO(Algorithm):
         self._fittest_id = -1
         self._unchanged = 0
         self.returns = returns
+        self._step = 0 if lookahead is None else self.run_ahead(lookahead, population)
+        self._started = 0
+        self._latest: list[Evaluated] = []  # told since the last generation was formed, or before
+        self._fresh = 0
 
     @property
     def fittest(self) -> Array | None:
@@ -138,12 +150,27 @@ class EMSCO(Algorithm):
         return Outcome(returned=np.array([self._fittest_id]))
 
     def propose(self) -> Array | None:
+        if self._step:
+            X = unseen(self._asked_before, self._step, self._drawn)
+            self._started += len(X)
+            if not len(X):
+                self.done, self.reason = True, "no new genome from mating"
+                return None
+            return X
+        children = self.population - (0 if self._elite is None else len(self._elite))
+        moved = self._moved(round(self.memetic * children)) if len(self._generation) else None
+        if moved is None:
+            return self._noted(self._drawn(self.population))
+        bred = self._drawn(children - len(moved))
+        return self._noted(np.concatenate([bred, moved]) if len(moved) else bred)
+
+    def _drawn(self, n: int) -> Array:
         space = self.space
         assert isinstance(space, Partition)
-        if len(self._generation) == 0:
-            X = np.empty((self.population, space.d), dtype=space.dtype)
+        if len(self._generation) == 0 or (self._step and self._started < self.population):
+            X = np.empty((n, space.d), dtype=space.dtype)
             operators.first_generation(
-                self.population,
+                n,
                 space.d,
                 space.k,
                 self.mutation_rate,
@@ -152,13 +179,12 @@ class EMSCO(Algorithm):
                 self.rng,
                 X,
             )
-            return self._noted(X)
-        children = self.population - (0 if self._elite is None else len(self._elite))
-        moved = self._moved(round(self.memetic * children))
+            return X
+        moves = int((self.rng.random(n) < self.memetic).sum()) if self._step else 0
         bred = operators.breed(
             self._generation,
             self._weights.cumsum(),
-            children - len(moved),
+            n - moves,
             space.k,
             self.crossover_rate,
             self.mutation_rate,
@@ -166,7 +192,7 @@ class EMSCO(Algorithm):
             space.removal,
             self.rng,
         )
-        return self._noted(np.concatenate([bred, moved]) if len(moved) else bred)
+        return np.concatenate([bred, self._wandered(moves)]) if moves else bred
 
     def _noted(self, X: Array) -> Array:
         if self.memetic:
@@ -175,21 +201,43 @@ class EMSCO(Algorithm):
 
     def _moved(self, count: int) -> Array:
         """Return up to ``count`` new rows, each a random move away from a row of the elite."""
-        space = self.space
-        assert isinstance(space, Partition)
-        pieces: list[Array] = [np.empty((0, space.d), dtype=space.dtype)]
-        elite = self._elite
+        pieces: list[Array] = [np.empty((0, self.space.d), dtype=self.space.dtype)]
         for _ in range(_ATTEMPTS):
-            if count == 0 or elite is None:
+            if count == 0 or self._elite is None:
                 break
-            rows = np.array(elite.X[self.rng.integers(len(elite), size=count)])
-            neighbours.wander(rows, space.k, space.removal, 1, 1, self.rng)
+            rows = self._wandered(count)
             pieces.append(rows[self._asked_before.add(rows)])
             count -= len(pieces[-1])
         return np.concatenate(pieces)
 
+    def _wandered(self, count: int) -> Array:
+        """Return rows of the elite after one random move."""
+        space, elite = self.space, self._elite
+        assert isinstance(space, Partition)
+        assert elite is not None
+        rows = np.array(elite.X[self.rng.integers(len(elite), size=count)])
+        neighbours.wander(rows, space.k, space.removal, 1, 1, self.rng)
+        return rows
+
     def learn(self, batch: Evaluated) -> None:
-        fresh = batch.take(batch.ok)
+        fresh = batch.take(batch.ok) if batch.errors else batch
+        if not self._step:
+            self._form(fresh)
+            return
+        self._latest.append(fresh)
+        self._fresh += len(batch)
+        if self._fresh >= self.population * _SHARE_FRESH:
+            self._fresh = 0
+            latest = Evaluated.concat(self._latest)
+            elite = 0 if self._elite is None else len(self._elite)
+            window = max(self.population - elite, math.ceil(self.population * _SHARE_FRESH))
+            latest = latest.take(np.arange(max(0, len(latest) - window), len(latest)))
+            self._latest = [latest]
+            kept = np.zeros(0) if self._elite is None else self._elite.ids
+            self._form(latest.take(~np.isin(latest.ids, kept)))
+
+    def _form(self, fresh: Evaluated) -> None:
+        """Make a generation of the elite and other rows, and choose the next elite."""
         generation = [piece for piece in (self._elite, fresh) if piece is not None and len(piece)]
         if not generation:
             return
@@ -230,8 +278,11 @@ class EMSCO(Algorithm):
         same = self._fittest is not None and np.array_equal(fittest, self._fittest)
         self._unchanged = self._unchanged + 1 if same else 0
         self._fittest = fittest.copy()
-        if self.convergence is not None and self._unchanged >= self.convergence:
+        formed = 1 / _SHARE_FRESH if self._step else 1  # how often a generation is
+        if self.convergence is not None and self._unchanged >= self.convergence * formed:
             self.done, self.reason = True, "convergence"
+        elif self._step:
+            return
         elif self._elite is not None and len(self._elite) >= self.population:
             self.done = True
             self.reason = "elite fills the population; raise algorithm.population"

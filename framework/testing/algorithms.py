@@ -176,6 +176,7 @@ def pickles_without_problem(case: AlgorithmCase) -> None:
         )
         copy = pickle.loads(pickle.dumps(copy))
         copy.tell(batch)
+        original.tell(batch)
 
 
 def flipped_signs_change_nothing(case: AlgorithmCase) -> None:

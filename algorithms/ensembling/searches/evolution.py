@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from algorithms.ensembling.searches.count_vectors import Store
 from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
 from algorithms.ensembling.searches.sliding_archive import SlidingArchive
 from algorithms.moves.seen import Seen
-from framework.algorithm import Outcome, name_of
+from framework.algorithm import Lookahead, Outcome, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -58,6 +59,10 @@ class EnsembleEvolution(CountsSearch):
         The two metrics that define the niches, which must have bounds; the method's own if None.
     batch : int
         Number of children made from one state of the archive.
+    lookahead : int, optional
+        None: a batch waits for the one before. Else so many rows may be out while the search goes
+        on: children are made in steps (:meth:`~framework.algorithm.Algorithm.run_ahead`) instead
+        of batches, and the first of them when the start population is known.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
     parents : {'dynamic', 'deterministic', 'tournament'}
@@ -124,8 +129,10 @@ class EnsembleEvolution(CountsSearch):
         retries: Annotated[int, Field(ge=1)] = 50,
         count_retries: Literal["child", "batch"] = "child",
         credit: Literal["parent", "child"] = "parent",
+        lookahead: Lookahead = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed, fitness=fitness)
+        self._step = batch if lookahead is None else self.run_ahead(lookahead, batch)
         self.batch, self.start, self.retries = batch, start, retries
         self._method, self._average = _METHODS[parents], crossover == "average"
         self._whole_batch = count_retries == "batch"
@@ -136,7 +143,10 @@ class EnsembleEvolution(CountsSearch):
         self._best_single = 0
         self._best_id: list[int] = []
         self._stage = 0  # batches proposed: the singles, the start population, children
-        self._marks: IntArray | None = None  # of the children that wait for an answer
+        self._told = 0  # batches
+        self._marks_out: deque[IntArray | None] = deque()  # marks of the children that are out
+        self._credits: list[tuple[IntArray, FloatArray]] = []  # marks and losses, less than a batch
+        self._credited = 0
         if self.niches is None and behavior is not None:
             raise InputError(
                 f"algorithm.behavior: expected none, since {name_of(type(self))} has no niches"
@@ -146,6 +156,8 @@ class EnsembleEvolution(CountsSearch):
 
     def propose(self) -> Array | None:
         """Return all singles, then the start population, then children, shape (n, d)."""
+        if self._told < self._stage <= 2:
+            return None  # parents are not known yet
         self._stage += 1
         if self._stage == 1:
             return self._proposed(self.singles())
@@ -157,21 +169,32 @@ class EnsembleEvolution(CountsSearch):
 
     def learn(self, batch: Evaluated) -> None:
         """Put rows into the archive, and follow what pays."""
-        ok = batch.ok
+        ok, marks = batch.ok, self._marks_out.popleft()
+        self._told += 1
         rows = batch if not batch.errors else batch.take(ok)
         loss, violation = self.loss(rows), self.roles.violation(rows.values)
-        if self._stage == 1:
+        if self._told == 1:
             if len(rows):
                 at = np.lexsort((loss, violation))[0]
                 self._best_single = int(np.argmax(rows.X[at]))
                 self._best_id = rows.ids[[at]][violation[[at]] == 0.0].tolist()
             if self.start != "singles" and not self.with_singles:
                 return
-        if self._marks is not None:
-            self._rates.learn(self._marks[ok], loss)
+        if marks is not None:
+            self._credit(marks[ok], loss, len(batch))
         self._store.add(rows.X)
         self._ids.append(rows.ids)
         self._keep(rows, violation, loss)
+
+    def _credit(self, marks: IntArray, loss: FloatArray, asked: int) -> None:
+        """Credit the ways of making children, a batch at a time."""
+        self._credits.append((marks, loss))
+        self._credited += asked
+        if self._step == self.batch or self._credited >= self.batch:
+            self._rates.learn(
+                *(np.concatenate(column) for column in zip(*self._credits, strict=True))
+            )
+            self._credits, self._credited = [], 0
 
     def outcome(self) -> Outcome:
         """Return the ids of the feasible elites, ascending; before any, the best single model's."""
@@ -214,6 +237,7 @@ class EnsembleEvolution(CountsSearch):
     def _proposed(self, X: Array) -> Array:
         children.add_shares(self._seen.reserve(len(X)), X)
         self._seen.added(len(X))
+        self._marks_out.append(None)
         return X
 
     def _start_population(self) -> Array:
@@ -232,8 +256,8 @@ class EnsembleEvolution(CountsSearch):
         return X
 
     def _children(self) -> Array | None:
-        X = np.zeros((self.batch, self.space.d), dtype=self.space.dtype)
-        marks = np.zeros((self.batch, 4), dtype=np.int64)
+        X = np.zeros((self._step, self.space.d), dtype=self.space.dtype)
+        marks = np.zeros((self._step, 4), dtype=np.int64)
         random_parent, crossover, mutation = self._rates.values.tolist()
         plan = children.BatchPlan(
             random_parent,
@@ -246,7 +270,7 @@ class EnsembleEvolution(CountsSearch):
             self.max_count,
         )
         anyone = plan._replace(random_parent=1.0, method=children.DYNAMIC)
-        ranked, table = self._archive.ranked(), self._seen.reserve(self.batch)
+        ranked, table = self._archive.ranked(), self._seen.reserve(self._step)
         made = 0
         for elites, used in ((ranked, plan), (ranked, anyone), (self._reserve(), anyone)):
             if made == 0 and elites is not None:
@@ -257,5 +281,5 @@ class EnsembleEvolution(CountsSearch):
         if made == 0:
             self.done, self.reason = True, "no ensemble found that was not proposed before"
             return None
-        self._marks = marks[:made]
+        self._marks_out.append(marks[:made])
         return X[:made]
