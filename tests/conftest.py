@@ -259,6 +259,11 @@ def lookahead_cases() -> list[pytest.param]:
     return _cases(LOOKAHEAD)
 
 
+def first_lookahead_cases() -> list[pytest.param]:
+    """Return each of them once."""
+    return _cases({name: (make, few[:1]) for name, (make, few) in LOOKAHEAD.items()})
+
+
 def algorithm_cases() -> list[pytest.param]:
     """Return every algorithm on every problem it can search, once with a constraint."""
     return _cases(ALGORITHMS)

@@ -29,6 +29,7 @@ from tests.conftest import (
     LOOKAHEAD,
     PROBLEMS,
     algorithm_cases,
+    first_lookahead_cases,
     lookahead_cases,
     problem_cases,
     roles_of,
@@ -45,7 +46,13 @@ def test_algorithm(case, law):
     law(case)
 
 
-@pytest.mark.parametrize("law", ALGORITHM_LAWS + LOOKAHEAD_LAWS, ids=law_name)
+@pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
+@pytest.mark.parametrize("case", first_lookahead_cases())
+def test_algorithm_that_looks_ahead(case, law):
+    law(case)
+
+
+@pytest.mark.parametrize("law", LOOKAHEAD_LAWS, ids=law_name)
 @pytest.mark.parametrize("case", lookahead_cases())
 def test_lookahead(case, law):
     law(case)

@@ -1,0 +1,191 @@
+"""`paretolab simulate`."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.cli.tables import console
+from framework.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Simulate:
+    """Say how busy a search would keep so many workers: the real search, virtual time."""
+
+    help = "how busy a search would keep so many workers, in virtual time"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("config", metavar="CONFIG", help="configuration of a run")
+        parser.add_argument(
+            "--set", metavar="KEY=VALUE", action="append", default=[], help="override a key"
+        )
+        parser.add_argument(
+            "--workers",
+            metavar="N,N",
+            default="1,4,16,64,256,1024,4096",
+            help="numbers of workers (default: %(default)s)",
+        )
+        parser.add_argument(
+            "--row-seconds",
+            type=_positive,
+            default=0.5,
+            help="mean seconds of a row (default: %(default)s)",
+        )
+        parser.add_argument(
+            "--sigma",
+            type=_not_negative,
+            default=0.0,
+            help="of the logarithm of a row's time; 0: all rows take the same (the default)",
+        )
+        parser.add_argument(
+            "--late",
+            metavar="SHARE:FACTOR",
+            type=_late,
+            default=(0.0, 1.0),
+            help="share of rows that take so many times as long, 0.01:20 say",
+        )
+        parser.add_argument(
+            "--late-rows",
+            action="store_true",
+            help="lateness is the row's own (default: the machine's; a copy draws another time)",
+        )
+        parser.add_argument(
+            "--copies", action="store_true", help="idle workers take copies of late rows"
+        )
+        parser.add_argument(
+            "--lifetime",
+            type=_positive,
+            help="mean seconds until a worker is lost (default: never)",
+        )
+        parser.add_argument(
+            "--join",
+            metavar="SECONDS:N",
+            type=_join,
+            action="append",
+            default=[],
+            help="so many workers join so late; may be given again",
+        )
+        parser.add_argument(
+            "--request-seconds",
+            type=_not_negative,
+            default=0.0002,
+            help="of the driver's time, what a request costs (default: %(default)s)",
+        )
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        from framework.experiment.config import load_config
+        from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+        from framework.journal import Journal
+        from framework.run.simulation import Answers, Crew, RowTimes, simulate
+
+        config = load_config(args.config, args.set)
+        problem = make_problem(config)
+        roles, answers = make_roles(config, problem), Answers()
+        share, factor = args.late
+        own = args.late_rows
+        times = RowTimes(args.row_seconds, args.sigma, share, factor, not own, config.seed)
+        table = _table(f"{config.algorithm['kind']}, {config.name}")
+        fronts = set()
+        for workers in _numbers(args.workers):
+            crew = Crew(
+                workers,
+                joining=tuple(args.join),
+                lifetime=args.lifetime,
+                copies=args.copies,
+                request_seconds=args.request_seconds,
+            )
+            with tempfile.TemporaryDirectory() as folder:
+                space = problem.space
+                with Journal(
+                    Path(folder) / "journal.sqlite",
+                    {},
+                    metrics=problem.metric_names,
+                    d=space.d,
+                    dtype=space.dtype,
+                ) as journal:
+                    found = simulate(
+                        problem,
+                        lambda: make_algorithm(config, problem, roles),
+                        config.seed,
+                        crew,
+                        times,
+                        config.budget,
+                        answers,
+                        journal,
+                    )
+            tally = found.tally
+            fronts.add(found.front.ids.tobytes())
+            per_row = tally.driver / max(tally.rows, 1)
+            table.add_row(
+                f"{workers:,}",
+                f"{tally.efficiency:.3f}",
+                f"{tally.seconds:,.1f}",
+                f"{per_row * 1e6:,.0f}",
+                f"{found.driver_share:.1%}",
+                f"{args.row_seconds / per_row:,.0f}" if per_row else "",
+                f"{tally.copies:,}",
+                f"{tally.lost:,}",
+            )
+        console().print(table)
+        same = "the same" if len(fronts) == 1 else "NOT the same"
+        console().print(f"{tally.rows:,} rows; the front is {same} for every number of workers")
+        return 0
+
+
+def _table(title: str) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in (
+        "workers",
+        "efficiency",
+        "seconds",
+        "driver, µs a row",
+        "driver at work",
+        "driver keeps",
+        "copies",
+        "rows lost",
+    ):
+        table.add_column(name, justify="right")
+    return table
+
+
+def _numbers(text: str) -> list[int]:
+    numbers = [int(word) if word.strip().isdigit() else 0 for word in text.split(",")]
+    if not all(numbers):
+        raise InputError(f"--workers: expected numbers from 1 on, as in 1,16,64; found {text!r}")
+    return numbers
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found {text!r}")
+    return value
+
+
+def _late(text: str) -> tuple[float, float]:
+    share, _, factor = text.partition(":")
+    found = _not_negative(share), _positive(factor or "20")
+    if found[0] > 1:
+        raise argparse.ArgumentTypeError(f"expected a share up to 1, found {text!r}")
+    return found
+
+
+def _join(text: str) -> tuple[float, int]:
+    at, _, many = text.partition(":")
+    return _not_negative(at), int(many)

@@ -1,0 +1,99 @@
+"""Virtual workers: the front of a run, and the efficiency that arithmetic gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from algorithms.general.pymoo_searches import NSGAII
+from algorithms.general.random_search import RandomSearch
+from framework.problems.functions import FunctionProblem
+from framework.run.driver import run
+from framework.run.evaluator import SerialEvaluator
+from framework.run.simulation import Answers, Crew, RowTimes, simulate
+from framework.settings import Budget
+from framework.testing.expect import same_front
+from tests.command import call
+from tests.conftest import roles_of
+
+PROBLEM = FunctionProblem("zdt1", 4)
+ROLES = roles_of(PROBLEM)
+ANSWERS = Answers()
+
+
+def search(crew, times, rows=400):
+    def make():
+        return NSGAII(PROBLEM, ROLES, seed=0, population=20, lookahead=64)
+
+    return simulate(PROBLEM, make, 0, crew, times, Budget(evaluations=rows), ANSWERS)
+
+
+@pytest.mark.parametrize(
+    "crew",
+    [
+        Crew(1),
+        Crew(7),
+        Crew(100),
+        Crew(8, copies=True),
+        Crew(8, lifetime=40.0),
+        Crew(1, joining=((5.0, 9),)),
+    ],
+)
+def test_front_is_that_of_a_run(crew):
+    algorithm = NSGAII(PROBLEM, ROLES, seed=0, population=20, lookahead=64)
+    expected = run(PROBLEM, algorithm, SerialEvaluator(PROBLEM), budget=Budget(evaluations=400))
+    found = search(crew, RowTimes(0.5, 1.0))
+    same_front(expected, found.front, f"{crew}")
+    assert found.tally.rows == 400
+    assert (found.tally.copies > 0) == crew.copies
+    assert (found.tally.lost > 0) == (crew.lifetime is not None)
+
+
+def test_even_rows_take_the_time_that_arithmetic_says():
+    found = search(Crew(16), RowTimes(100.0))
+    assert found.tally.seconds == pytest.approx(400 / 16 * 100, rel=0.01)
+    assert found.tally.efficiency == pytest.approx(1.0, rel=0.01)
+
+
+def test_generations_wait_for_their_slowest_row():
+    def make():
+        return NSGAII(PROBLEM, ROLES, seed=0, population=20)
+
+    times = RowTimes(100.0, 1.0)
+    found = simulate(PROBLEM, make, 0, Crew(20), times, Budget(evaluations=100), Answers())
+    slowest = sum(times.of(np.arange(at, at + 20)).max() for at in range(0, 100, 20))
+    assert found.tally.seconds == pytest.approx(slowest, rel=0.01)
+    assert found.tally.useful == pytest.approx(times.of(np.arange(100)).sum())
+
+
+def test_the_driver_is_what_many_workers_wait_for():
+    crew = Crew(1000, request_seconds=0.01)
+    make = RandomSearch(PROBLEM, ROLES, seed=0, batch=400)
+    found = simulate(
+        PROBLEM, lambda: make, 0, crew, RowTimes(0.5), Budget(evaluations=400), ANSWERS
+    )
+    assert found.tally.driver >= 400 * 0.01
+    assert found.tally.efficiency < 0.2
+
+
+def test_workers_that_join_work():
+    alone = search(Crew(1), RowTimes(10.0))
+    joined = search(Crew(1, joining=((100.0, 15),)), RowTimes(10.0))
+    assert joined.tally.seconds < alone.tally.seconds / 8
+    assert joined.tally.efficiency > 0.9
+
+
+def test_command(tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        "name: s\nproblem: {kind: function, name: zdt1, d: 4}\n"
+        "objectives: [{metric: f1, sense: min}, {metric: f2, sense: min}]\n"
+        "algorithm: {kind: nsga2, population: 20, lookahead: 32}\nbudget: {evaluations: 200}\n"
+    )
+    arguments = ["--workers", "1,8", "--sigma", "1", "--late", "0.1:5"]
+    done = call("simulate", "run.yaml", *arguments, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "the front is the same for every number of workers" in done.out
+    wrong = call("simulate", "run.yaml", "--workers", "1,x", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "--workers: expected numbers" in wrong.err
