@@ -125,7 +125,8 @@ def run_single(
     ):
         run_dir.summary_file.unlink(missing_ok=True)  # it is running again
         run_dir.write_config(config)
-        run_dir.write_about(problem, roles, **(about or {}))
+        known = {"generation_rows": algorithm.generation_rows, **(about or {})}
+        run_dir.write_about(problem, roles, **known)
         last = _Last()
         if algorithm.plan:
             report(algorithm.plan)

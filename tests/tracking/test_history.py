@@ -68,3 +68,20 @@ def test_rows_that_all_failed_leave_an_empty_front():
         "hypervolume": 0.0,
     }
     assert len(front_at(history.frame(), 0)) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50, 10**6])
+def test_pieces_of_generations_in_any_order_end_in_the_same_front(run_dir, history, rows):
+    with run_dir.journal() as journal:
+        everything = Evaluated.concat([batch for batch, _ in journal.batches()])
+        expected = Front.from_journal(journal, made_up.roles(), GENES)
+    pieces = History(made_up.roles(), GENES, rows)
+    order = np.random.default_rng(rows).permutation(len(everything))
+    found = [pieces.add(everything.take(np.sort(part)), 1.0) for part in np.array_split(order, 90)]
+    found = [g for g in [*found, pieces.close()] if g is not None]
+    assert [g.number for g in found] == list(range(len(found)))
+    assert found[-1].batches == 90
+    assert found[-1].metrics == pytest.approx(history.generations[-1].metrics)
+    text = pieces.frame().to_csv(index=False)
+    last = front_at(pd.read_csv(io.StringIO(text)), found[-1].number)
+    pd.testing.assert_frame_equal(last, expected.frame(), check_dtype=False, check_exact=True)

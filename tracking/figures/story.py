@@ -109,7 +109,8 @@ def read_story(run_dir: RunDir) -> Story:
         history = History(front.roles, front.gene_names)
         with source.journal() as journal:
             together = -(-journal.n_batches // _POINTS)
-            points = [history.add(batch, s).metrics for batch, s in _joined(journal, together)]
+            added = [history.add(batch, s) for batch, s in _joined(journal, together)]
+            points = [generation.metrics for generation in added if generation is not None]
             step = max(1, history.evaluations * len(sources) // _BACKGROUND)
             seen = [
                 batch.take(batch.ok & (batch.ids % step == 0)) for batch, _ in journal.batches()

@@ -22,11 +22,12 @@ ENTERED, LEFT = "entered_generation", "left_generation"
 
 
 class Generation(NamedTuple):
-    """What is logged of one generation; ``metrics`` by name."""
+    """What is logged of one generation; ``metrics`` by name, ``batches`` of the journal so far."""
 
     number: int
     seconds: float
     metrics: Mapping[str, float]
+    batches: int
 
 
 class History:
@@ -36,42 +37,71 @@ class History:
     ----------
     roles : Roles
     gene_names : tuple of str
+    generation_rows : int, optional
+        How many rows make a generation where batches are pieces of one; None: each batch is one.
+
+    Attributes
+    ----------
+    n_batches : int
+        Batches added.
+    formed : int
+        Those of them whose generation is complete.
     """
 
-    def __init__(self, roles: Roles, gene_names: tuple[str, ...]) -> None:
+    def __init__(
+        self, roles: Roles, gene_names: tuple[str, ...], generation_rows: int | None = None
+    ) -> None:
         self.roles = roles
         self.gene_names = gene_names
-        self.n_batches = 0
+        self.generation_rows = generation_rows or 1
+        self.n_batches = self.formed = self.n_generations = 0
+        self._waiting: list[Evaluated] = []
+        self._n_waiting, self._seconds = 0, 0.0
         self.evaluations = 0
         self.failed = 0
         self._archive = Archive(roles)
         self._bounded = bool(np.isfinite(roles.bounds()).all())
         self._on_front = {"front_size": 0.0} | ({"hypervolume": 0.0} if self._bounded else {})
         self._entrants: list[Evaluated] = []
-        self._entered: list[int] = []
+        self._entered: dict[int, int] = {}
         self._left: dict[int, int] = {}
 
-    def add(self, batch: Evaluated, seconds: float) -> Generation:
-        """Add the next batch; return the front's numbers after it."""
+    def add(self, batch: Evaluated, seconds: float) -> Generation | None:
+        """Add the next batch; return the front's numbers if it completes a generation."""
+        self._waiting.append(batch)
+        self._n_waiting += len(batch)
+        self._seconds = seconds
+        self.n_batches += 1
+        return self.close() if self._n_waiting >= self.generation_rows else None
+
+    def close(self) -> Generation | None:
+        """Take the rows that wait for a generation as one; return the front's numbers after it."""
+        if not self._waiting:
+            return None
+        batch = Evaluated.concat(self._waiting)
+        self._waiting, self._n_waiting = [], 0
         before = self._ids()
         if self._archive.update(batch):
             self._note(before)
             self._on_front = self._describe()
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
+        self.formed = self.n_batches
         counts = {"evaluations": float(self.evaluations), "rows_failed": float(self.failed)}
-        generation = Generation(self.n_batches, seconds, counts | self._on_front)
-        self.n_batches += 1
+        metrics = counts | self._on_front
+        generation = Generation(self.n_generations, self._seconds, metrics, self.formed)
+        self.n_generations += 1
         return generation
 
     def frame(self) -> pd.DataFrame:
-        """Return ``fronts.csv``, in the order of entering."""
+        """Return ``fronts.csv``, by id."""
         rows = Front.of(self._entrants[:1], self.roles, self.gene_names).rows
         if self._entrants:
             rows = Evaluated.concat(self._entrants)
         frame = Front(rows, self.roles, self.gene_names).frame()
         left = [self._left.get(id) for id in rows.ids.tolist()]
-        frame.insert(1, ENTERED, np.array(self._entered, dtype=np.int64))
+        entered = [self._entered[id] for id in rows.ids.tolist()]
+        frame.insert(1, ENTERED, np.array(entered, dtype=np.int64))
         frame.insert(2, LEFT, pd.Series(left, dtype="Int64"))
         return frame
 
@@ -82,10 +112,10 @@ class History:
         rows = self._archive.rows
         assert rows is not None  # the archive has just changed
         now = set(rows.ids.tolist())
-        self._left.update(dict.fromkeys(before - now, self.n_batches))
+        self._left.update(dict.fromkeys(before - now, self.n_generations))
         entrants = rows.take(np.isin(rows.ids, list(now - before)))
         self._entrants.append(entrants)
-        self._entered += [self.n_batches] * len(entrants)
+        self._entered |= dict.fromkeys(entrants.ids.tolist(), self.n_generations)
 
     def _describe(self) -> dict[str, float]:
         described = {"front_size": float(len(self._archive))}

@@ -78,7 +78,10 @@ class Member:
             return
         with self.run_dir.journal() as journal:
             while journal.n_batches > self.state.batches:
-                self._send(self._next_chunk(journal))
+                chunk = self._next_chunk(journal)
+                if not chunk:  # rows of a generation that is not complete
+                    break
+                self._send(chunk)
 
     def log_fronts(self, *, now: bool) -> None:
         """Send ``fronts.csv`` where it has grown, and is due or wanted ``now``."""
@@ -93,7 +96,7 @@ class Member:
             path = Path(folder) / FRONTS
             history.frame().to_csv(path, index=False)
             self.client.log_artifact(self.state.run_id, str(path))
-        self._arrived(FRONTS, history.n_batches)
+        self._arrived(FRONTS, self.state.batches)
         spent = time.monotonic() - begun
         self._fronts_due = time.monotonic() + max(_FRONTS_EVERY, spent / _FRONTS_SHARE)
 
@@ -143,21 +146,27 @@ class Member:
         chunk: list[Generation] = []
         n = 0
         for batch, seconds in journal.batches(history.n_batches):
-            chunk.append(history.add(batch, seconds))
-            n += len(chunk[-1].metrics)
-            if n + len(chunk[-1].metrics) > _CHUNK:
-                break
-        return chunk
+            generation = history.add(batch, seconds)
+            if generation is not None:
+                chunk.append(generation)
+                n += len(generation.metrics)
+                if n + len(generation.metrics) > _CHUNK:
+                    return chunk
+        rest = history.close() if self._end() else None  # the run has ended
+        return chunk if rest is None else [*chunk, rest]
 
     def _caught_up(self, journal: Journal) -> History:
         """Return the history of exactly the batches that MLflow has."""
         history = self._history
-        if history is None or history.n_batches > self.state.batches:
-            names = tuple(self.run_dir.about()["gene_names"])
-            history = self._history = History(self.run_dir.roles(), names)
+        if history is None or history.formed > self.state.batches:
+            about = self.run_dir.about()
+            names, rows = tuple(about["gene_names"]), about.get("generation_rows")
+            history = self._history = History(self.run_dir.roles(), names, rows)
         lacking = self.state.batches - history.n_batches
-        for batch, seconds in islice(journal.batches(history.n_batches), lacking):
-            history.add(batch, seconds)
+        if lacking > 0:
+            for batch, seconds in islice(journal.batches(history.n_batches), lacking):
+                history.add(batch, seconds)
+            history.close()  # whatever MLflow has ends with a generation
         return history
 
     def _send(self, chunk: list[Generation]) -> None:
@@ -169,7 +178,8 @@ class Member:
             for name, value in item.metrics.items()
         ]
         self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
-        self.state.batches = chunk[-1].number + 1
+        self.state.batches = chunk[-1].batches
+        self.state.generations = chunk[-1].number + 1
         self.save()
 
     def _millis(self, seconds: float) -> int:
@@ -183,7 +193,7 @@ class Member:
         series = {"evaluations", "rows_failed", "front_size", "hypervolume"}
         known = series if self.state.batches else set()
         metrics = [
-            Metric(name, value, ended, self.state.batches)
+            Metric(name, value, ended, self.state.generations)
             for name, value in describe.end_metrics(summary).items()
             if name not in known
         ]

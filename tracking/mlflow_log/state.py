@@ -26,6 +26,8 @@ class RunState:
         As MLflow has it: RUNNING, FINISHED, FAILED or KILLED.
     batches : int
         Batches of the journal whose metrics are there.
+    generations : int
+        How many generations they make.
     artifacts : dict of str to JSON value
         Signature of the last version of each artifact that is there.
     """
@@ -33,6 +35,7 @@ class RunState:
     run_id: str
     status: str = "RUNNING"
     batches: int = 0
+    generations: int = 0
     artifacts: dict[str, Any] = field(default_factory=dict)
 
 
