@@ -20,7 +20,7 @@ from framework.roles import Roles
 from framework.space import Space
 from framework.streams import algorithm_stream
 
-_STEPS, _LONGEST_STEP = 32, 32
+_STEPS, _LONGEST_STEP = 16, 32
 
 Lookahead = Annotated[int, Field(ge=1)] | None
 """Parameter of a search: how many rows may be out while it goes on; None has it in generations."""
@@ -169,10 +169,19 @@ class Algorithm(ABC):
         self._out -= len(X)
         self.learn(batch)
 
+    def give_up(self, reason: str) -> Array | None:
+        """Return what :meth:`propose` does that finds nothing: None, and done if no row is out.
+
+        Otherwise an answer may bring something new.
+        """
+        if not self._out:
+            self.done, self.reason = True, reason
+        return None
+
     def run_ahead(self, lookahead: int, generation: int) -> int:
         """Have generations flow into each other; return how many rows to propose at once.
 
-        Rows are made in steps of ``lookahead / 32``, at least 1 and at most 32, and the rows of a
+        Rows are made in steps of ``lookahead / 16``, at least 1 and at most 32, and the rows of a
         step know all steps that end ``lookahead`` rows or more before its own end; the first ones
         know nothing.
 

@@ -72,7 +72,7 @@ def test_the_driver_is_what_many_workers_wait_for():
     found = simulate(
         PROBLEM, lambda: make, 0, crew, RowTimes(0.5), Budget(evaluations=400), ANSWERS
     )
-    assert found.tally.driver >= 400 * 0.01
+    assert found.tally.driver >= 8 * 0.01  # requests of 50 ms of work at most, 0.1 rows
     assert found.tally.efficiency < 0.2
 
 

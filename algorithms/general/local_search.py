@@ -18,6 +18,7 @@ from framework.problem import Problem
 from framework.roles import Roles
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
+_NOTHING_LEFT = "no candidate left that was not asked for"
 
 
 class ParetoLocalSearch(Algorithm):
@@ -104,24 +105,17 @@ class ParetoLocalSearch(Algorithm):
     def propose(self) -> Array | None:
         """Return new neighbours of archive rows, shape (m, d); ``batch`` or more if possible."""
         if self._queue is None:
-            return self._next_batch()
-        if len(self._queue) < self.batch:
-            found = self._next_batch()
-            if found is not None:
-                self._queue = np.concatenate([self._queue, found])
-            self.done = not len(self._queue)
-            if self.done:
-                return None
-        drawn, self._queue = self._queue[: self.batch], self._queue[self.batch :]
-        return drawn
+            drawn = self._next_batch()
+        else:
+            if len(self._queue) < self.batch:
+                self._queue = np.concatenate([self._queue, self._next_batch()])
+            drawn, self._queue = self._queue[: self.batch], self._queue[self.batch :]
+        return drawn if len(drawn) else self.give_up(_NOTHING_LEFT)
 
-    def _next_batch(self) -> Array | None:
+    def _next_batch(self) -> Array:
         pieces = self._explore()
         pieces += self._restart(self.batch - sum(map(len, pieces)))
-        if not sum(map(len, pieces)):
-            self.done, self.reason = True, "no candidate left that was not asked for"
-            return None
-        return np.concatenate(pieces)
+        return np.concatenate([self._X[:0], *pieces])
 
     def learn(self, batch: Evaluated) -> None:
         """Add rows with new objective vectors to the archive and drop its worst layers."""

@@ -169,12 +169,14 @@ class Peer(Algorithm):
 
     def _next_step(self, members: Members) -> Array | None:
         """Return new children of the members, random genomes where there are none."""
-        drawn = unseen(self._seen, self._step, lambda n: self._drawn(members, n))
-        if not len(drawn):  # what is on its way may change the members, unless nothing is
-            drawn = unseen(self._seen, self._step, lambda n: self._moves.scatter(n, self.rng))
+        drawn = unseen(
+            self._seen,
+            self._step,
+            lambda n: self._drawn(members, n),
+            lambda n: self._moves.scatter(n, self.rng),
+        )
         if not len(drawn):
-            self.done, self.reason = True, "no new genome from mating"
-            return None
+            return self.give_up("no new genome from mating")
         self._started += len(drawn)
         return drawn.astype(self.space.dtype)
 

@@ -93,10 +93,11 @@ class HullSearch(Algorithm):
         if self._seen is None:
             drawn = self._drawn(self.batch if self._breeds() else self.population)
         else:
-            drawn = unseen(self._seen, self.batch, self._drawn)
+            drawn = unseen(
+                self._seen, self.batch, self._drawn, lambda n: self._moves.scatter(n, self.rng)
+            )
             if not len(drawn):
-                self.done, self.reason = True, "no new genome from mating"
-                return None
+                return self.give_up("no new genome from mating")
         self._started += len(drawn)
         return drawn.astype(self.space.dtype)
 

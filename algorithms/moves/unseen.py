@@ -12,7 +12,9 @@ from framework.arrays import Array
 _ATTEMPTS = 16
 
 
-def unseen(seen: Seen, n: int, make: Callable[[int], Array]) -> Array:
+def unseen(
+    seen: Seen, n: int, make: Callable[[int], Array], otherwise: Callable[[int], Array]
+) -> Array:
     """Return up to ``n`` new genomes, shape (at most n, d), and remember them.
 
     Repeats are refused and made again, at most so often that a space with nothing left to find
@@ -23,8 +25,8 @@ def unseen(seen: Seen, n: int, make: Callable[[int], Array]) -> Array:
     seen : Seen
         Genomes that were asked for.
     n : int
-    make : callable
-        Returns so many genomes, new or not.
+    make, otherwise : callable
+        Return so many genomes, new or not; the second is asked where the first finds none.
     """
     X = make(n)
     new = seen.add(X)
@@ -32,8 +34,8 @@ def unseen(seen: Seen, n: int, make: Callable[[int], Array]) -> Array:
         return X
     pieces = [X[new]]
     lacking = n - len(pieces[0])
-    for _ in range(_ATTEMPTS):
-        X = make(lacking)
+    for attempt in range(2 * _ATTEMPTS):
+        X = (make if attempt < _ATTEMPTS else otherwise)(lacking).astype(X.dtype)
         pieces.append(X[seen.add(X)])
         lacking -= len(pieces[-1])
         if not lacking:

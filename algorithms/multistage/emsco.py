@@ -23,7 +23,7 @@ from framework.settings import Rate
 from framework.space import Partition
 
 _ATTEMPTS = 4  # at finding moves that are new
-_SHARE_FRESH = 0.1  # of a population that is told before a generation is formed, without waiting
+_SHARE_FRESH = 0.2  # of a population that is told before a generation is formed, without waiting
 
 
 class EMSCO(Algorithm):
@@ -67,7 +67,7 @@ class EMSCO(Algorithm):
         the fittest of the last generation (Section 4.3).
     lookahead : int, optional
         None: the paper's generations. Else so many rows may be out while the search goes on: a
-        generation is the elite and the latest rows beside it, made anew whenever a tenth of its
+        generation is the elite and the latest rows beside it, made anew whenever a fifth of its
         size has been told, and no genome is asked for twice
         (:meth:`~framework.algorithm.Algorithm.run_ahead`).
 
@@ -151,12 +151,14 @@ class EMSCO(Algorithm):
 
     def propose(self) -> Array | None:
         if self._step:
-            X = unseen(self._asked_before, self._step, self._drawn)
+            X = unseen(
+                self._asked_before,
+                self._step,
+                self._drawn,
+                lambda n: self.space.sample_by_size(self.rng, n),
+            )
             self._started += len(X)
-            if not len(X):
-                self.done, self.reason = True, "no new genome from mating"
-                return None
-            return X
+            return X if len(X) else self.give_up("no new genome from mating")
         children = self.population - (0 if self._elite is None else len(self._elite))
         moved = self._moved(round(self.memetic * children)) if len(self._generation) else None
         if moved is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,10 @@ from framework.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from framework.algorithm import Algorithm
+    from framework.journal import Journal
+    from framework.problem import Problem
 
 
 class Simulate:
@@ -82,8 +87,7 @@ class Simulate:
     def run(args: argparse.Namespace) -> int:
         from framework.experiment.config import load_config
         from framework.experiment.single_run import make_algorithm, make_problem, make_roles
-        from framework.journal import Journal
-        from framework.run.simulation import Answers, Crew, RowTimes, simulate
+        from framework.run.simulation import Answers, Crew, RowTimes, driver_seconds, simulate
 
         config = load_config(args.config, args.set)
         problem = make_problem(config)
@@ -91,7 +95,23 @@ class Simulate:
         share, factor = args.late
         own = args.late_rows
         times = RowTimes(args.row_seconds, args.sigma, share, factor, not own, config.seed)
-        table = _table(f"{config.algorithm['kind']}, {config.name}")
+
+        def make() -> Algorithm:
+            return make_algorithm(config, problem, roles)
+
+        with tempfile.TemporaryDirectory() as folder:
+            per_row = driver_seconds(
+                problem,
+                make,
+                config.seed,
+                config.budget,
+                answers,
+                lambda: _journal(Path(folder) / f"{secrets.token_hex(4)}.sqlite", problem),
+            )
+        cost = per_row * 1e6
+        table = _table(
+            f"{config.algorithm['kind']}, {config.name}: the driver's {cost:.0f} µs a row"
+        )
         fronts = set()
         for workers in _numbers(args.workers):
             crew = Crew(
@@ -99,37 +119,19 @@ class Simulate:
                 joining=tuple(args.join),
                 lifetime=args.lifetime,
                 copies=args.copies,
+                row_seconds=per_row,
                 request_seconds=args.request_seconds,
             )
-            with tempfile.TemporaryDirectory() as folder:
-                space = problem.space
-                with Journal(
-                    Path(folder) / "journal.sqlite",
-                    {},
-                    metrics=problem.metric_names,
-                    d=space.d,
-                    dtype=space.dtype,
-                ) as journal:
-                    found = simulate(
-                        problem,
-                        lambda: make_algorithm(config, problem, roles),
-                        config.seed,
-                        crew,
-                        times,
-                        config.budget,
-                        answers,
-                        journal,
-                    )
+            found = simulate(problem, make, config.seed, crew, times, config.budget, answers)
             tally = found.tally
             fronts.add(found.front.ids.tobytes())
-            per_row = tally.driver / max(tally.rows, 1)
+            own = tally.driver / max(tally.rows, 1)
             table.add_row(
                 f"{workers:,}",
                 f"{tally.efficiency:.3f}",
                 f"{tally.seconds:,.1f}",
-                f"{per_row * 1e6:,.0f}",
                 f"{found.driver_share:.1%}",
-                f"{args.row_seconds / per_row:,.0f}" if per_row else "",
+                f"{args.row_seconds / own:,.0f}" if own else "",
                 f"{tally.copies:,}",
                 f"{tally.lost:,}",
             )
@@ -137,6 +139,13 @@ class Simulate:
         same = "the same" if len(fronts) == 1 else "NOT the same"
         console().print(f"{tally.rows:,} rows; the front is {same} for every number of workers")
         return 0
+
+
+def _journal(path: Path, problem: Problem) -> Journal:
+    from framework.journal import Journal
+
+    space = problem.space
+    return Journal(path, {}, metrics=problem.metric_names, d=space.d, dtype=space.dtype)
 
 
 def _table(title: str) -> Table:
@@ -147,7 +156,6 @@ def _table(title: str) -> Table:
         "workers",
         "efficiency",
         "seconds",
-        "driver, µs a row",
         "driver at work",
         "driver keeps",
         "copies",

@@ -1,8 +1,9 @@
 """Workers in virtual time: the real driver and search against any number of workers, on one core.
 
-Values are real, evaluated here once; how long a row takes is drawn, and clocks are virtual but for
-the driver's own work, which is measured. So it says how busy a cluster would be kept, and from
-how many workers on the driver is what everybody waits for.
+Values are real, evaluated here once; how long a row takes is drawn. What a row costs the driver,
+search and journal included, is measured first (:func:`driver_seconds`) and charged when the row is
+sent. So it says how busy a cluster would be kept, and from how many workers on the driver is what
+everybody waits for; the same measurement gives the same simulation.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +24,7 @@ from framework.batch import Evaluated
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.run.driver import run
+from framework.run.driver import Observer, Progress, run
 from framework.run.evaluator import Evaluator, evaluate_rows
 from framework.settings import Budget
 
@@ -89,8 +91,8 @@ class Crew:
         Seconds until another one takes the place of a lost worker.
     copies : bool
         Whether an idle worker takes a copy of a row that is late (three medians).
-    request_seconds : float
-        Of the driver's time that a request costs, there and back.
+    row_seconds, request_seconds : float
+        Of the driver's time that a row costs, and a request, there and back.
     """
 
     workers: int
@@ -98,6 +100,7 @@ class Crew:
     lifetime: float | None = None
     replaced_after: float = 5.0
     copies: bool = False
+    row_seconds: float = 0.0
     request_seconds: float = 0.0
 
 
@@ -160,7 +163,6 @@ class VirtualWorkers(Evaluator):
         self.crew, self.times, self.answers = crew, times, answers
         self.tally = Tally()
         self._now = 0.0
-        self._resumed = time.process_time()
         self._queue: deque[int] = deque()
         self._rows: dict[int, tuple[Evaluated, int]] = {}  # a row's batch, and its place there
         self._done: set[int] = set()
@@ -178,28 +180,22 @@ class VirtualWorkers(Evaluator):
                 self._later(at, "join", -1)
 
     def submit(self, ids: IntArray, X: Array) -> None:
-        begun = time.process_time()
         values = self.answers.of(self.problem, self.seed, ids, X)
-        self._resumed += time.process_time() - begun  # not the driver's work
+        self._spend(self.crew.row_seconds * len(ids))
         for i, id in enumerate(ids.tolist()):
             self._rows[id] = values, i
         self._queue.extend(ids.tolist())
 
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
-        spent = time.process_time() - self._resumed
-        self._spend(spent)
         pieces: list[Evaluated] = []
         self._work_until(self._now, pieces)
         while not pieces and (self._queue or self._busy):
             self._now = max(self._now, self._events[0][0])
             self._work_until(self._now, pieces)
-        self._spend(self.crew.request_seconds * len(pieces))
-        self._resumed = time.process_time()
         return pieces
 
     def close(self) -> None:
         """Count the time that workers were there."""
-        self._spend(time.process_time() - self._resumed)
         self._count_presence(self._now)
         self.tally.seconds = self._now
 
@@ -278,6 +274,7 @@ class VirtualWorkers(Evaluator):
         if request.ids[0] in self._done:
             return  # a copy was faster
         self._done.update(request.ids)
+        self._spend(self.crew.request_seconds)
         self.tally.rows += len(request.ids)
         self.tally.useful += request.seconds
         places = [self._rows.pop(id) for id in request.ids]
@@ -310,6 +307,65 @@ class Simulated:
         return self.tally.driver / self.tally.seconds if self.tally.seconds else 0.0
 
 
+class _Prompt(Evaluator):
+    """Answers at once, from what is known."""
+
+    def __init__(self, problem: Problem, seed: int, answers: Answers) -> None:
+        super().__init__(problem, seed)
+        self.answers = answers
+        self._ready: list[Evaluated] = []
+
+    def submit(self, ids: IntArray, X: Array) -> None:
+        self._ready.append(self.answers.of(self.problem, self.seed, ids, X))
+
+    def collect(self, timeout: float | None = None) -> list[Evaluated]:
+        pieces, self._ready = self._ready, []
+        return pieces
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def driver_seconds(
+    problem: Problem,
+    make: Callable[[], Algorithm],
+    seed: int,
+    budget: Budget,
+    answers: Answers,
+    journal: Callable[[], AbstractContextManager[Journal | None]] = nullcontext,
+) -> float:
+    """Return the CPU seconds a row of driver, search and journal together.
+
+    The run is made twice, the second time with all answers known, and that one is measured.
+
+    Parameters
+    ----------
+    problem, make, seed, budget, answers
+        See :func:`simulate`.
+    journal : callable
+        Returns a new journal, to be closed at the end.
+    """
+    for measured in (False, True):
+        rows = _Rows()
+        with journal() as opened:
+            begun = time.process_time()
+            prompt = _Prompt(problem, seed, answers)
+            run(problem, make(), prompt, budget=budget, journal=opened, observers=[rows])
+            spent = time.process_time() - begun
+        if measured:
+            break
+    return spent / max(rows.count, 1)
+
+
+class _Rows(Observer):
+    """Keeps the number of rows."""
+
+    count = 0
+
+    def on_end(self, progress: Progress) -> None:
+        self.count = progress.evaluations
+
+
 def simulate(
     problem: Problem,
     make: Callable[[], Algorithm],
@@ -318,7 +374,6 @@ def simulate(
     times: RowTimes,
     budget: Budget,
     answers: Answers,
-    journal: Journal | None = None,
 ) -> Simulated:
     """Run a search in virtual time.
 
@@ -334,10 +389,8 @@ def simulate(
     budget : Budget
     answers : Answers
         Shared by simulations of the same search, which ask for the same rows.
-    journal : Journal, optional
-        Where the driver writes, as in a run.
     """
     workers = VirtualWorkers(problem, seed, crew=crew, times=times, answers=answers)
-    front = run(problem, make(), workers, budget=budget, journal=journal)
+    front = run(problem, make(), workers, budget=budget)
     workers.close()
     return Simulated(crew.workers, workers.tally, front)

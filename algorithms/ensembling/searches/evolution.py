@@ -279,7 +279,6 @@ class EnsembleEvolution(CountsSearch):
                 )
         self._seen.added(made)
         if made == 0:
-            self.done, self.reason = True, "no ensemble found that was not proposed before"
-            return None
+            return self.give_up("no ensemble found that was not proposed before")
         self._marks_out.append(marks[:made])
         return X[:made]
