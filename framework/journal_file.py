@@ -173,8 +173,25 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
     """
     torn = path.with_name(path.name + ".torn")
     fresh = path.with_name(path.name + ".fresh")
+    kept = _rescue(path, fresh, ours)
+    if not kept:
+        mended = path.with_name(path.name + ".mended")
+        mended.write_bytes(_with_first_page_of(fresh, path.read_bytes()))
+        kept = _rescue(mended, fresh, ours)
+        mended.unlink()
+    os.replace(path, torn)
+    for suffix in ("-wal", "-shm"):  # a log left beside would be applied to the fresh file
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            os.replace(beside, torn.with_name(torn.name + suffix))
+    os.replace(fresh, path)
+    return kept
+
+
+def _rescue(source: Path, fresh: Path, ours: Mapping[str, Any]) -> int:
+    """Write the whole leading batches of a damaged journal to a fresh one; return how many."""
     fresh.unlink(missing_ok=True)
-    old = sqlite3.connect(path)
+    old = sqlite3.connect(source)
     # SQLite refuses a file with fewer pages than its header says, but for whoever repairs schemas
     old.execute("PRAGMA writable_schema=ON")
     meta = read_meta(old) or ours
@@ -187,13 +204,18 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
             kept += 1
     new.close()
     old.close()
-    os.replace(path, torn)
-    for suffix in ("-wal", "-shm"):  # a log left beside would be applied to the fresh file
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            os.replace(beside, torn.with_name(torn.name + suffix))
-    os.replace(fresh, path)
     return kept
+
+
+def _with_first_page_of(fresh: Path, damaged: bytes) -> bytes:
+    """Return a journal with another's first page: what describes the file is alike in all.
+
+    What it then holds is judged by the checksums of its batches, as ever.
+    """
+    content = fresh.read_bytes()
+    size = int.from_bytes(content[16:18], "big")  # of a page; see SQLite's file format
+    pages = len(damaged) // size
+    return content[:28] + pages.to_bytes(4, "big") + content[32:size] + damaged[size:]
 
 
 def _leading(db: sqlite3.Connection, meta: Mapping[str, Any]) -> Iterator[BatchRow]:

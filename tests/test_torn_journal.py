@@ -69,6 +69,31 @@ def test_cut_file(tmp_path, rows):
             assert count >= 24 * cut / size - 9, f"{count} batches of {cut} of {size} bytes"
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, 16), (16, 18), (0, 100), (100, PAGE), (0, PAGE)])
+def test_a_damaged_first_page_loses_nothing(tmp_path, start, stop):
+    path = tmp_path / "journal.sqlite"
+    make(path, lambda i: 40).close()
+    content = bytearray(path.read_bytes())
+    content[start:stop] = bytes(stop - start)
+    path.write_bytes(content)
+    assert kept(path, lambda i: 40) == 24
+    assert path.with_name("journal.sqlite.torn").read_bytes() == content
+    assert {p.suffix for p in tmp_path.iterdir()} <= {".sqlite", ".torn"}
+
+
+def test_a_first_page_is_lent_to_no_other_runs_batches(tmp_path):
+    """The description is damaged too: the batches of another run are not taken for ours."""
+    path = tmp_path / "journal.sqlite"
+    make(path, lambda i: 40).close()
+    content = bytearray(path.read_bytes())
+    content[: 2 * PAGE] = bytes(2 * PAGE)
+    path.write_bytes(content)
+    with Journal(path, {"run": 2}, **SHAPE) as journal:
+        assert journal.n_batches == 0
+    path.write_bytes(content)
+    assert kept(path, lambda i: 40) == 24
+
+
 def test_cut_log(tmp_path):
     def rows(i):
         return 200
