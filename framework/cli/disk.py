@@ -13,6 +13,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
+def refuses(error: OSError) -> bool:
+    """Tell whether the disk is full, or something may not be read or written."""
+    return error.errno in (*_FULL, *_CLOSED)
+
+
 @contextmanager
 def disk_errors(place: Path) -> Iterator[None]:
     """Turn what the disk refuses while a run or sweep goes on into one sentence.
@@ -25,7 +30,7 @@ def disk_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (*_FULL, *_CLOSED):
+        if not refuses(error):
             raise
         remedy = "make room" if error.errno in _FULL else "let it be written"
         where = place if error.filename is None else error.filename

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from framework import registry
+from framework.cli.disk import refuses
 from framework.errors import InputError, ParetolabError
 from framework.models.classifiers import trust
 
@@ -49,6 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if not refuses(error):
+            raise
+        print(
+            f"paretolab: {error.filename or 'the disk'}: cannot be used ({error.strerror}); let it "
+            "be read and written, or make room, and run the command again",
+            file=sys.stderr,
+        )
+        return 2
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

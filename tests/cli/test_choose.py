@@ -284,3 +284,14 @@ def test_every_command_has_help(command):
 
 def test_version(command):
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", command("--version").out)
+
+
+def test_a_directory_that_cannot_be_written_ends_in_a_sentence(finished, capsys, monkeypatch):
+    def closed(path, content):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("framework.experiment.run_dir.write_whole", closed)
+    monkeypatch.setattr("framework.cli.choose._keep", lambda *_: None)
+    assert main(["choose", str(finished.dir), "--best", "cost"]) == 2
+    error = capsys.readouterr().err
+    assert "choice.json: cannot be used (Permission denied); let it be read and written" in error
