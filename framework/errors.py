@@ -29,5 +29,25 @@ class ClusterError(ParetolabError):
     """Ray cannot be started or reached, or its workers keep dying."""
 
 
+class EnvironmentFailure(ParetolabError):
+    """A machine cannot do its work: a full disk, a missing library; the work is not at fault.
+
+    Attributes
+    ----------
+    reason : str
+        What was missing or full.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"this machine cannot do its work ({self.reason}); put that right, then go on with "
+            "`paretolab resume`"
+        )
+
+
 class Unfit(InputError):
     """An algorithm that cannot search what it was given; another one may."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,8 +29,12 @@ class Sphere(Problem):
         self.fingerprint = f"sphere/{d}/{noise}"
         self.seconds, self.noise, self.stochastic = seconds, noise, noise > 0
 
+    SLEEPER = -4.0
+
     def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
-        time.sleep(self.seconds * len(X))
+        seconds = self.seconds * len(X) + 600 * float((X[:, 0] == self.SLEEPER).any())
+        if seconds:  # to sleep for none is to queue for the processor
+            time.sleep(seconds)
         if (X[:, 0] == KILLER).any():
             os._exit(1)
         if (X[:, 0] == RAISER).any():
@@ -39,6 +44,31 @@ class Sphere(Problem):
             near = near + self.noise * np.array([rng.normal() for rng in streams])
         near[X[:, 0] == NOT_A_NUMBER] = np.nan
         return {"near": near, "far": ((X - 1.0) ** 2).sum(axis=1)}
+
+
+class Reader(Sphere):
+    """Adds what a file of the working directory and a variable of the environment say."""
+
+    def __init__(self, file: str, variable: str) -> None:
+        super().__init__()
+        self.file, self.variable = file, variable
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        values = super().evaluate(X, streams)
+        more = float(Path(self.file).read_text()) + float(os.environ[self.variable])
+        return {**values, "near": values["near"] + more}
+
+
+class Needy(Sphere):
+    """Needs a library that not every node has, and a disk with room."""
+
+    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+        import sklearn.base
+
+        assert sklearn.base
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(200_000))
+        return super().evaluate(X, streams)
 
 
 def power(base: int, exponent: int) -> float:

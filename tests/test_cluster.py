@@ -61,8 +61,8 @@ def test_a_local_cluster_is_private_and_leaves_nothing() -> None:
         session = session_directory(started)
         assert session.exists()
         with cluster(workers=5) as inner:  # what is there is used, and left alone
-            assert inner.workers == 1
-            assert inner.description == "Ray of this process, 1 worker"
+            assert (inner.workers, inner.room) == (5, 1)
+            assert inner.description == "Ray of this process, 5 workers, room for 1 now"
         assert sys.modules["ray"].is_initialized()
     assert not sys.modules["ray"].is_initialized()
     assert signal.getsignal(signal.SIGTERM) is handler
@@ -224,9 +224,9 @@ def test_joins_a_running_cluster_and_leaves_it_running() -> None:
 def join_twice(address: str) -> None:
     for _ in range(2):
         with cluster(workers=8, address=address) as joined:
-            assert joined.workers == 2
+            assert (joined.workers, joined.room) == (8, 2)
             assert joined.description.startswith("Ray at ")
-            assert joined.description.endswith(", 2 workers")
+            assert joined.description.endswith(", 8 workers, room for 2 now")
             evaluator = RayEvaluator(Sphere(), workers=joined.workers)
             evaluator.submit(np.arange(5), np.ones((5, 4)))
             pieces = evaluator.collect(timeout=60)

@@ -213,7 +213,7 @@ def test_mlflow_that_cannot_be_reached(place):
 # --- Ray ------------------------------------------------------------------------------------
 
 
-def ray_actors(process):
+def ray_workers(process):
     """Return the processes of a driver's Ray actors."""
     return [
         child for child in psutil.Process(process.pid).children(recursive=True) if is_worker(child)
@@ -223,7 +223,7 @@ def ray_actors(process):
 def is_worker(process):
     try:
         zombie = process.status() == psutil.STATUS_ZOMBIE
-        return process.name().startswith("ray::Actor") and not zombie
+        return process.name().startswith("ray::Worker") and not zombie
     except psutil.NoSuchProcess:
         return False
 
@@ -233,7 +233,7 @@ def test_ray_workers_killed_and_then_the_driver(place, reference):
     name = "on ray"
     process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
     wait_for(process, place / name, 3)
-    actors = ray_actors(process)
+    actors = ray_workers(process)
     assert actors
     actors[0].kill()
     wait_for(process, place / name, 10)
@@ -251,7 +251,7 @@ def test_a_ray_worker_killed(place, reference):
     name = "worker killed"
     process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
     wait_for(process, place / name, 5)
-    ray_actors(process)[-1].kill()
+    ray_workers(process)[-1].kill()
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert_each_row_once(place / name / "journal.sqlite")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -20,6 +22,7 @@ from framework.testing import (
     LOOKAHEAD_LAWS,
     PROBLEM_LAWS,
     check_algorithm,
+    check_elastic,
     check_evaluator,
     check_problem,
 )
@@ -34,6 +37,7 @@ from tests.conftest import (
     problem_cases,
     roles_of,
 )
+from tests.ray_toys import Sphere
 
 
 def law_name(law: Callable[..., None]) -> str:
@@ -84,6 +88,14 @@ def ray_evaluator() -> Iterator[Callable[..., Any]]:
 @pytest.mark.parametrize("law", EVALUATOR_LAWS, ids=law_name)
 def test_ray_evaluator(ray_evaluator, law):
     law(ray_evaluator, FunctionProblem("zdt2", 5, 0.1))
+
+
+def test_workers_may_come_and_go(ray_evaluator):
+    def kill(evaluator):
+        for pid in evaluator.pids()[:1]:
+            os.kill(pid, signal.SIGKILL)
+
+    check_elastic(ray_evaluator, Sphere(seconds=0.01, noise=0.1), [kill, kill], rows=100)
 
 
 @pytest.mark.parametrize("name", registry.names("algorithms"))
@@ -207,6 +219,8 @@ class Lossy(SerialEvaluator):
 def test_a_broken_evaluator_is_caught():
     with pytest.raises(AssertionError, match=r"each row once|nothing left"):
         check_evaluator(Lossy, FunctionProblem("zdt1", 3))
+    with pytest.raises(AssertionError, match="each row once"):
+        check_elastic(Lossy, FunctionProblem("zdt1", 3), [lambda evaluator: None])
 
 
 def test_shuffled_evaluator_returns_every_row():

@@ -32,7 +32,7 @@ ROOMS = {  # of framework; each sees its root and the rooms named
     "libraries": {"data", "models", "parallel", "run"},
     "experiment": {"analysis", "models", "parallel", "run"},
     "testing": {"models", "run"},
-    "cli": {"analysis", "data", "experiment", "libraries", "models", "run"},
+    "cli": {"analysis", "data", "experiment", "libraries", "models", "parallel", "run"},
 }
 FILES = sorted({path for layer in ALLOWED for path in (ROOT / layer).rglob("*.py")})
 
@@ -127,7 +127,9 @@ def test_what_an_actor_imports_is_light(kind):
     """An actor unpickles the problem, and so imports its module; the frame needs no data frames."""
     module = registry.load("problems", kind).__module__
     heavy = NEVER | ({"pandas", "sklearn"} if module.startswith("framework.") else set())
-    code = LIGHT.format(modules=f"framework.parallel.ray_actor, {module}", heavy=heavy)
+    code = LIGHT.format(
+        modules=f"framework.parallel.scorer, framework.parallel.worker, {module}", heavy=heavy
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
+from framework.cli.cluster_options import add_cluster_arguments, overrides
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, load_config
 
@@ -56,8 +57,8 @@ def set_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what any run takes: --address, --no-mlflow, --quiet."""
-    parser.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
+    """Add what any run takes: the options of a cluster, --no-mlflow, --quiet."""
+    add_cluster_arguments(parser)
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")
 
@@ -66,7 +67,7 @@ def config_of(args: argparse.Namespace) -> RunConfig:
     """Return the configuration that the arguments name, checked. Raises InputError."""
     return load_config(
         args.config,
-        args.set,
+        overrides(args),
         repeats=args.repeats,
         seed=args.seed,
         workers=workers_of(args.workers),

@@ -7,6 +7,7 @@ import math
 
 from framework.algorithm import fitting
 from framework.cli.arguments import config_arguments, config_of
+from framework.cli.cluster_options import add_cluster_arguments, shipped
 from framework.cli.tables import console, show_steps
 from framework.experiment.config import ConstraintConfig
 from framework.experiment.single_run import candidates_of, make_algorithm, make_problem, make_roles
@@ -20,10 +21,12 @@ class Check:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         config_arguments(parser)
+        add_cluster_arguments(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = config_of(args)
+        ships = shipped(config.cluster)
         problem = make_problem(config)
         algorithm = make_algorithm(config, problem, make_roles(config, problem))
         out, kind = console(), config.algorithm["kind"]
@@ -41,7 +44,7 @@ class Check:
             lines += [
                 (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
             ]
-        size = problem.space.size
+        size, resources = problem.space.size, config.cluster.resources.shape()
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
             ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
@@ -53,6 +56,8 @@ class Check:
             ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
             ("seed, repeats", f"{config.seed}, {config.repeats}"),
             ("workers", str(config.workers)),
+            ("each takes", ", ".join(f"{v:g} {k}" for k, v in resources.items())),
+            ("to workers", ships or "nothing beside what is installed here"),
             ("tracking", config.tracking.uri if config.tracking else "none"),
         ]
         show_steps(out, lines)

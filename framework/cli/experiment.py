@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
+from framework.cli.cluster_options import overrides, vouch
 from framework.cli.compare import show
 from framework.cli.run import report_to
 from framework.cli.tables import console, program
@@ -51,7 +52,7 @@ class Experiment:
 
         grid = load_grid(
             Path(args.config),
-            args.set,
+            overrides(args),
             repeats=args.repeats,
             seed=args.seed,
             workers=workers_of(args.workers),
@@ -65,7 +66,7 @@ class Experiment:
         from framework.experiment.grid_load import reload_grid
 
         out = RunDir.existing(args.directory)
-        grid = reload_grid(out.experiment_file, args.set, workers=workers_of(args.workers))
+        grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
         return _execute(grid, out, args)
 
 
@@ -83,6 +84,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.comparison import compare_grid
     from framework.experiment.grid_run import Options, run_grid
 
+    vouch(grid.base.cluster, args)
     errors = console(stderr=True)
     report = report_to(errors)
     report(f"{grid.base.name}: {out.path}")

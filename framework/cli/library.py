@@ -11,10 +11,12 @@ import numpy as np
 from rich.table import Table
 
 from framework.cli.arguments import workers_argument, workers_of
+from framework.cli.cluster_options import add_cluster_arguments, overrides, vouch
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
+from framework.parallel.config import ClusterConfig
 
 
 class LibraryCommand:
@@ -30,7 +32,7 @@ class LibraryCommand:
         )
         _file_arguments(build)
         workers_argument(build)
-        build.add_argument("--address", metavar="ADDR", help="Ray cluster to join")
+        add_cluster_arguments(build)
         build.add_argument("--quiet", action="store_true", help="no progress")
         build.set_defaults(action=_build)
         bring = actions.add_parser(
@@ -78,12 +80,24 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
         where = "problem.library.build"
         inner = raw["problem"].get("library")
         section = inner.get("build") if isinstance(inner, dict) else None
-    elif set(raw) - {"library"}:
-        extra = sorted(set(raw) - {"library"})[0]
+    elif set(raw) - {"library", "cluster"}:
+        extra = sorted(set(raw) - {"library", "cluster"})[0]
         raise InputError(f"{path}: expected the key library alone, found {extra!r} beside it")
     if section is None:
         raise InputError(f"{path}: expected a section library, found none")
     return check(model, section, f"{path}: {where}", {"base": path.parent})
+
+
+def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
+    """Return the checked section ``cluster`` of a file."""
+    raw = read_yaml(path)
+    for text in overrides:
+        override(raw, text)
+    where = f"{path}: cluster"
+    found: ClusterConfig = check(
+        ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent}
+    )
+    return found
 
 
 def _build(args: argparse.Namespace) -> int:
@@ -91,14 +105,22 @@ def _build(args: argparse.Namespace) -> int:
     from framework.libraries.config import BuildConfig
     from framework.libraries.progress import Bar, Lines
 
-    config = read_section(Path(args.file), args.set, BuildConfig)
+    path = Path(args.file)
+    config = read_section(path, overrides(args), BuildConfig)
+    cluster = cluster_section(path, overrides(args))
+    vouch(cluster, args)
     workers = workers_of(args.workers) or "auto"
     folder, errors = _target(args.out, config.name), console(stderr=True)
     bar = errors.is_terminal and not args.quiet
     shown = Bar(errors) if bar else nullcontext(Lines(quiet=args.quiet))
     with shown as progress:
         library = build_library(
-            config, folder, workers=workers, address=args.address, progress=progress
+            config,
+            folder,
+            workers=workers,
+            address=args.address,
+            cluster=cluster,
+            progress=progress,
         )
     _finish(library, folder)
     return 0

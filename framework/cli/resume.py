@@ -6,6 +6,7 @@ import argparse
 
 from framework import registry
 from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
+from framework.cli.cluster_options import overrides
 from framework.cli.run import execute_in, report_to
 from framework.cli.tables import console
 from framework.experiment.resume import resumed_config
@@ -36,7 +37,7 @@ class Resume:
                 return code
         config = resumed_config(
             run_dir,
-            args.set,
+            overrides(args),
             workers=workers_of(args.workers),
             report=report_to(console(stderr=True)),
         )

@@ -29,6 +29,7 @@ from framework import registry
 from framework.errors import InputError
 from framework.experiment import config_errors as mistakes
 from framework.limits import CONFIG_BYTES, CONFIG_VALUES, JSON_DEPTH
+from framework.parallel.config import ClusterConfig
 from framework.plain_files import check_sizes, check_tree
 from framework.roles import Constraint, Objective
 from framework.settings import Budget, Section
@@ -96,6 +97,7 @@ class RunConfig(Section):
     repeats: int = Field(default=1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
     tracking: TrackingConfig | None = TrackingConfig()
+    cluster: ClusterConfig = ClusterConfig()
 
     @field_validator("name")
     @classmethod
@@ -116,8 +118,8 @@ class RunConfig(Section):
     def identity(self) -> dict[str, Any]:
         """Return the dotted keys that decide which rows a run evaluates, and their values.
 
-        Budget, workers, repeats, tracking and the name are not among them: a run may be resumed
-        with other ones.
+        Budget, workers, cluster, repeats, tracking and the name are not among them: a run may be
+        resumed with other ones.
         """
         kept = self.model_dump(
             include={"problem", "objectives", "constraints", "algorithm", "seed"}
@@ -175,7 +177,7 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
     sections: dict[str, Any] = {}
     check_sizes(raw, str(path))
     with noting(found):
-        config: RunConfig = check(RunConfig, raw, str(path))
+        config: RunConfig = check(RunConfig, raw, str(path), {"base": path.parent})
     for key, group in _KINDS.items():
         if isinstance(raw.get(key), dict):
             with noting(found):

@@ -139,6 +139,7 @@ def _single(
         config.seed,
         workers=config.workers,
         address=options.address,
+        config=config.cluster,
         left=left,
         report=options.report,
     ) as (evaluator, description):

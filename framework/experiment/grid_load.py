@@ -26,7 +26,7 @@ from framework.registry import nearest
 from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
-_NOT_OF_A_CASE = ("name", "algorithm", "repeats", "workers", "tracking", "experiment")
+_NOT_OF_A_CASE = ("name", "algorithm", "repeats", "workers", "tracking", "cluster", "experiment")
 _ONLY = "configured"  # the name of the only case of a configuration without cases
 
 
@@ -96,7 +96,9 @@ def load_grid(
 
 
 def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Grid:
-    """Read what :meth:`Grid.dump` returned; ``overrides`` may change keys of ``experiment``.
+    """Read what :meth:`Grid.dump` returned.
+
+    ``overrides`` may change keys of ``experiment`` and ``cluster``.
 
     Raises
     ------
@@ -105,7 +107,10 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
     """
     raw = read_yaml(path)
     changes = {key: value for key, value in top_level.items() if value is not None}
+    of_all = [text for text in overrides if text.startswith("cluster.")]
     for text in overrides:
+        if text in of_all:
+            continue
         if not text.startswith("experiment."):
             raise InputError(
                 f"--set {text}: expected a key of the section experiment, such as "
@@ -115,6 +120,9 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
     if not isinstance(raw.get("experiment"), dict) or not isinstance(raw.get("cases"), dict):
         raise InputError(f"{path}: expected the experiment of a directory, found another file")
     grid: GridConfig = check(GridConfig, raw["experiment"], f"{path}: experiment")
+    for config in raw["cases"].values():
+        for text in of_all:
+            override(config, text)
     cases = {
         name: check(RunConfig, config | changes, f"{path}: cases.{name}")
         for name, config in raw["cases"].items()

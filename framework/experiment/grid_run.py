@@ -113,6 +113,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
             "status": FAILED if failed or over else DONE,
             "failed_cells": failed,
             "cells_over_limit": over,
+            "incidents": dict(runner.incidents),
             "wall_s": round(time.perf_counter() - started, 3),
         }
         paths: list[Path] = []
@@ -136,6 +137,7 @@ class _Runner:
         self._grid, self._out, self._options = grid, out, options
         self._done, self._total = done, total
         self._failed: dict[str, str] = {}
+        self.incidents: Mapping[str, int] = {}
 
     def check(self, todo: Sequence[Cell]) -> None:
         """Make each problem and algorithm once, so that what cannot work is said at the start.
@@ -168,6 +170,7 @@ class _Runner:
                     self._failed = {}
                     self._once(todo, pools)
                     todo = [cell for cell in todo if cell.place in self._failed]
+            self.incidents = pools.now.incidents()
         return self._failed
 
     def _once(self, todo: Sequence[Cell], pools: _Pools) -> None:
@@ -247,7 +250,12 @@ class _Pools(ExitStack):
 
     def __init__(self, config: RunConfig, out: RunDir, options: Options) -> None:
         super().__init__()
-        self._workers, self._out, self._options = config.workers, out, options
+        self._workers, self._config, self._out, self._options = (
+            config.workers,
+            config.cluster,
+            out,
+            options,
+        )
         self.now: RunPool = SerialPool(run_cell)
         self.width = 1
         self._joined = False
@@ -261,25 +269,25 @@ class _Pools(ExitStack):
         return self.now
 
     def _join(self, cells: int) -> None:
-        self._joined = True
-        count = self._workers if isinstance(self._workers, int) else None
-        pool, text = self.enter_context(ray_pool(run_cell, self._out, count, self._options.address))
         from framework.parallel.cluster import cluster
 
-        workers = self.enter_context(cluster(count)).workers
-        if cells >= workers:
-            self.now, self.width = pool, max(_UNDER_WAY, 2 * workers)
-            self._options.report(f"cells run on {text}")
+        self._joined = True
+        count = self._workers if isinstance(self._workers, int) else None
+        joined = self.enter_context(cluster(count, self._options.address, self._config))
+        if cells >= joined.room:
+            pool, _ = self.enter_context(ray_pool(run_cell, self._out, count, None, self._config))
+            self.now, self.width = pool, max(_UNDER_WAY, 2 * joined.room)
+            self._options.report(f"cells run on {joined.description}")
         else:
-            self.now = SerialPool(partial(_on_rows, workers))
-            self._options.report(f"rows of a cell at a time are evaluated by {text}")
+            self.now = SerialPool(partial(_on_rows, count))
+            self._options.report(f"rows of a cell at a time are evaluated by {joined.description}")
 
 
-def _on_rows(workers: int, config: RunConfig, problem: Problem, cell: RunDir) -> None:
+def _on_rows(workers: int | None, config: RunConfig, problem: Problem, cell: RunDir) -> None:
     """Run a cell here, its rows evaluated by all workers: for fewer cells than workers."""
     from framework.parallel.ray_evaluator import RayEvaluator
 
-    evaluator = RayEvaluator(problem, config.seed, workers=workers)
+    evaluator = RayEvaluator(problem, config.seed, workers=workers, config=config.cluster)
     try:
         evaluate_cell(config, problem, cell, evaluator)
     finally:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from framework.environment import no_result, reason_of
+from framework.errors import ClusterError
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
-from framework.experiment.single_run import DONE, FAILED, run_single, versions
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, run_single, versions
 from framework.files import write_whole
 from framework.front import nondominated
 from framework.problem import Problem
@@ -30,6 +32,11 @@ def run_repeats(
 
     With Ray, each repeat is a task that runs serially; otherwise they run one after the other.
     The directory of a repeat is ``repeats/NNN``, counted from 000.
+
+    Raises
+    ------
+    ClusterError
+        Machines made nothing of some repeats; all others are done.
     """
     started = time.perf_counter()
     open_repeats = []
@@ -42,15 +49,28 @@ def run_repeats(
         pool: RunPool = SerialPool(_run_one)
         if config.workers != "serial" or address is not None:
             count = config.workers if isinstance(config.workers, int) else None
-            pool, _ = stack.enter_context(ray_pool(_run_one, run_dir, count, address))
+            pool, _ = stack.enter_context(
+                ray_pool(_run_one, run_dir, count, address, config.cluster)
+            )
         for repeat_config, repeat_dir in open_repeats:
             pool.submit(repeat_config, problem, repeat_dir)
+        left: dict[str, str] = {}
         for _ in open_repeats:
             repeat_dir, error = pool.collect()
-            if error is not None:
+            if error is None:
+                report(_line(repeat_dir, config))
+            elif no_result(error):
+                left[repeat_dir.path.name] = reason_of(error)
+            else:
                 raise error
-            report(_line(repeat_dir, config))
-    summary = _over_all(config, problem, run_dir)
+        incidents = dict(pool.incidents())
+    if left:
+        run_dir.write_summary({"status": INTERRUPTED, "left": left, "incidents": incidents})
+        raise ClusterError(
+            f"{len(left)} of {config.repeats} repeats could not be run ({next(iter(left.values()))}"
+            f"); the others are kept: `paretolab resume {run_dir.path}` tries these again"
+        )
+    summary = _over_all(config, problem, run_dir) | {"incidents": incidents}
     summary["wall_s"] = round(time.perf_counter() - started, 3)
     run_dir.write_summary(summary)
     return summary

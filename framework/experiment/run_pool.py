@@ -1,4 +1,4 @@
-"""Execution of several whole runs: one after the other in this process, or as Ray tasks.
+"""Execution of several whole runs: one after the other in this process, or on Ray workers.
 
 Each run has a directory of its own and evaluates serially.
 """
@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
+from framework.environment import reason_of
+from framework.errors import EnvironmentFailure
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
+from framework.parallel.config import ClusterConfig
+from framework.parallel.each import Each
 from framework.problem import Problem
 
 Work = Callable[[RunConfig, Problem, RunDir], object]  # a function of a module: it may travel
@@ -33,6 +37,10 @@ class RunPool(Protocol):
 
     def collect(self) -> Ended:
         """Wait for the next run that ends; return its directory and its exception or None."""
+        ...
+
+    def incidents(self) -> Mapping[str, int]:
+        """Return what befell the workers, counted."""
         ...
 
 
@@ -62,9 +70,13 @@ class SerialPool:
             return run_dir, error
         return run_dir, None
 
+    def incidents(self) -> Mapping[str, int]:
+        """See :meth:`RunPool.incidents`."""
+        return {}
+
 
 class RayPool:
-    """Executes runs as Ray tasks of one CPU each.
+    """Executes runs on Ray workers, which are replaced where they die.
 
     A worker that cannot access the driver's disk uses a directory of its own, whose files are sent
     back at the end.
@@ -77,54 +89,60 @@ class RayPool:
         A directory of the driver's.
     token : str
         What ``home`` holds in :data:`_TOKEN`.
+    workers, config
+        See :class:`framework.parallel.pool.WorkerPool`.
     """
 
-    def __init__(self, work: Work, home: Path, token: str) -> None:
+    def __init__(
+        self, work: Work, home: Path, token: str, workers: int | None, config: ClusterConfig
+    ) -> None:
         import ray
 
-        self._ray: Any = ray
-        self._task: Any = ray.remote(num_cpus=1)(_remote)
-        self._work, self._seen, self._token = work, str((home / _TOKEN).absolute()), token
+        self._put: Any = ray.put
+        seen = str((home / _TOKEN).absolute())
+        self._each = Each(Runner(work, seen, token), "run", workers=workers, config=config)
         self._shared: list[tuple[Problem, Any]] = []
-        self._waiting: dict[Any, RunDir] = {}
 
     def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
         """See :meth:`RunPool.submit`."""
         path = str(run_dir.path.absolute())
-        future = self._task.remote(
-            self._work, config.model_dump(), self._put(problem), path, self._seen, self._token
-        )
-        self._waiting[future] = run_dir
+        self._each.submit(run_dir, config.model_dump(), [self._place(problem)], path)
 
     def collect(self) -> Ended:
         """See :meth:`RunPool.collect`."""
-        ready, _ = self._ray.wait(list(self._waiting), num_returns=1)
-        run_dir = self._waiting.pop(ready[0])
-        try:
-            files = self._ray.get(ready[0])
-        except self._ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            return run_dir, cause if isinstance(cause, Exception) else error
-        except self._ray.exceptions.RayError as error:
-            return run_dir, error
-        for name, content in files.items():
+        run_dir, answer = self._each.collect()
+        if isinstance(answer, Exception):
+            return run_dir, answer
+        for name, content in answer.items():
             path = run_dir.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, content)
         return run_dir, None
 
-    def _put(self, problem: Problem) -> Any:
+    def incidents(self) -> Mapping[str, int]:
+        """See :meth:`RunPool.incidents`."""
+        return self._each.incidents()
+
+    def close(self) -> None:
+        """End the workers."""
+        self._each.close()
+
+    def _place(self, problem: Problem) -> Any:
         """Return the problem's place in the object store; the same problem is sent once."""
         for known, place in self._shared:
             if known is problem:
                 return place
-        self._shared = [*self._shared[-3:], (problem, self._ray.put(problem))]
+        self._shared = [*self._shared[-3:], (problem, self._put(problem))]
         return self._shared[-1][1]
 
 
 @contextmanager
 def ray_pool(
-    work: Work, home: RunDir, workers: int | None, address: str | None
+    work: Work,
+    home: RunDir,
+    workers: int | None,
+    address: str | None,
+    config: ClusterConfig | None = None,
 ) -> Iterator[tuple[RayPool, str]]:
     """Start or join Ray; yield a pool on it and a description of where it runs.
 
@@ -135,23 +153,60 @@ def ray_pool(
     """
     from framework.parallel.cluster import cluster
 
-    with cluster(workers, address) as joined, _token(home.path) as token:
-        yield RayPool(work, home.path, token), joined.description
+    with cluster(workers, address, config) as joined, _token(home.path) as token:
+        pool = RayPool(work, home.path, token, joined.workers, config or ClusterConfig())
+        with closing(pool):
+            yield pool, joined.description
 
 
-def _remote(
-    work: Work, config: dict[str, Any], problem: Problem, path: str, seen: str, token: str
-) -> dict[str, bytes]:
-    """Do a run in a Ray task; return its files where the driver's disk is not in sight."""
-    problem.open_store()
-    run_config = RunConfig.model_validate(config)
-    if Path(seen).is_file() and Path(seen).read_text(encoding="utf-8") == token:
-        work(run_config, problem, RunDir(path))
-        return {}
-    with TemporaryDirectory() as folder:
-        work(run_config, problem, RunDir(folder))
-        files = (file for file in Path(folder).rglob("*") if file.is_file())
-        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+class Runner:
+    """What a worker holds: how to do a run.
+
+    Parameters
+    ----------
+    work : callable
+    seen : str
+        A file of the driver's disk.
+    token : str
+        What it holds.
+    """
+
+    def __init__(self, work: Work, seen: str, token: str) -> None:
+        self._work, self._seen, self._token = work, seen, token
+
+    def run(self, config: dict[str, Any], box: list[Any], path: str) -> dict[str, bytes]:
+        """Do a run; return its files where the driver's disk is not in sight.
+
+        Parameters
+        ----------
+        config : dict
+            A :class:`RunConfig`, dumped.
+        box : list
+            A reference to the problem.
+        path : str
+            The directory on the driver's disk.
+
+        Raises
+        ------
+        EnvironmentFailure
+            This node cannot load the problem, or its disk is full.
+        """
+        import ray
+
+        try:
+            problem: Problem = ray.get(box[0])
+        except Exception as error:  # code or data that this node lacks
+            raise EnvironmentFailure(reason_of(error)) from error
+        problem.open_store()
+        run_config = RunConfig.model_validate(config)
+        seen = Path(self._seen)
+        if seen.is_file() and seen.read_text(encoding="utf-8") == self._token:
+            self._work(run_config, problem, RunDir(path))
+            return {}
+        with TemporaryDirectory() as folder:
+            self._work(run_config, problem, RunDir(folder))
+            files = (file for file in Path(folder).rglob("*") if file.is_file())
+            return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 @contextmanager

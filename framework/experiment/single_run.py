@@ -142,6 +142,7 @@ def run_single(
         def conclude(front: Front, status: str) -> dict[str, Any]:
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())
             summary |= {"distinct_evaluations": journal.distinct_genomes()}
+            summary |= {"incidents": dict(evaluator.incidents())}
             outcome = algorithm.outcome()
             summary |= {"findings": dict(outcome.findings)}
             front.save(run_dir.front_file)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from framework.parallel.choice import uses_ray
+from framework.parallel.config import ClusterConfig
 from framework.problem import Problem
 from framework.run.driver import Observer, Progress
 from framework.run.evaluator import Evaluator, SerialEvaluator
@@ -32,6 +33,7 @@ def evaluator_for(
     *,
     workers: str | int,
     address: str | None,
+    config: ClusterConfig | None = None,
     left: BudgetLeft,
     report: Callable[[str], None],
 ) -> Iterator[tuple[Evaluator, Callable[[], str]]]:
@@ -43,6 +45,8 @@ def evaluator_for(
         ``auto`` starts serially, and moves to Ray when the measured work justifies starting it.
     address : str, optional
         Address of a running Ray cluster; Ray is used then, whatever ``workers`` says.
+    config : ClusterConfig, optional
+        How workers run on Ray.
     left : BudgetLeft
         An observer of the same run.
     report : callable
@@ -62,9 +66,9 @@ def evaluator_for(
             from framework.parallel.ray_evaluator import RayEvaluator
 
             count = workers if isinstance(workers, int) else None
-            joined = stack.enter_context(cluster(count, address))
+            joined = stack.enter_context(cluster(count, address, config))
             used.append(joined.description)
-            actors = RayEvaluator(problem, seed, workers=joined.workers)
+            actors = RayEvaluator(problem, seed, workers=joined.workers, config=config)
             stack.callback(actors.close)  # before the cluster it lives on goes
             return actors
 

@@ -12,8 +12,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ from framework.libraries.members import (
 from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.progress import BuildProgress, Lines
 from framework.libraries.train import Trained
-from framework.libraries.training_pool import train_all
+from framework.libraries.training_pool import Outcome, train_all
+from framework.parallel.config import ClusterConfig
 
 BUILD_FILE = "build.json"
 FAILED = "failed"
@@ -94,6 +96,7 @@ def build_library(
     *,
     workers: str | int = "auto",
     address: str | None = None,
+    cluster: ClusterConfig | None = None,
     progress: BuildProgress | None = None,
     where: str = "library",
 ) -> Library:
@@ -104,6 +107,8 @@ def build_library(
     config : BuildConfig
     folder : Path, optional
         New, or with a build of the same; a folder of the cache named by content if None.
+    workers, address, cluster
+        Who trains: see :func:`framework.libraries.training_pool.train_all`.
 
     Raises
     ------
@@ -111,6 +116,7 @@ def build_library(
         The data cannot be used, the folder holds something else, or no model could be trained.
     """
     shown = progress or Lines()
+    who: dict[str, Any] = {"workers": workers, "address": address, "config": cluster}
     prepared = prepare(config, where)
     data = prepared.data
     identity = _identity(config, prepared.about)
@@ -123,7 +129,7 @@ def build_library(
         )
         write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
         write_whole(target / EXAMPLE_FILE, prepared.example.to_csv(index=False))
-        _train(wanted, data, target, workers, address, shown)
+        _train(wanted, data, target, partial(train_all, **who), shown)
         ready = [plan for plan in wanted if (target / MODELS / plan.id).is_dir()]
         if not ready:
             raise InputError(
@@ -227,8 +233,7 @@ def _train(
     wanted: Sequence[PoolPlan],
     data: PoolData,
     target: Path,
-    workers: str | int,
-    address: str | None,
+    trained: Callable[..., Iterator[Outcome]],
     shown: BuildProgress,
 ) -> None:
     for torn in target.glob(".new.*"):  # of a build that was killed
@@ -237,7 +242,7 @@ def _train(
         (target / folder).mkdir(exist_ok=True)
     left = [plan for plan in wanted if not _settled(plan, target)]
     done = len(wanted) - len(left)
-    for plan, outcome in train_all(left, data, workers=workers, address=address, report=shown.say):
+    for plan, outcome in trained(left, data, report=shown.say):
         if isinstance(outcome, str):
             note = {"id": plan.id, **plan.config, "error": outcome}
             write_whole(target / FAILED / f"{plan.id}.json", json.dumps(note, indent=1))

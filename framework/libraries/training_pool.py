@@ -1,16 +1,20 @@
-"""Trains the models of a pool in this process or in Ray tasks, with the same results."""
+"""Trains the models of a pool in this process or on Ray workers, with the same results."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from contextlib import closing
 
+from framework.environment import environmental, reason_of
+from framework.errors import ClusterError, EnvironmentFailure
 from framework.libraries.folds import PoolData
 from framework.libraries.pool import PoolPlan
 from framework.libraries.train import Trained, train
 from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
+from framework.parallel.config import ClusterConfig
 
 Outcome = tuple[PoolPlan, Trained | str]  # a text says why there is none
 Say = Callable[[str], None]
@@ -25,6 +29,7 @@ def train_all(
     workers: str | int,
     address: str | None,
     report: Say,
+    config: ClusterConfig | None = None,
 ) -> Iterator[Outcome]:
     """Yield each model when it is trained, or its error, in any order.
 
@@ -36,6 +41,15 @@ def train_all(
         A running Ray cluster to join; Ray is used then.
     report : callable
         Called with one sentence: who trains.
+    config : ClusterConfig, optional
+        How workers run on Ray.
+
+    Raises
+    ------
+    ClusterError
+        No worker can be started, or no node can train a model: its disk is full, say.
+    EnvironmentFailure
+        This machine cannot.
     """
     left = list(plans)
     if not uses_ray(workers, address):
@@ -45,7 +59,7 @@ def train_all(
             yield plan, _attempt(plan, data)
     if left:
         count = workers if isinstance(workers, int) else None
-        yield from _on_ray(left, data, count, address, report)
+        yield from _on_ray(left, data, count, address, config or ClusterConfig(), report)
 
 
 def _worth_ray(workers: str | int, start: float, done: int, left: int) -> bool:
@@ -59,28 +73,50 @@ def _attempt(plan: PoolPlan, data: PoolData) -> Trained | str:
     try:
         return train(plan, data)
     except Exception as error:  # a model that fails is recorded and left out
+        if environmental(error):  # it has not failed: this machine has
+            raise EnvironmentFailure(reason_of(error)) from error
         return f"{type(error).__name__}: {error}"
 
 
+class Trainer:
+    """What a worker holds: the data."""
+
+    def __init__(self, data: PoolData) -> None:
+        self._data = data
+
+    def train(self, plan: PoolPlan) -> Trained | str:
+        """Train a model, or say why it cannot be."""
+        return _attempt(plan, self._data)
+
+
 def _on_ray(
-    plans: Sequence[PoolPlan], data: PoolData, workers: int | None, address: str | None, report: Say
+    plans: Sequence[PoolPlan],
+    data: PoolData,
+    workers: int | None,
+    address: str | None,
+    config: ClusterConfig,
+    report: Say,
 ) -> Iterator[Outcome]:
-    import ray
-
     from framework.parallel.cluster import cluster
+    from framework.parallel.each import Each
 
-    with cluster(workers, address) as joined:
+    with (
+        cluster(workers, address, config) as joined,
+        closing(
+            Each(Trainer(data), "train", workers=joined.workers, config=config, pure=True)
+        ) as each,
+    ):
         report(f"trained by {joined.description}")
-        task: Any = ray.remote(num_cpus=1)(_attempt)
-        shared = ray.put(data)
-        queue, running = list(reversed(plans)), dict[Any, PoolPlan]()
-        while queue or running:
-            while queue and len(running) < 2 * joined.workers:  # results wait in little memory
-                plan = queue.pop()
-                running[task.remote(plan, shared)] = plan
-            ready, _ = ray.wait(list(running), num_returns=1)
-            plan = running.pop(ready[0])
-            try:
-                yield plan, ray.get(ready[0])
-            except ray.exceptions.RayError as error:  # its worker died, again and again
-                yield plan, f"{type(error).__name__}: {error}"
+        queue, under_way = deque(plans), 0
+        while queue or under_way:
+            while queue and under_way < 2 * max(1, each.pool.size):  # results wait in little memory
+                each.submit(plan := queue.popleft(), plan)
+                under_way += 1
+            plan, answer = each.collect()
+            under_way -= 1
+            if isinstance(answer, EnvironmentFailure):
+                raise ClusterError(
+                    f"no node can train {plan.id} ({answer.reason}); put that right where workers "
+                    "run and build again: what is trained is kept"
+                )
+            yield plan, str(answer) if isinstance(answer, Exception) else answer

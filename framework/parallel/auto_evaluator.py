@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -11,7 +11,7 @@ from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.choice import RAY_PAYS_SECONDS
-from framework.parallel.ray_evaluator import DispatchCost
+from framework.parallel.work import DispatchCost
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_rows
 from framework.workforce import InProcess
@@ -113,6 +113,10 @@ class AutoEvaluator(Evaluator):
     def parts(self) -> tuple[int, int]:
         """Return how many parts that batches wait for are built, of how many, on Ray."""
         return (0, 0) if self._ray is None else self._ray.parts()
+
+    def incidents(self) -> Mapping[str, int]:
+        """Return what befell the workers on Ray, counted."""
+        return {} if self._ray is None else self._ray.incidents()
 
     def predicted(self) -> float:
         """Return the seconds of serial work left, as far as can be told."""

@@ -14,18 +14,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from math import ceil
 from typing import Any
 
 from framework.errors import ClusterError
+from framework.parallel.config import ClusterConfig
 from framework.parallel.guard import cluster_at, guarded, own_servers
+from framework.parallel.nodes import Nodes
 from framework.parallel.session import session_folder
+from framework.parallel.shipping import runtime_env
 
 _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
 _TCP_SECONDS = 3.0
 _PROBE_SECONDS = 15.0
-_PACKAGES = ("framework", "algorithms", "tracking")
 _AUTH_MODE = "RAY_AUTH_MODE"
 _AUTH = (_AUTH_MODE, "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _SERIAL = "or run with --workers serial"
@@ -37,18 +38,23 @@ class Cluster:
 
     Attributes
     ----------
-    workers : int
-        How many actors of one CPU each to start.
+    workers : int or None
+        How many workers to ask for; None for all that there is room for, as that changes.
+    room : int
+        How many of them there is room for now.
     description : str
         For the user: where Ray runs and how many workers it gives.
     """
 
-    workers: int
+    workers: int | None
+    room: int
     description: str
 
 
 @contextmanager
-def cluster(workers: int | None = None, address: str | None = None) -> Iterator[Cluster]:
+def cluster(
+    workers: int | None = None, address: str | None = None, config: ClusterConfig | None = None
+) -> Iterator[Cluster]:
     """Connect this process to Ray; on exit, end only what was started here.
 
     Without an address a cluster is started that only this machine and this process can reach:
@@ -58,26 +64,43 @@ def cluster(workers: int | None = None, address: str | None = None) -> Iterator[
     Parameters
     ----------
     workers : int, optional
-        Actors wanted; by default one for each CPU.
+        Workers wanted; by default as many as there is room for. On a running cluster more may be
+        wanted than there is room for: they start as nodes join.
     address : str, optional
         ``host:port`` of a running cluster, or ``auto``: the one that ``RAY_ADDRESS`` names or
-        that runs on this machine. Its other nodes get our code, not our dependencies. It
-        gets Ray's token if it asks for one, unless ``RAY_AUTH_MODE`` is ``disabled``.
+        that runs on this machine. Its nodes get our code and that of installed plug-ins, not our
+        dependencies. It gets Ray's token if it asks for one, unless ``RAY_AUTH_MODE`` is
+        ``disabled``.
+    config : ClusterConfig, optional
+        What each worker takes, and what else travels to it.
 
     Raises
     ------
+    InputError
+        The section names what is not there, or brings code that nobody vouched for.
     ClusterError
-        Ray cannot be started, or nothing answers at the address; or it dies meanwhile.
+        Ray cannot be started, or nothing answers at the address; or it dies meanwhile. Or this
+        machine has no room for a worker.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^A worker died or was killed")  # we log it
+    settings = config or ClusterConfig()
     if "ray" in sys.modules and _ray().is_initialized():
-        count = _granted(workers)
-        yield Cluster(count, f"Ray of this process, {_count(count)}")
+        yield _granted(workers, settings, "Ray of this process, {}")
         return
-    with _join(address) if address else _start(workers) as description:
-        count = _granted(workers)
-        yield Cluster(count, description.format(_count(count)))
+    if address:
+        with _join(address, settings) as description:
+            yield _granted(workers, settings, description)
+        return
+    with _start(workers, settings) as description:
+        own = _granted(workers, settings, description)
+        if not own.room:
+            raise ClusterError(
+                "cluster.resources: expected what this machine has, found "
+                f"{settings.resources.shape()}; take less, or join a cluster with --address, "
+                f"{_SERIAL}"
+            )
+        yield Cluster(own.room, own.room, description.format(_count(own.room)))
 
 
 def _ray() -> Any:
@@ -91,10 +114,16 @@ def _count(workers: int) -> str:
     return f"{workers} worker{'s' if workers != 1 else ''}"
 
 
-def _granted(workers: int | None) -> int:
-    """Return the number of actors that the cluster has CPUs for, at most ``workers``."""
-    cpus = max(1, int(_ray().cluster_resources().get("CPU", 1)))
-    return cpus if workers is None else min(workers, cpus)
+def _granted(workers: int | None, config: ClusterConfig, description: str) -> Cluster:
+    """Return what to ask for, and what of it there is room for now."""
+    capacity = Nodes(config.resources).capacity()
+    room = capacity if workers is None else min(workers, capacity)
+    text = _count(room) if workers is None else _count(workers)
+    if workers is None:
+        text += " now"
+    elif room < workers:
+        text += f", room for {room} now"
+    return Cluster(workers, room, description.format(text))
 
 
 @cache
@@ -104,18 +133,21 @@ def _token() -> str:
 
 
 @contextmanager
-def _start(workers: int | None) -> Iterator[str]:
+def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
     """Start a cluster on this machine; on exit end it, with its logs and sockets."""
     own = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
     with session_folder() as folder, _authenticated(own):
-        with _loopback():
+        with _loopback(), runtime_env(config, packages=False) as env:
             _init(
                 "Ray cannot start on this machine",
                 address="local",
-                num_cpus=workers,
+                num_cpus=None
+                if workers is None
+                else ceil(workers * config.resources.num_cpus) or 1,
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 _node_ip_address="127.0.0.1",
+                runtime_env=env,
                 _temp_dir=str(folder),
             )
         try:
@@ -151,18 +183,16 @@ def _read_variables() -> None:
 
 
 @contextmanager
-def _join(address: str) -> Iterator[str]:
+def _join(address: str, config: ClusterConfig) -> Iterator[str]:
     """Connect to a running cluster; on exit leave it."""
     wanted = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
     if wanted != "auto":
         _check_port(wanted)
-    modules = [str(path) for name in _PACKAGES if (path := _folder(name))]
     with _authenticated({_AUTH_MODE: _mode_of(wanted)}):
-        context = _init(
-            f"cannot join the Ray cluster at {wanted}",
-            address=wanted,
-            runtime_env={"py_modules": modules},
-        )
+        with runtime_env(config, packages=True) as env:
+            context = _init(
+                f"cannot join the Ray cluster at {wanted}", address=wanted, runtime_env=env
+            )
         try:
             with guarded(cluster_at(context.address_info["gcs_address"])):
                 yield f"Ray at {wanted if wanted != 'auto' else 'this machine'}, {{}}"
@@ -268,9 +298,3 @@ def _refusal(address: str, mode: str) -> str | None:
     if not done.returncode:
         return None
     return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-
-
-def _folder(package: str) -> Path | None:
-    """Return the directory of an import package, None where it is not installed."""
-    spec = find_spec(package)
-    return Path(spec.origin).parent if spec and spec.origin else None

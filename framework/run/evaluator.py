@@ -12,6 +12,8 @@ import numpy as np
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
+from framework.environment import environmental, reason_of
+from framework.errors import EnvironmentFailure
 from framework.problem import Problem
 from framework.streams import RowStreams
 from framework.workforce import InProcess
@@ -54,6 +56,10 @@ class Evaluator(ABC):
     def parts(self) -> tuple[int, int]:
         """Return how many of the parts that batches wait for are built, and how many there are."""
         return 0, 0
+
+    def incidents(self) -> Mapping[str, int]:
+        """Return what befell the workers, counted: workers and nodes lost, failures of nodes."""
+        return {}
 
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`framework.workforce.Workforce.build`."""
@@ -133,10 +139,17 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
 
     Where the batch as a whole raises an exception, its rows are scored one by one, so that only
     those that cause it fail. NaN in any metric is a failure, too.
+
+    Raises
+    ------
+    EnvironmentFailure
+        This machine is at fault, not the row: a full disk, a missing library.
     """
     try:
         values = _checked(problem, problem.evaluate(X, RowStreams(seed, ids)), len(X))
     except Exception as error:  # whatever user code raises is the row's error, not ours
+        if environmental(error):
+            raise EnvironmentFailure(reason_of(error)) from error
         if len(X) > 1:
             pieces = [
                 evaluate_rows(problem, seed, ids[i : i + 1], X[i : i + 1]) for i in range(len(X))

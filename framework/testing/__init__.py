@@ -4,7 +4,8 @@ Each law is a small function that raises AssertionError with what it expected an
 ``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all of theirs;
 to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``LOOKAHEAD_LAWS``,
 ``PROBLEM_LAWS``, ``EVALUATOR_LAWS``, ``MODEL_LAWS``.
-What needs another process - a run killed, workers that die - is not checked here.
+``check_elastic`` takes what befalls the workers of an evaluator from you: nodes that join, workers
+that die. What needs another process - a run killed - is not checked here.
 
 Examples
 --------
@@ -29,6 +30,7 @@ from framework.run.evaluator import Evaluator
 from framework.testing.algorithms import ALGORITHM_LAWS
 from framework.testing.case import AlgorithmCase
 from framework.testing.certificates import certificates_hold
+from framework.testing.elastic import check_elastic
 from framework.testing.evaluators import EVALUATOR_LAWS
 from framework.testing.lookahead import LOOKAHEAD_LAWS
 from framework.testing.models import MODEL_LAWS, check_model
@@ -43,6 +45,7 @@ __all__ = [
     "AlgorithmCase",
     "certificates_hold",
     "check_algorithm",
+    "check_elastic",
     "check_evaluator",
     "check_model",
     "check_problem",

@@ -26,7 +26,7 @@ def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
     """Rows of several batches in flight come back, each once, with the right values."""
     evaluator = make(problem, SEED)
     try:
-        X = _genomes(problem, 61)
+        X = genomes(problem, 61)
         expected = evaluate_rows(problem, SEED, np.arange(61), X)
         for ids in np.array_split(np.arange(61), [1, 8, 40]):
             evaluator.submit(ids, X[ids])
@@ -39,7 +39,7 @@ def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
     """It goes on after its queue ran dry, and says so with an empty list."""
     evaluator = make(problem, SEED)
     try:
-        X = _genomes(problem, 12)
+        X = genomes(problem, 12)
         for first in (0, 4, 8):
             ids = np.arange(first, first + 4)
             evaluator.submit(ids, X[ids])
@@ -54,9 +54,9 @@ def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
 
 def failures_come_back_as_rows(make: MakeEvaluator, problem: Problem) -> None:
     """Law 4: genomes that raise, or score NaN, take no other row with them."""
-    X = _genomes(problem, 20)
-    genomes = [x.tobytes() for x in X]
-    failing = FailingProblem(problem, raising=genomes[::5], nan=genomes[1::5])
+    X = genomes(problem, 20)
+    keys = [x.tobytes() for x in X]
+    failing = FailingProblem(problem, raising=keys[::5], nan=keys[1::5])
     expected = evaluate_rows(failing, SEED, np.arange(20), X)
     evaluator = make(failing, SEED)
     try:
@@ -70,7 +70,7 @@ def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
     """Law 4: where every row fails, every row comes back with its error."""
     evaluator = make(BrokenProblem(problem), SEED)
     try:
-        evaluator.submit(np.arange(9), _genomes(problem, 9))
+        evaluator.submit(np.arange(9), genomes(problem, 9))
         batch = _collected(evaluator, 9)
         expect(
             sorted(batch.errors) == list(range(9)),
@@ -83,7 +83,7 @@ def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
 def closes_with_rows_in_flight(make: MakeEvaluator, problem: Problem) -> None:
     """Closing forgets rows that were not collected, and may be repeated."""
     evaluator = make(problem, SEED)
-    evaluator.submit(np.arange(30), _genomes(problem, 30))
+    evaluator.submit(np.arange(30), genomes(problem, 30))
     evaluator.close()
     evaluator.close()
 
@@ -110,7 +110,7 @@ EVALUATOR_LAWS: tuple[EvaluatorLaw, ...] = (
 )
 
 
-def _genomes(problem: Problem, n: int) -> Array:
+def genomes(problem: Problem, n: int) -> Array:
     """Return genomes to score, distinct where the space allows."""
     return frozen(problem.space.sample(np.random.default_rng(SEED), n))
 

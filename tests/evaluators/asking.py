@@ -16,7 +16,7 @@ from framework.run.evaluator import Evaluator
 Make = Callable[[Problem], RayEvaluator]
 
 
-def collect_all(evaluator: Evaluator, n: int, seconds: float = 60.0) -> Evaluated:
+def collect_all(evaluator: Evaluator, n: int, seconds: float = 240.0) -> Evaluated:
     """Collect until ``n`` rows are there, each once."""
     pieces: list[Evaluated] = []
     deadline = time.monotonic() + seconds
@@ -43,9 +43,9 @@ def assert_same(found: Evaluated, expected: Evaluated) -> None:
 
 
 def wait_for_pids(evaluator: RayEvaluator, n: int) -> list[int]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(evaluator.pids()) < n and time.monotonic() < deadline:
-        evaluator._wait(0.1)
+        evaluator.pool.step(0.1)
     return evaluator.pids()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from framework.parallel.cluster import cluster
+from framework.parallel.config import ClusterConfig
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
 from tests.evaluators.asking import Make
@@ -23,7 +24,8 @@ def make(ray_here: None) -> Iterator[Make]:
     made: list[RayEvaluator] = []
 
     def open_evaluator(problem: Problem) -> RayEvaluator:
-        made.append(RayEvaluator(problem, seed=7, workers=2))
+        # without copies, each part is built once however busy the machine is
+        made.append(RayEvaluator(problem, 7, workers=2, config=ClusterConfig(copies=False)))
         return made[-1]
 
     yield open_evaluator

@@ -53,11 +53,16 @@ STAGES = {
 def installed(tmp_path_factory):
     """Install the package into a folder of its own; return the folder."""
     room = tmp_path_factory.mktemp("outside")
+    install(room / "site", room)
+    return room / "site"
+
+
+def install(site, room):
+    """Install the package into a folder, by way of another one."""
     shutil.copytree(PACKAGE, room / "source")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-    command += ["--no-build-isolation", "--target", room / "site", room / "source"]
+    command += ["--no-build-isolation", "--target", site, room / "source"]
     subprocess.run(command, check=True, capture_output=True)
-    return room / "site"
 
 
 @pytest.fixture(scope="module")

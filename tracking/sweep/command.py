@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
+from framework.cli.cluster_options import overrides, vouch
 from framework.cli.disk import disk_errors
 from framework.cli.run import report_to
 from framework.cli.tables import console, program, show_steps
@@ -44,7 +45,10 @@ class Sweep:
         from tracking.sweep.config import load_plan
 
         plan = load_plan(
-            Path(args.config), args.set, workers=workers_of(args.workers), trials=args.trials
+            Path(args.config),
+            overrides(args),
+            workers=workers_of(args.workers),
+            trials=args.trials,
         )
         with new_directory(plan.config, args.out) as out:
             return _execute(plan, out, args)
@@ -56,7 +60,7 @@ class Sweep:
 
         out = RunDir.existing(args.directory)
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
-        plan = check_plan(raw, out.config_file, args.set, workers=workers_of(args.workers))
+        plan = check_plan(raw, out.config_file, overrides(args), workers=workers_of(args.workers))
         return _execute(plan, out, args)
 
 
@@ -119,6 +123,7 @@ class _Shown:
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from tracking.sweep.run import Options, run_sweep
 
+    vouch(plan.config.cluster, args)
     errors = console(stderr=True)
     report = report_to(errors)
     report(f"{plan.config.name}: {out.path}")
@@ -132,6 +137,13 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
         return 130
     if summary["trials_failed"]:
         report(f"{summary['trials_failed']} of {summary['trials']} trials failed")
+    if summary["trials_left"]:
+        number, why = next(iter(summary["trials_left"].items()))
+        report(
+            f"{len(summary['trials_left'])} of {summary['trials']} trials could not be run (trial "
+            f"{number}: {why}); try them with: {program()} resume {shlex.quote(str(out.path))}"
+        )
+        return 3
     if summary["status"] == FAILED:
         report(f"no trial has values; the first one: {summary['error']}")
         return 3

@@ -44,9 +44,14 @@ def ranked(plan: SweepPlan, complete: Sequence[FrozenTrial]) -> tuple[list[Froze
 
 
 def write_report(
-    plan: SweepPlan, out: RunDir, study: SweepStudy, status: str, seconds: float
+    plan: SweepPlan,
+    out: RunDir,
+    study: SweepStudy,
+    status: str,
+    seconds: float,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Write the files; return the summary."""
+    """Write the files; return the summary, with what else it is given."""
     trials, complete = study.trials(), study.complete()
     order, n_best = ranked(plan, complete)
     write_whole(out.path / TRIALS, _frame(plan, trials).to_csv(index=False))
@@ -78,6 +83,7 @@ def write_report(
         "storage": "optuna.db" if plan.sweep.storage is None else public_uri(plan.sweep.storage),
         "study": study.study.study_name,
         "versions": versions() | {"optuna": optuna.__version__},
+        **more,
     }
     if failed and not order:
         summary["error"] = failed[0].user_attrs.get(ERROR)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 from rich.table import Table
 
+from framework.environment import no_result, reason_of
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
@@ -124,7 +125,15 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
             write_report(plan, out, study, INTERRUPTED, time.perf_counter() - started)
             raise
         status = DONE if study.complete() else FAILED
-        summary = write_report(plan, out, study, status, time.perf_counter() - started)
+        summary = write_report(
+            plan,
+            out,
+            study,
+            INTERRUPTED if trials.left else status,
+            time.perf_counter() - started,
+            trials_left=trials.left,
+            incidents=dict(trials.incidents),
+        )
         write_plots(plan, out, study)
         return summary, top_table(plan, study)
 
@@ -147,14 +156,21 @@ class _Trials:
         self._done = plan.sweep.trials - len(study.unfinished())
         self._params: dict[int, dict[str, Any]] = {}
         self._failed: list[tuple[int, Exception]] = []  # before they could start
+        self.left: dict[int, str] = {}
+        self.incidents: Mapping[str, int] = {}
 
     def run(self) -> None:
-        """Run all of them."""
+        """Run all of them.
+
+        A trial of which a machine made nothing is not told: ``left`` says why, and the next call
+        tries it again. What would rest on its values waits for that.
+        """
         with _Pools(self.plan, self.out, self._options) as pools:
             if self.plan.sweep.asynchronous:
                 self._one_by_one(pools.choose(0.0))
             else:
                 self._in_batches(pools)
+            self.incidents = pools.now.incidents()
 
     def _in_batches(self, pools: _Pools) -> None:
         """Ask for a batch, wait for all of it, tell it in the order of the numbers."""
@@ -169,6 +185,8 @@ class _Trials:
                 self._start(number, pool)
             for number, error in sorted(self._next(pool) for _ in numbers):
                 self._tell(number, error)
+            if self.left:
+                return
             spent = (time.perf_counter() - started) / len(numbers)
 
     def _one_by_one(self, pool: RunPool) -> None:
@@ -206,6 +224,11 @@ class _Trials:
     def _tell(self, number: int, error: Exception | None) -> None:
         """Keep a trial's values, or its error, in its summary, then tell the study."""
         trial, params = self._directory(number), self._params.pop(number)
+        if error is not None and no_result(error):
+            self.left[number] = text = reason_of(error)
+            trial.write_summary(trial.summary() | {"status": INTERRUPTED, "error": text})
+            self._options.told(Told(self._done, number, params, None, text))
+            return
         self._done += 1
         if error is None:
             try:
@@ -248,6 +271,11 @@ class _Pools(ExitStack):
         self._serial = SerialPool(run_one)
         self._ray: RayPool | None = None
 
+    @property
+    def now(self) -> RunPool:
+        """Who runs them now."""
+        return self._ray or self._serial
+
     def choose(self, seconds_left: float) -> RunPool:
         """Return who runs what takes this process so long."""
         workers, address = self._plan.config.workers, self._options.address
@@ -260,7 +288,9 @@ class _Pools(ExitStack):
             if alone or seconds_left < RAY_PAYS_SECONDS:
                 return self._serial
         count = workers if isinstance(workers, int) else None
-        self._ray, text = self.enter_context(ray_pool(run_one, self._out, count, address))
+        self._ray, text = self.enter_context(
+            ray_pool(run_one, self._out, count, address, self._plan.config.cluster)
+        )
         self._options.report(f"trials run on {text}")
         return self._ray
 

@@ -27,6 +27,7 @@ from tracking.sweep.draw import directions, draw
 ERROR = "error"  # user attribute of a failed trial
 _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
+_DRIVERS = "; for PostgreSQL, `pip install 'paretolab[postgresql]'`, else the driver it names"
 
 
 class SweepStudy:
@@ -126,6 +127,8 @@ def _storage(url: str) -> optuna.storages.RDBStorage:
         raise
     except Exception as error:  # a driver may be missing, and each has errors of its own
         reason = redacted((str(error) or type(error).__name__).splitlines()[0], url)
+        if isinstance(error, ImportError):
+            reason += _DRIVERS
         raise InputError(
             f"sweep.storage: expected a database that can be used, found {public_uri(url)}: "
             f"{reason}"

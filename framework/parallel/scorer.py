@@ -1,15 +1,14 @@
-"""What runs in a Ray worker: it scores rows, builds parts and does pieces of a search."""
+"""What a worker of a run holds: it scores rows, builds parts and does pieces of a search."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
+from framework.environment import environmental
 from framework.parts import Parts, SharedParts
 from framework.problem import Problem
 from framework.run.evaluator import evaluate_rows
@@ -24,31 +23,30 @@ class Job:
     pieces: Sequence[Any]
 
 
-class Actor:
-    """Holds the problem and the parts sent so far, nothing else."""
+class Scorer:
+    """The problem and the parts sent so far, nothing else."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
         self.problem, self.seed = problem, seed
 
-    def ready(self) -> tuple[int, int]:
-        return os.getpid(), self.problem.n_parts
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that the problem has."""
+        return self.problem.n_parts
 
-    def score(self, ids: IntArray, X: Array, parts: Parts | None) -> tuple[float, Evaluated]:
-        start = perf_counter()
+    def score(self, ids: IntArray, X: Array, parts: Parts | None) -> Evaluated:
+        """Score rows, with parts that were not sent before."""
         if parts is not None:
             self.problem.add_parts(parts)
-        piece = evaluate_rows(self.problem, self.seed, ids, X)
-        return perf_counter() - start, piece
+        return evaluate_rows(self.problem, self.seed, ids, X)
 
-    def build(self, keys: WordArray) -> tuple[float, list[Parts]]:
-        start = perf_counter()
-        parts = list(build_each(self.problem, keys))
-        return perf_counter() - start, parts
+    def build(self, keys: WordArray) -> list[Parts]:
+        """Build parts."""
+        return list(build_each(self.problem, keys))
 
-    def map(self, job: Job, piece: int) -> tuple[float, Any]:
-        start = perf_counter()
-        answer = job.function(job.shared, job.pieces[piece])
-        return perf_counter() - start, answer
+    def map(self, job: Job, piece: int) -> Any:
+        """Do a piece."""
+        return job.function(job.shared, job.pieces[piece])
 
 
 def build_each(problem: SharedParts, keys: WordArray) -> Iterator[Parts]:
@@ -56,6 +54,8 @@ def build_each(problem: SharedParts, keys: WordArray) -> Iterator[Parts]:
     try:
         yield problem.build_parts(keys)
     except Exception as error:  # whatever user code raises is the part's error, not ours
+        if environmental(error):
+            raise
         if len(keys) == 1:
             yield problem.failed_parts(keys, f"{type(error).__name__}: {error}")
             return

@@ -1,0 +1,130 @@
+"""The section ``cluster`` of a configuration: what a worker gets, and what travels to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from framework.errors import InputError
+from framework.settings import Section
+
+TRUST_VARIABLE = "PARETOLAB_TRUST_CLUSTER"
+
+_URI = re.compile(r"[a-z][a-z0-9+.-]+://")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_OWN = ("py_modules", "pip", "env_vars", "working_dir")
+
+
+class Resources(Section):
+    """What each worker takes of its node, in Ray's units.
+
+    num_cpus, num_gpus : of the node's; fractions share one.
+    memory : bytes.
+    custom : further resources that nodes were started with, by name.
+    """
+
+    num_cpus: float = Field(default=1.0, ge=0)
+    num_gpus: float = Field(default=0.0, ge=0)
+    memory: int = Field(default=0, ge=0)
+    custom: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _something(self) -> Resources:
+        if any(amount <= 0 for amount in self.custom.values()):
+            raise ValueError(f"expected amounts above 0 of custom, found {self.custom}")
+        if not self.shape():
+            raise ValueError("expected workers that take something, found num_cpus 0 alone")
+        return self
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a Ray actor."""
+        wanted: dict[str, Any] = {"num_cpus": self.num_cpus}
+        if self.num_gpus:
+            wanted["num_gpus"] = self.num_gpus
+        if self.memory:
+            wanted["memory"] = self.memory
+        if self.custom:
+            wanted["resources"] = dict(self.custom)
+        return wanted
+
+    def shape(self) -> dict[str, float]:
+        """Return the same by the names that a node's resources have; none that is not wanted."""
+        named = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory, **self.custom}
+        return {name: float(amount) for name, amount in named.items() if amount}
+
+
+class ClusterConfig(Section):
+    """How workers run on Ray; nothing here changes a front.
+
+    resources : what each worker takes.
+    row_timeout : seconds after which the worker of a row is taken for dead; a row of which three
+        workers ran out of time fails. None waits for ever.
+    copies : whether an idle worker does again what another one is late with.
+    py_modules : folders of packages, modules (``.py``) or wheels that workers can import.
+    pip : packages that are installed for the workers.
+    env_vars : variables of their environment; ``${NAME}`` stands for one of this process.
+    working_dir : folder that is copied to where they run.
+    runtime_env : whatever else Ray's runtime environment takes.
+    """
+
+    resources: Resources = Resources()
+    row_timeout: float | None = Field(default=None, gt=0)
+    copies: bool = True
+    py_modules: list[str] = Field(default_factory=list)
+    pip: list[str] = Field(default_factory=list)
+    env_vars: dict[str, str] = Field(default_factory=dict)
+    working_dir: str | None = None
+    runtime_env: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("py_modules")
+    @classmethod
+    def _modules(cls, given: list[str], info: ValidationInfo) -> list[str]:
+        return [placed(item, info.context) for item in given]
+
+    @field_validator("working_dir")
+    @classmethod
+    def _folder(cls, given: str | None, info: ValidationInfo) -> str | None:
+        return None if given is None else placed(given, info.context)
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _no_rival(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for name in sorted(set(given) & set(_OWN)):
+            raise ValueError(f"expected {name} beside runtime_env, found it inside")
+        return given
+
+    def brings_code(self) -> list[str]:
+        """Return the keys that are set and have something run on workers, or could."""
+        return [name for name in (*_OWN, "runtime_env") if getattr(self, name)]
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables for the workers.
+
+        Raises
+        ------
+        InputError
+            A variable is to be taken from this process, which lacks it.
+        """
+        return {name: _filled(name, text) for name, text in self.env_vars.items()}
+
+
+def placed(item: str, context: Mapping[str, Any] | None = None) -> str:
+    """Return a path made absolute, relative to ``context['base']``; an address as it is."""
+    if _URI.match(item):
+        return item
+    return str(Path((context or {}).get("base", "."), Path(item).expanduser()).resolve())
+
+
+def _filled(name: str, text: str) -> str:
+    for variable in _VARIABLE.findall(text):
+        if variable not in os.environ:
+            raise InputError(
+                f"cluster.env_vars.{name}: expected the variable {variable} in the environment of "
+                "this process, found none; set it"
+            )
+    return _VARIABLE.sub(lambda found: os.environ[found[1]], text)

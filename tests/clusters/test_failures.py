@@ -1,0 +1,129 @@
+"""A failure of a node is never a result: it is tried elsewhere, counted, and tried again later."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.errors import ClusterError
+from framework.parallel.config import ClusterConfig
+from framework.run.evaluator import SerialEvaluator
+from tests.clusters.machines import Machines, bare_python, lacks
+from tests.clusters.test_bare_nodes import COMPARED, SWEPT, fronts
+from tests.clusters.test_elastic import collect_until, evaluator_on, rest
+from tests.command import call, write
+from tests.evaluators.asking import assert_same, genomes
+from tests.ray_toys import Needy, Orphan, Sphere
+
+pytestmark = pytest.mark.slow
+
+# a machine of its own disks: it does not see the driver's folder, and has little room
+_HIDE = (
+    'mount -t tmpfs -o size=64k tmpfs "$1" && mkdir "$1/tmp" && export TMPDIR="$1/tmp" && shift '
+    '&& exec "$@"'
+)
+
+
+@pytest.fixture(scope="module")
+def lame(room: Path) -> Path:
+    """Return the Python of an environment that also lacks scikit-learn."""
+    python = bare_python(room / "lame", without=("sklearn", "scikit_learn"))
+    assert lacks(python, "sklearn")
+    return python
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> tuple[str, ...]:
+    """Return what a command is started with to see a full disk in place of ``tmp_path``."""
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        pytest.skip("no mount namespaces here")
+    return ("unshare", "-m", "sh", "-c", _HIDE, "sh", str(tmp_path))
+
+
+def test_a_node_that_lacks_a_library(
+    machines: Machines, shipped: ClusterConfig, lame: Path
+) -> None:
+    machines.join(2, python=lame)
+    X = genomes(80)
+    with evaluator_on(machines, Needy(seconds=0.05), 3, shipped) as evaluator:
+        evaluator.submit(np.arange(80), X)
+        machines.join(1)
+        batch = rest(evaluator, [], 80)
+        assert evaluator.incidents()["environment_failures"] >= 1
+    assert_same(batch, score(X))
+
+
+def test_where_every_node_lacks_it(machines: Machines, shipped: ClusterConfig, lame: Path) -> None:
+    machines.join(2, python=lame)
+    with evaluator_on(machines, Needy(), 2, shipped) as evaluator:
+        evaluator.submit(np.arange(5), genomes(5))
+        with pytest.raises(ClusterError, match=r"no node can do the work \(ModuleNotFoundError"):
+            rest(evaluator, [], 5)
+
+
+def test_a_problem_that_no_node_can_load(machines: Machines, shipped: ClusterConfig) -> None:
+    machines.join(1)
+    machines.join(1)
+    with evaluator_on(machines, Orphan(), 2, shipped) as evaluator:
+        evaluator.submit(np.arange(5), genomes(5))
+        with pytest.raises(ClusterError, match="no such data on this machine"):
+            rest(evaluator, [], 5)
+
+
+def test_an_environment_that_cannot_be_set_up(machines: Machines, shipped: ClusterConfig) -> None:
+    machines.join(1)
+    config = shipped.model_copy(update={"pip": ["/nowhere/to/be-found-1.0-py3-none-any.whl"]})
+    with evaluator_on(machines, Sphere(), 1, config) as evaluator:
+        evaluator.submit(np.arange(5), genomes(5))
+        with pytest.raises(ClusterError, match="no Ray worker can be started"):
+            rest(evaluator, [], 5)
+
+
+def test_rows_at_a_full_disk(
+    machines: Machines, shipped: ClusterConfig, full: tuple[str, ...]
+) -> None:
+    machines.join(1, prefix=full)
+    X = genomes(40)
+    with evaluator_on(machines, Needy(seconds=0.05), 2, shipped) as evaluator:
+        evaluator.submit(np.arange(40), X)
+        collect_until(evaluator, [], 1)
+        machines.join(1)
+        batch = rest(evaluator, [], 40)
+        assert evaluator.incidents()["environment_failures"] >= 1
+    assert_same(batch, score(X))
+
+
+@pytest.mark.parametrize(("command", "config"), [("sweep", SWEPT), ("experiment", COMPARED)])
+def test_whole_runs_at_a_full_disk(
+    machines: Machines, tmp_path: Path, full: tuple[str, ...], command: str, config: dict
+) -> None:
+    """Where that is all there is they say so, and `resume` does exactly those on a better node."""
+    write(tmp_path / "config.yaml", config)
+    node = machines.join(2, prefix=full)
+    done = machines.call(command, "config.yaml", "--out", "far", "--workers", 2, cwd=tmp_path)
+    assert done.code == 3, done.err
+    assert "could not be run" in done.err
+    assert "resume" in done.err
+    assert "Traceback" not in done.err
+    summary = json.loads((tmp_path / "far" / "summary.json").read_text())
+    assert summary["status"] != "done"
+    assert summary["incidents"]["environment_failures"] >= 3
+    machines.lose(node)
+    machines.join(2)
+    done = machines.call("resume", "far", "--workers", 2, cwd=tmp_path)
+    assert done.code == 0, done.err
+    near = call(command, "config.yaml", "--out", "near", "--workers", "serial", cwd=tmp_path)
+    assert near.code == 0, near.err
+    assert fronts(tmp_path / "far") == fronts(tmp_path / "near")
+
+
+def score(X):
+    evaluator = SerialEvaluator(Sphere(), 7)
+    evaluator.submit(np.arange(len(X)), X)
+    (batch,) = evaluator.collect()
+    return batch
