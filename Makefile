@@ -5,12 +5,13 @@ RUN := .venv/.run-installed
 TEST := .venv/.test-installed
 QUICK := -m 'not slow'
 
-.PHONY: help run test test-all bench ui emsco-paper hapens-paper clean
+.PHONY: help run test test-all dist bench ui emsco-paper hapens-paper clean
 
 help:
 	@echo "make run       install into .venv, then search the quickstart: front, plots, model"
 	@echo "make test      install the tools of development; style, types, quick tests, coverage"
 	@echo "make test-all  the same with the slow tests"
+	@echo "make dist      build a wheel and a source archive in dist/"
 	@echo "make bench     measure the search on the paper's data sets"
 	@echo "make ui        show the logged runs in the browser"
 	@echo "make emsco-paper    every experiment of the EMSCO paper; MORE='--set experiment.protocol=paper'"
@@ -30,6 +31,11 @@ test: $(TEST)
 
 test-all: QUICK := --hypothesis-profile thorough
 test-all: test
+
+dist: $(TEST)
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	@ls dist
 
 bench: $(RUN)
 	$(BIN)/python scripts/bench.py emsco

@@ -21,7 +21,8 @@ class Described:
         """Return a description of the data, for reports.
 
         Keys: ``name``, ``source``, ``fingerprint`` and ``records``, and those of ``train``,
-        ``validation``, ``test``, ``features``, ``models`` and ``classes`` that apply.
+        ``validation``, ``test``, ``features``, ``models``, ``classes``, ``identifier`` (the
+        column that names the records) and ``notes`` (sentences for the user) that apply.
         """
         return {}
 

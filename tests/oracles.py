@@ -100,6 +100,7 @@ def cascade(
     thresholds: Sequence[float],
     costs: Sequence[Fraction],
     positive: int,
+    groups: Sequence[tuple[set[int], int]] = (),
 ) -> dict[str, Fraction]:
     """Send records through the stages one at a time (EMSCO paper, Section 2.2).
 
@@ -107,14 +108,16 @@ def cascade(
     """
     answered = right = answered_negatives = false_positives = 0
     cost = Fraction(0)
+    seen: list[tuple[int, int]] = []
     for record, label in enumerate(labels):
         for stage, features in enumerate(feature_sets(genome)):
-            cost += sum(c for c, s in zip(costs, genome, strict=True) if s == stage)
+            cost += paid_at(stage, genome, costs, groups)
             p = probabilities[features][record].tolist()
             answer = p.index(max(p))
             if p[answer] >= thresholds[answer] - 1e-9:
                 answered += 1
                 right += answer == label
+                seen.append((label, answer))
                 answered_negatives += label != positive
                 false_positives += label != positive and answer == positive
                 break
@@ -126,7 +129,41 @@ def cascade(
         "stages": Fraction(max(genome) + 1),
         "inconclusive_rate": Fraction(n - answered, n),
         "false_positive_rate": Fraction(false_positives, max(answered_negatives, 1)),
+        **class_metrics(seen, labels, positive),
     }
+
+
+def class_metrics(
+    seen: Sequence[tuple[int, int]], labels: Sequence[int], positive: int
+) -> dict[str, Fraction]:
+    """Return what (true, answered) pairs say of each class; ``labels`` are those of all records."""
+
+    def share(some: int, of: int) -> Fraction:
+        return Fraction(some, max(of, 1))
+
+    recalls = [
+        share(seen.count((c, c)), sum(true == c for true, _ in seen)) for c in sorted(set(labels))
+    ]
+    hits = seen.count((positive, positive))
+    misses = sum(true == positive != answer for true, answer in seen)
+    false = sum(answer == positive != true for true, answer in seen)
+    return {
+        "balanced_accuracy": sum(recalls, Fraction(0)) / len(recalls),
+        "worst_recall": min(recalls),
+        "recall": share(hits, hits + misses),
+        "false_negative_rate": share(misses, hits + misses),
+        "f1": share(2 * hits, 2 * hits + false + misses),
+    }
+
+
+def paid_at(stage, genome, costs, groups=()):
+    """Return what a stage costs: its features, and the groups that have none before it."""
+    paid = sum(c for c, s in zip(costs, genome, strict=True) if s == stage)
+    for members, cost in groups:
+        stages = [genome[i] for i in members if genome[i] >= 0]
+        if stages and min(stages) == stage:
+            paid += cost
+    return paid
 
 
 def ordered_partitions(n: int, k: int, removal: bool = False) -> list[tuple[int, ...]]:
@@ -144,24 +181,25 @@ def chain_vectors(
     genomes: Sequence[Sequence[int]],
     answers: Mapping[frozenset[int], Sequence[bool | None]],
     costs: Sequence[int],
+    groups: Sequence[tuple[set[int], int]] = (),
 ) -> dict[tuple[int, int, int], list[tuple[int, ...]]]:
     """Group genomes by records answered, answered rightly, and cost, each record on its own.
 
     ``answers`` has, for each feature set, whether each record is answered rightly; None = not
     answered.
     """
-    groups: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
+    found: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
     for genome in genomes:
         answered = right = cost = 0
         for record in range(len(next(iter(answers.values())))):
             for stage, features in enumerate(feature_sets(genome)):
-                cost += sum(c for c, s in zip(costs, genome, strict=True) if s == stage)
+                cost += paid_at(stage, genome, costs, groups)
                 answer = answers[features][record]
                 if answer is not None:
                     answered, right = answered + 1, right + answer
                     break
-        groups.setdefault((answered, right, cost), []).append(tuple(genome))
-    return groups
+        found.setdefault((answered, right, cost), []).append(tuple(genome))
+    return found
 
 
 def front_of_vectors(vectors: Sequence[tuple[int, int, int]]) -> set[tuple[int, int, int]]:

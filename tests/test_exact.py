@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import dynamic_programming
-from algorithms.multistage.exact.chains import ChainFront, hard_first, single_stage
+from algorithms.multistage.exact.chains import ChainFront, hard_first, prices, single_stage
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.plan import METRICS
@@ -68,10 +68,18 @@ def vectors_of(found):
     )
 
 
-def first_guess(tables, costs):
+def first_guess(tables, price):
     """Return the one-stage chain as a point."""
-    point = single_stage(tables, int(costs.sum()))
+    point = single_stage(tables, int(price[-1]))
     return ChainFront(*(np.array([value]) for value in point), np.zeros((1, 1), dtype=np.int64))
+
+
+def shared(data, costs):
+    """Draw costs that features share: the price of every set, and groups as the oracle has them."""
+    of = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=len(costs), max_size=len(costs))))
+    once = np.array(data.draw(st.lists(st.integers(0, 4), min_size=2, max_size=2)))
+    groups = [(set(np.flatnonzero(of == g).tolist()), int(c)) for g, c in enumerate(once)]
+    return prices(costs, of, once), groups
 
 
 SMALL = (
@@ -87,9 +95,10 @@ SMALL = (
 def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
+    price, together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
-    found = enumerate_chains(tables, costs, k)
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    found = enumerate_chains(tables, price, k)
     vectors = vectors_of(found)
     least = {}
     for answered, right, cost in groups:
@@ -105,10 +114,11 @@ def test_enumeration_knows_the_least_cost_of_each_pair_and_how_often(seed, n, re
 def test_programme_finds_the_front_of_the_oracle(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
+    price, together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
-    known = first_guess(tables, costs)
-    found = dynamic_programming.front_of_chains(tables, costs, k, known, Limits(100_000)).found
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    known = first_guess(tables, price)
+    found = dynamic_programming.front_of_chains(tables, price, k, known, Limits(100_000)).found
     vectors = vectors_of(found)
     assert len(set(vectors)) == len(vectors)
     wanted = {tuple(loss) for loss in losses_of(oracles.front_of_vectors(list(groups)))}
@@ -126,7 +136,7 @@ def test_all_ordered_partitions_are_counted(n):
     """Without costs a pair's least cost is everybody's: the counts add up to Equation 2."""
     tables = made_up(n, n, 90, 0.4)
     for k in range(1, n + 1):
-        counts = enumerate_chains(tables, np.zeros(n, dtype=np.int64), k).chromosomes
+        counts = enumerate_chains(tables, np.zeros(2**n, dtype=np.int64), k).chromosomes
         assert counts.sum() == Partition(n, k).size
 
 
@@ -135,26 +145,26 @@ def test_enumeration_and_programme_agree(n, k, rate):
     costs = np.arange(n, dtype=np.int64) * 7 % 5 + 1
     for seed in range(3):
         tables = made_up(seed, n, 130, rate)
-        one_by_one = enumerate_chains(tables, costs, k).front()
-        known = enumerate_chains(tables, costs, min(k, 2)).front()
+        one_by_one = enumerate_chains(tables, prices(costs), k).front()
+        known = enumerate_chains(tables, prices(costs), min(k, 2)).front()
         for bounds in (False, True):  # the order of the sets
             outcome = dynamic_programming.front_of_chains(
-                hard_first(tables), costs, k, known, Limits(1_000_000), bounds=bounds
+                hard_first(tables), prices(costs), k, known, Limits(1_000_000), bounds=bounds
             )
             assert (outcome.stopped, outcome.above) == (None, None)
             assert sorted(vectors_of(outcome.found)) == sorted(vectors_of(one_by_one))
 
 
 def test_programme_says_when_memory_is_short_and_else_takes_more():
-    costs = np.ones(10, dtype=np.int64)
+    price = prices(np.ones(10, dtype=np.int64))
     tables = made_up(0, 10, 60, 0.05)
-    known = first_guess(tables, costs)
-    short = dynamic_programming.front_of_chains(tables, costs, 4, known, Limits(4096))
+    known = first_guess(tables, price)
+    short = dynamic_programming.front_of_chains(tables, price, 4, known, Limits(4096))
     assert (short.stopped, short.above) == ("memory", None)
-    enough = dynamic_programming.front_of_chains(tables, costs, 4, known, Limits(10_000_000))
+    enough = dynamic_programming.front_of_chains(tables, price, 4, known, Limits(10_000_000))
     assert enough.stopped is None
     assert sorted(vectors_of(enough.found)) == sorted(
-        vectors_of(enumerate_chains(tables, costs, 4).front())
+        vectors_of(enumerate_chains(tables, price, 4).front())
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from algorithms.multistage.exact import dynamic_programming, enumeration
 from algorithms.multistage.exact import plan as exact_plan
-from algorithms.multistage.exact.chains import genomes_of, hard_first
+from algorithms.multistage.exact.chains import genomes_of, hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of
 from algorithms.multistage.exact.plan import METRICS
@@ -38,6 +38,7 @@ from tests.test_exact import (
     front_of,
     losses_of,
     made_up,
+    shared,
     three,
     vectors_of,
 )
@@ -47,12 +48,12 @@ from tests.test_exact import (
 def test_pieces_add_up_to_the_whole(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
-    whole = enumerate_chains(tables, costs, k)
+    whole = enumerate_chains(tables, prices(costs), k)
     told = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.integers(1, 40)))
         numbers, chains = enumeration.pieces(n, k)
-        divided = enumerate_chains(tables, costs, k, report=lambda *done: told.append(done))
+        divided = enumerate_chains(tables, prices(costs), k, report=lambda *done: told.append(done))
     assert sum(chains) == Partition(n, k).size
     firsts = [first for piece in numbers[1:] for first in range(*piece)]
     assert firsts == (list(range(1, 2**n - 1)) if k > 2 else [])
@@ -72,10 +73,11 @@ def test_pieces_depend_on_the_size_alone_and_none_is_large():
 def test_chains_that_share_a_point_are_those_of_the_oracle(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
+    price, together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
-    front = enumerate_chains(tables, costs, k).front()
-    walk, total = enumeration_of(tables, costs, k), int(front.chromosomes.sum())
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    front = enumerate_chains(tables, price, k).front()
+    walk, total = enumeration_of(tables, price, k), int(front.chromosomes.sum())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.sampled_from([3, 10**6])))
         members, chains = tied_chains(walk, front, total + 5)
@@ -97,11 +99,12 @@ def test_chains_that_share_a_point_are_those_of_the_oracle(seed, n, records, rat
 def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
     k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
     tables = made_up(seed, n, records, rate)
+    price, together = shared(data, costs)
     genomes = oracles.ordered_partitions(n, k)
-    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist())
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
     limits = Limits(100_000, data.draw(st.integers(0, 60)))
     outcome = dynamic_programming.front_of_chains(
-        hard_first(tables), costs, k, first_guess(tables, costs), limits, bounds=True
+        hard_first(tables), price, k, first_guess(tables, price), limits, bounds=True
     )
     lower, front = losses_of(vectors_of(outcome.found)), oracles.front_of_vectors(list(groups))
     assert set(vectors_of(outcome.found)) <= set(groups)
@@ -123,12 +126,12 @@ def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
 def test_bounds_close_in_with_more_steps(steps):
     costs = np.arange(9, dtype=np.int64) % 4 + 1
     tables = made_up(3, 9, 100, 0.1)
-    known = first_guess(tables, costs)
-    front = enumerate_chains(tables, costs, 9).front()
+    known = first_guess(tables, prices(costs))
+    front = enumerate_chains(tables, prices(costs), 9).front()
 
     def outcome(limit):
         return dynamic_programming.front_of_chains(
-            tables, costs, 9, known, Limits(10**6, limit), bounds=True
+            tables, prices(costs), 9, known, Limits(10**6, limit), bounds=True
         )
 
     here, further = outcome(steps), outcome(4 * steps + 50)
@@ -152,13 +155,13 @@ def _volume(points):
 def test_memory_that_is_short_gives_bounds_too():
     costs = np.ones(10, dtype=np.int64)
     tables = made_up(0, 10, 60, 0.05)
-    known = first_guess(tables, costs)
+    known = first_guess(tables, prices(costs))
     outcome = dynamic_programming.front_of_chains(
-        tables, costs, 4, known, Limits(4096), bounds=True
+        tables, prices(costs), 4, known, Limits(4096), bounds=True
     )
     assert outcome.stopped == "memory"
     upper = np.column_stack([-outcome.above.answered, -outcome.above.rate, outcome.above.cost])
-    for row in losses_of(vectors_of(enumerate_chains(tables, costs, 4))):
+    for row in losses_of(vectors_of(enumerate_chains(tables, prices(costs), 4))):
         assert (upper <= np.array(row)).all(axis=1).any()
 
 

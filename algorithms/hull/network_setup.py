@@ -15,8 +15,6 @@ from framework.errors import InputError
 if TYPE_CHECKING:
     from algorithms.hull.model import SparseNetworkClassifier
 
-_EXAMPLE_RECORDS = 5
-
 
 def set_up(config: NetworkConfig) -> dict[str, Any]:
     """Load, split and encode the data; return the arguments of ``NetworkProblem``.
@@ -36,14 +34,12 @@ def set_up(config: NetworkConfig) -> dict[str, Any]:
     if len(split.validation) == 0:
         raise InputError("problem.split.validation: expected a share above 0, found 0")
     training = table.features.iloc[split.train]
-    encoder = Encoder.fit(training, table.categorical)
+    encoder = table.fit_encoder(training)
     positive = table.labels == table.positive
 
     def part(rows: Array) -> Records:
         return Records(encoder.transform(table.features.iloc[rows]), positive[rows])
 
-    example = training.iloc[:_EXAMPLE_RECORDS].astype(object)
-    example = example.where(example.notna(), None)
     settings = config.model_dump_json(exclude={"dataset"})
     return {
         "design": encoder.transform(training),
@@ -55,11 +51,9 @@ def set_up(config: NetworkConfig) -> dict[str, Any]:
         "about": {
             "encoder": encoder.to_json(),
             "classes": (table.classes[1 - table.positive], table.classes[table.positive]),
-            "example": {str(name): example[name].tolist() for name in example.columns},
+            "example": table.example,
             "describe": {
-                "name": table.name,
-                "source": table.source,
-                "fingerprint": table.fingerprint,
+                **table.about(),
                 "records": len(table.labels),
                 "features": len(table.features.columns),
                 "classes": [str(label) for label in table.classes],

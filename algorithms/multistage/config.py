@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from pydantic import Field
 
 from framework.data import CostsConfig, DatasetConfig, SplitConfig
@@ -18,6 +20,9 @@ class MultiStageSettings(Section):
         future work); labels left out need 0.5.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
+    error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
+    missing : what a model does where a value is missing in a stage that is reached: take the
+        median, stop and ask for it, or give no answer.
     classifier : what is trained for each stage.
     calibration : how confidences are calibrated, by cross-validation within the training records.
     """
@@ -27,6 +32,8 @@ class MultiStageSettings(Section):
     threshold: float | dict[str | int | float | bool, float] = 0.75
     max_stages: int | None = Field(None, ge=1)
     remove_features: bool = False
+    error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
+    missing: Literal["impute", "ask", "inconclusive"] = "impute"
     classifier: ClassifierConfig = ClassifierConfig()
     calibration: CalibrationMethod = "none"
 

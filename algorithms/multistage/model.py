@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.data.cost_groups import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.checks import (
@@ -29,6 +30,23 @@ from framework.models.confidence import decide
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
+
+MissingPolicy = Literal["impute", "ask", "inconclusive"]
+
+
+def policy_of(found: Any) -> MissingPolicy:
+    """Return what is done with missing values, if it is something that can be done.
+
+    Raises
+    ------
+    InputError
+        It is none of the three.
+    """
+    policies: tuple[MissingPolicy, ...] = get_args(MissingPolicy)
+    for policy in policies:
+        if found == policy:
+            return policy
+    raise InputError(f"missing: expected one of {', '.join(policies)}, found {found!r}")
 
 
 class Outcome(NamedTuple):
@@ -69,6 +87,11 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     reject_label : label, optional
         What ``predict`` returns for records that no stage is confident about. None: the most
         likely class.
+    cost_groups : CostGroups, optional
+        Features that are paid for together, once, with the first of them.
+    missing : {'impute', 'ask', 'inconclusive'}
+        What ``predict_table`` does where a value is missing in a stage that is reached: take the
+        median, or stop there, without a label or with the reject label. It is told in any case.
 
     Attributes
     ----------
@@ -96,12 +119,16 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         threshold: Threshold = 0.75,
         classifier: Any = None,
         reject_label: Any = None,
+        cost_groups: CostGroups | None = None,
+        missing: MissingPolicy = "impute",
     ) -> None:
         self.stages = stages
         self.costs = costs
         self.threshold = threshold
         self.classifier = classifier
         self.reject_label = reject_label
+        self.cost_groups = cost_groups
+        self.missing = missing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,6 +174,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         costs: Sequence[float] | FloatArray | None,
         threshold: Threshold,
         reject_label: Any = None,
+        cost_groups: CostGroups | None = None,
+        missing: MissingPolicy = "impute",
     ) -> MultiStageClassifier:
         """Return a fitted model from its parts, without training.
 
@@ -160,7 +189,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             The parts do not fit together.
         """
         plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
-        model = cls(plain, costs, threshold, None, reject_label)
+        model = cls(plain, costs, threshold, None, reject_label, cost_groups, missing)
         model.classes_ = np.asarray(classes)
         model.n_features_in_ = len(encoder.feature_names)
         if encoder.named:
@@ -231,8 +260,19 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
     def cumulative_costs(self) -> FloatArray:
         """Return the cost (stages,) of all features acquired up to each stage."""
+        return np.cumsum(self.stage_costs())
+
+    def stage_costs(self) -> FloatArray:
+        """Return the cost (stages,) of what each stage acquires, its groups included."""
         check_is_fitted(self)
-        return np.cumsum([self.costs_[stage].sum() for stage in self.stages_])
+        costs = [self.costs_[stage].sum() for stage in self.stages_]
+        if self.cost_groups is not None:
+            begun = self.cost_groups.begun_at(self.stages_)
+            costs = [
+                cost + self.cost_groups.costs[groups].sum()
+                for cost, groups in zip(costs, begun, strict=True)
+            ]
+        return np.array(costs, dtype=np.float64)
 
     def labels_of(self, outcome: Outcome) -> Array:
         """Return the labels (n,) that ``predict`` gives for an outcome."""
@@ -251,11 +291,12 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """
         return self.cascade(records_for(self, X))
 
-    def cascade(self, X: pd.DataFrame | Array) -> Outcome:
+    def cascade(self, X: pd.DataFrame | Array, *, stop: bool = False) -> Outcome:
         """Do the same as ``outcome`` while reading only the features that are acquired.
 
         A frame may have its columns in any order and may have further columns. Columns of features
-        that no stage acquires may be missing.
+        that no stage acquires may be missing. With ``stop`` a record ends at the first stage that
+        it has not all values of, with the probabilities of the stage before, or zeros.
         """
         n = len(X)
         probabilities = np.zeros((n, len(self.classes_)))
@@ -267,6 +308,12 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         for number, (features, classifier, columns) in enumerate(steps, start=1):
             if len(undecided) == 0:
                 break
+            if stop:
+                known = ~self.encoder_.missing(X, features, undecided).any(axis=1)
+                stage[undecided[~known]] = number
+                undecided, encoded = undecided[known], encoded[known]
+                if len(undecided) == 0:  # nobody has the features: the columns may not be there
+                    break
             acquired = self.encoder_.columns_of(features)
             encoded[:, acquired] = self.encoder_.transform_features(X, features, undecided)
             found = classifier.predict_proba(encoded[:, columns])
@@ -282,12 +329,14 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Parameters
         ----------
         frame : DataFrame (n, any)
-            Has a column for each feature that some stage acquires.
+            Has a column for each feature that some stage acquires; unless missing values are
+            imputed, one that is not there is missing in all records.
 
         Returns
         -------
-        DataFrame (n, 4), indexed as ``frame``
-            ``label`` (or the reject label), ``confidence``, ``stage`` (from 1) and ``cost``.
+        DataFrame (n, 5), indexed as ``frame``
+            ``label`` (or the reject label), ``confidence``, ``stage`` (from 1), ``cost``, and
+            ``missing``, the names of the features that were asked for and have no value.
 
         Raises
         ------
@@ -297,19 +346,48 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         check_is_fitted(self)
         for position in np.concatenate(self.stages_) if self.encoder_.named else ():
             name = self.encoder_.feature_names[position]
-            if name not in frame.columns:
+            if name not in frame.columns and self.missing == "impute":
                 raise InputError(
                     f"data: expected a column {name!r}, found none of that name"
                     f"{nearest(name, frame.columns)}"
                 )
-        outcome = self.cascade(frame)
+        outcome = self.cascade(frame, stop=self.missing != "impute")
+        missing = self._asked_for(frame, outcome)
+        stopped = (missing != "") & (self.missing != "impute")
+        labels = self.labels_of(outcome)
+        if stopped.any():
+            labels = labels.astype(object)
+            labels[stopped] = None if self.missing == "ask" else self.reject_label
+        costs = np.concatenate([[0.0], self.cumulative_costs()])
         columns = {
-            "label": self.labels_of(outcome),
+            "label": labels,
             "confidence": outcome.probabilities.max(axis=1),
             "stage": outcome.stage,
-            "cost": self.cumulative_costs()[outcome.stage - 1],
+            "cost": costs[outcome.stage - stopped],
+            "missing": missing,
         }
         return pd.DataFrame(columns, index=frame.index)
+
+    def _asked_for(self, frame: pd.DataFrame, outcome: Outcome) -> Array:
+        """Return the names (n,) of the features without a value at the stages each record met."""
+        found = np.full(len(frame), "", dtype=object)
+        for number, features in enumerate(self.stages_, start=1):
+            here = np.flatnonzero(outcome.stage >= number)
+            gaps = self.encoder_.missing(frame, features, here)
+            for column, position in enumerate(features):
+                at = here[gaps[:, column]]
+                name = self.encoder_.feature_names[position]
+                found[at] = np.where(found[at] == "", name, found[at] + f"; {name}")
+        return found
+
+    def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a record of which some values are known, or what to acquire next.
+
+        See :func:`~algorithms.multistage.stepwise.next_step`.
+        """
+        from algorithms.multistage.stepwise import next_step
+
+        return next_step(self, record)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
@@ -320,6 +398,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             "reject_label": self.reject_label,
             "thresholds": self.thresholds_.tolist(),
             "costs": self.costs_.tolist(),
+            "missing": self.missing,
+            "cost_groups": None if self.cost_groups is None else self.cost_groups.to_json(),
             "stages": [stage.tolist() for stage in self.stages_],
             "classifiers": names,
             "encoder": self.encoder_.to_json(),
@@ -332,6 +412,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         reject_label = description["reject_label"]
         if reject_label is not None and not is_label(reject_label):
             raise InputError(f"reject_label: expected a label or null, found {reject_label!r}")
+        groups = description.get("cost_groups")
         return cls.from_fitted(
             Encoder.from_json(description["encoder"]),
             description["stages"],
@@ -340,6 +421,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             description["costs"],
             dict(zip(description["classes"], description["thresholds"], strict=True)),
             reject_label,
+            CostGroups.from_json(groups, len(description["costs"])) if groups else None,
+            policy_of(description.get("missing", "impute")),
         )
 
     def card(self) -> Card:

@@ -31,6 +31,12 @@ class Staged(Protocol):
     classes_: Array
     thresholds_: FloatArray
 
+    cost_groups: Any
+
+    def stage_costs(self) -> FloatArray:
+        """Return the cost of each stage, shape (stages,)."""
+        ...
+
     def cumulative_costs(self) -> FloatArray:
         """Return the cost of each stage and those before it, shape (stages,)."""
         ...
@@ -46,18 +52,21 @@ def card_of(model: Staged) -> Card:
     return Card(
         title="A multi-stage classifier",
         text=_TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model)),
-        answers="the columns `label`, `confidence`, `stage` and `cost`",
+        answers="the columns `label`, `confidence`, `stage`, `cost` and `missing` (features asked "
+        "for that have no value)",
         methods="a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, "
-        "`acquisition_cost`",
+        "`acquisition_cost`, `next_features`",
     )
 
 
 def _stages(model: Staged) -> str:
     names, total = model.encoder_.feature_names, model.cumulative_costs()
-    rows = []
+    g, rows = model.cost_groups, []
+    begun = [[]] * len(total) if g is None else g.begun_at(model.stages_)
     for j, stage in enumerate(model.stages_):
         features = ", ".join(f"{cell(names[i])} ({model.costs_[i]:g})" for i in stage)
-        rows.append(f"| {j + 1} | {features} | {model.costs_[stage].sum():g} | {total[j]:g} |")
+        features += "".join(f", once {cell(g.names[n])} ({g.costs[n]:g})" for n in begun[j])
+        rows.append(f"| {j + 1} | {features} | {model.stage_costs()[j]:g} | {total[j]:g} |")
     return "\n".join(rows)
 
 

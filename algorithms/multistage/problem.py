@@ -12,12 +12,15 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from algorithms.multistage import class_metrics
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.kernels import scoring as kernels
+from algorithms.multistage.measuring import Measuring
 from algorithms.multistage.part_store import PartStore
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fingerprint
@@ -25,6 +28,7 @@ from algorithms.multistage.stage_tables import StageTables
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.cache import cache_dir
+from framework.data.cost_groups import CostGroups
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.parts import Parts
@@ -32,6 +36,9 @@ from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import RowStreams
+
+if TYPE_CHECKING:
+    from algorithms.multistage.model import MissingPolicy
 
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
@@ -52,9 +59,15 @@ class MultiStageProblem(Problem, Deployable):
         Number of stages.
     ``inconclusive_rate``
         Share of records terminally rejected, 1 - coverage.
-    ``false_positive_rate``
-        Share of the negative records with an answer that are called positive; 0 where no negative
-        record has one. Only where there is a positive class.
+    ``balanced_accuracy``, ``worst_recall``
+        Mean and least over the classes of the share of a class's answers that are right; 0 for a
+        class none of whose records has an answer.
+    ``false_positive_rate``, ``false_negative_rate``, ``recall``, ``f1``
+        Of the records with an answer: share of the negatives called positive, of the positives
+        called something else or positive, and the harmonic mean of precision and recall; 0 where
+        there is nothing to take a share of. Only where there is a positive class.
+    ``error_cost``
+        Mean cost a record of wrong answers. Only with ``error_costs``.
 
     All values are exact: they are ratios of integer counts, and costs are fixed-point numbers.
 
@@ -70,6 +83,10 @@ class MultiStageProblem(Problem, Deployable):
         From 1 to n.
     remove_features : bool
         Whether a gene may be -1: that feature is never acquired.
+    error_costs : numpy.ndarray of float64, shape (K,), optional
+        What a wrong answer costs, by the true class.
+    missing : {'impute', 'ask', 'inconclusive'}
+        Of the models; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     classifier : ClassifierConfig, optional
         What is trained for each stage; logistic regression if None.
     calibration : {'none', 'isotonic', 'sigmoid'}
@@ -83,11 +100,10 @@ class MultiStageProblem(Problem, Deployable):
         Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
         Metric("stages", "min", "ratio", text="number of stages", size=True),
         Metric("inconclusive_rate", "min", text="share of records without an answer"),
-        Metric(
-            "false_positive_rate",
-            "min",
-            text="share of the answered negatives that are called positive",
-        ),
+        class_metrics.BALANCED,
+        class_metrics.WORST,
+        *class_metrics.POSITIVE,
+        class_metrics.ERROR_COST,
     )
 
     def __init__(
@@ -98,6 +114,8 @@ class MultiStageProblem(Problem, Deployable):
         *,
         max_stages: int,
         remove_features: bool = False,
+        error_costs: Array | None = None,
+        missing: MissingPolicy = "impute",
         classifier: ClassifierConfig | None = None,
         calibration: CalibrationMethod = "none",
     ) -> None:
@@ -105,20 +123,29 @@ class MultiStageProblem(Problem, Deployable):
         classifier = classifier or ClassifierConfig()
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
+        self.groups = costs.groups or CostGroups.none(n)
+        self.charges = costs.units, self.groups.of, costs.group_units
+        self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
+        self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters
         self.calibration = calibration
         self.space: Partition = Partition(n, max_stages, removal=remove_features)
         self.feature_names, self.classes = tuple(source.feature_names), tuple(source.classes)
         self.encoder = dict(source.encoder)
         self._about_data, self._example = dict(source.description), dict(source.example)
-        highs = {"cost": costs.total, "stages": float(max_stages)}
+        worst = 1.0 if error_costs is None else float(np.max(error_costs))
+        highs = {"error_cost": worst, "cost": costs.total, "stages": float(max_stages)}
         self.metrics = tuple(
             metric._replace(high=highs.get(metric.name, metric.high))
             for metric in self.known_metrics
-            if data.positive >= 0 or metric.name != "false_positive_rate"
+            if self._reported(metric)
         )
         self.parts_fingerprint = parts_fingerprint(data, source, classifier, calibration)
         design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
+        if self.error_costs is not None:
+            design.append(self.error_costs.tolist())
+        if len(self.groups):
+            design += [self.groups.of.tolist(), costs.group_units.tolist()]
         self.fingerprint = digest([self.parts_fingerprint, *design])
         truth = data.y_held != data.positive
         cut = data.n_validation
@@ -297,8 +324,13 @@ class MultiStageProblem(Problem, Deployable):
         from algorithms.multistage.routing import walk_records
 
         data, n = self.data, self.data.n_validation
-        return walk_records(
-            model, data.held[:, :n].T, data.y_held[:n], self.calibration, len(data.y)
+        about = self.calibration, len(data.y)
+        walk = walk_records(model, data.held[:, :n].T, data.y_held[:n], *about)
+        if len(data.y_held) == n:
+            return walk
+        unseen = walk_records(model, data.held[:, n:].T, data.y_held[n:], *about)
+        return replace(
+            walk, confusions={**walk.confusions, "test": unseen.confusions["validation"]}
         )
 
     def _models(self, keys: WordArray) -> list[bytes]:
@@ -350,32 +382,21 @@ class MultiStageProblem(Problem, Deployable):
     def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
         """Score genomes on the validation (0) or the test records (1)."""
         self._complete(X)
-        first = self.data.validation_words * part
-        counts = kernels.score(
-            self._genomes(X),
-            self._table.slots,
-            self._table.keys,
-            self._table.bits,
-            first,
-            self._table.failed,
-            self.costs,
+        measuring = Measuring(
+            self.data,
+            self._table,
+            self.charges,
+            self.cost_scale,
+            self.error_costs,
+            len(self.classes),
             self._everyone[part],
             self._negatives[part],
+            part,
         )
-        cut = self.data.n_validation
-        records = cut if part == 0 else len(self.data.y_held) - cut
-        conclusive = counts[:, kernels.CONCLUSIVE]
-        values = {
-            "coverage": conclusive / records,
-            "accuracy": counts[:, kernels.RIGHT] / np.maximum(conclusive, 1),
-            "cost": counts[:, kernels.COST] / (self.cost_scale * records),
-            "stages": counts[:, kernels.STAGES].astype(np.float64),
-            "inconclusive_rate": (records - conclusive) / records,
-        }
-        if self.data.positive >= 0:
-            negatives = np.maximum(counts[:, kernels.NEGATIVE], 1)
-            values["false_positive_rate"] = counts[:, kernels.FALSE_POSITIVE] / negatives
-        failed = counts[:, kernels.FAILED] == 1
-        if failed.any():
-            values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
-        return values
+        return measuring.of(self._genomes(X))
+
+    def _reported(self, metric: Metric) -> bool:
+        """Tell whether this problem has what a metric needs."""
+        if metric is class_metrics.ERROR_COST:
+            return self.error_costs is not None
+        return self.data.positive >= 0 or metric not in class_metrics.POSITIVE

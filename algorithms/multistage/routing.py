@@ -29,6 +29,7 @@ def walk_records(
     """
     names, waiting = model.encoder_.feature_names, np.arange(len(encoded))
     costs, stages = model.cumulative_costs(), []
+    given = np.full(len(encoded), len(model.classes_))  # the last column: no answer
     for j, features in enumerate(model.stages_):
         columns = model.encoder_.columns_of(np.sort(np.concatenate(model.stages_[: j + 1])))
         entering = len(waiting)
@@ -42,7 +43,7 @@ def walk_records(
         stages.append(
             StageWalk(
                 features=tuple(str(names[i]) for i in features),
-                cost=float(model.costs_[features].sum()),
+                cost=float(model.stage_costs()[j]),
                 cost_so_far=float(costs[j]),
                 entering=entering,
                 answers=dict(zip(map(str, model.classes_.tolist()), counts, strict=True)),
@@ -52,8 +53,18 @@ def walk_records(
                 p_value=_p_value(confidence, right),
             )
         )
+        given[waiting[sure]] = answers
         waiting = waiting[~sure]
-    return Walk(len(encoded), training_records, calibration, tuple(stages))
+    confusion = _confusion(truth, given, len(model.classes_))
+    return Walk(
+        len(encoded), training_records, calibration, tuple(stages), {"validation": confusion}
+    )
+
+
+def _confusion(truth: IntArray, given: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:
+    """Count the answers to the records of each class, those without one last."""
+    pairs = np.bincount(truth * (classes + 1) + given, minlength=classes * (classes + 1))
+    return tuple(map(tuple, pairs.reshape(classes, classes + 1).tolist()))
 
 
 def calibration_error(confidence: FloatArray, right: Array) -> float:

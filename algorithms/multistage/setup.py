@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pandas as pd
 
 from algorithms.multistage.kernels.logistic import class_basis
 from algorithms.multistage.part_table import pack
 from algorithms.multistage.source import FeatureCosts, Source
 from algorithms.multistage.subclassifiers import StageData, columns_of
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray
 from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
+from framework.data.cost_groups import CostGroups, cost_groups
 from framework.errors import InputError
 from framework.models.calibration import CalibratedProbability, folds_of, split
 from framework.models.classifiers import LOGISTIC_REGRESSION
@@ -25,10 +25,10 @@ from framework.registry import nearest
 
 if TYPE_CHECKING:
     from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
+    from algorithms.multistage.model import MissingPolicy
     from framework.data.splits import Split, SplitConfig
 
 INCONCLUSIVE = "inconclusive"
-_EXAMPLE_RECORDS = 5
 
 
 def set_up(config: MultiStageConfig) -> dict[str, Any]:
@@ -63,10 +63,13 @@ def set_up_table(
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
     training = table.features.iloc[split.train]
     y = table.labels[split.train]
-    encoder = Encoder.fit(training, table.categorical)
+    encoder = table.fit_encoder(training)
     names = [str(name) for name in table.features.columns]
-    costs = feature_costs(config.costs, names, training, y, f"{where}.costs")
-    units, scale = exact_costs(costs, max(len(split.validation), len(split.test)))
+    place = f"{where}.costs"
+    costs = feature_costs(config.costs, names, training, y, place, table.left_out)
+    groups = cost_groups(config.costs, names, place, table.left_out)
+    most = max(len(split.validation), len(split.test))
+    units, scale = exact_costs(np.concatenate([costs, groups.costs]), most)
     if config.calibration != "none":
         folds_of(y)  # refuses what has too few records
     held = np.concatenate([split.validation, split.test])
@@ -85,8 +88,10 @@ def set_up_table(
     )
     return {
         "data": data,
-        "costs": FeatureCosts(units, scale),
+        "costs": FeatureCosts(units[: len(costs)], scale, groups, units[len(costs) :]),
         "source": source,
+        "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
+        "missing": config.missing,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
@@ -96,15 +101,12 @@ def set_up_table(
 
 def source_of(table: Table, shares: SplitConfig, split: Split) -> Source:
     """Return what is known of a table that was split into parts by shares."""
-    training = table.features.iloc[split.train]
     return Source(
         fingerprint=f"{table.fingerprint} {shares.model_dump_json()}",
         feature_names=[str(name) for name in table.features.columns],
         classes=table.classes,
         description={
-            "name": table.name,
-            "source": table.source,
-            "fingerprint": table.fingerprint,
+            **table.about(),
             "records": len(table.labels),
             "features": table.features.shape[1],
             "classes": [str(label) for label in table.classes],
@@ -112,24 +114,8 @@ def source_of(table: Table, shares: SplitConfig, split: Split) -> Source:
             "validation": len(split.validation),
             "test": len(split.test),
         },
-        example=_example_records(training, table.labels[split.train]),
+        example=table.example,
     )
-
-
-def _example_records(frame: pd.DataFrame, y: IntArray) -> dict[str, list[Any]]:
-    """Return a few records, spread over the classes, as plain columns; None where one is missing.
-
-    Parameters
-    ----------
-    frame : DataFrame of n records
-    y : numpy.ndarray of int64, shape (n,)
-        Class codes.
-    """
-    order = np.argsort(y, kind="stable")
-    places = np.linspace(0, len(y) - 1, min(_EXAMPLE_RECORDS, len(y))).astype(np.int64)
-    frame = frame.iloc[order[places]]
-    plain = frame.astype(object).where(frame.notna(), None)
-    return {str(name): plain[name].tolist() for name in plain.columns}
 
 
 class Staged(Protocol):
@@ -139,6 +125,8 @@ class Staged(Protocol):
     data: StageData
     costs: Array
     cost_scale: int
+    groups: CostGroups
+    missing: MissingPolicy
 
     @property
     def calibration(self) -> str: ...
@@ -166,6 +154,8 @@ def deploy(problem: Staged, x: Array, models: list[bytes]) -> Any:
         classifiers=classifiers,
         classes=problem.classes,
         costs=problem.costs / problem.cost_scale,
+        cost_groups=problem.groups if len(problem.groups) else None,
+        missing=problem.missing,
         threshold=next(iter(thresholds.values())) if same else thresholds,
         reject_label=INCONCLUSIVE,
     )
@@ -226,14 +216,30 @@ def class_thresholds(
     """
     if not isinstance(given, Mapping):
         given = dict.fromkeys(table.classes, given)
+    thresholds = _of_classes(given, table, 0.5, where)
+    wrong = thresholds[(thresholds <= 0) | (thresholds > 1)]
+    if len(wrong):
+        raise InputError(f"{where}: expected confidences above 0 and at most 1, found {wrong[0]}")
+    return thresholds
+
+
+def _error_costs(given: Mapping[Any, float] | None, table: Table, where: str) -> FloatArray | None:
+    if given is None:
+        return None
+    costs = _of_classes(given, table, 1.0, where)
+    if not costs.any():
+        raise InputError(f"{where}: expected a cost above zero, found none")
+    return costs
+
+
+def _of_classes(given: Mapping[Any, float], table: Table, default: float, where: str) -> FloatArray:
+    """Return a number a class, ``default`` for those left out; labels may be spelled as texts."""
     by_name = {str(label): value for label, value in given.items()}
     names = [str(label) for label in table.classes]
-    for label, value in by_name.items():
+    for label in by_name:
         if label not in names:
             raise InputError(
                 f"{where}: expected a class of the data ({', '.join(names)}), found "
                 f"{label!r}{nearest(label, names)}"
             )
-        if not 0.0 < value <= 1.0:
-            raise InputError(f"{where}: expected confidences above 0 and at most 1, found {value}")
-    return np.array([by_name.get(name, 0.5) for name in names])
+    return np.array([by_name.get(name, default) for name in names])

@@ -12,6 +12,7 @@ import numpy as np
 
 from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import IntArray, frozen
+from framework.data.cost_groups import CostGroups
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 
 PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes
@@ -26,18 +27,26 @@ class FeatureCosts:
     units : numpy.ndarray of int64, shape (n,)
     scale : int
         A real cost is ``units / scale``.
+    groups : CostGroups, optional
+        Features that are paid for together, with the real costs.
+    group_units : numpy.ndarray of int64, shape (m,)
+        Those costs.
     """
 
     units: IntArray
     scale: int = 1
+    groups: CostGroups | None = None
+    group_units: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "units", frozen(np.asarray(self.units, dtype=np.int64)))
+        for name in ("units", "group_units"):
+            units = frozen(np.asarray(getattr(self, name), dtype=np.int64))
+            object.__setattr__(self, name, units)
 
     @property
     def total(self) -> float:
         """Cost of all features."""
-        return float(self.units.sum()) / self.scale
+        return float(self.units.sum() + self.group_units.sum()) / self.scale
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from algorithms.pruning import kernels
 from algorithms.pruning.diversity import failure_credit
 from algorithms.pruning.votes import VoteTable
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.assemble import Label
+from framework.data.labels import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library

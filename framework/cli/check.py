@@ -44,6 +44,7 @@ class Check:
             lines += [
                 (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
             ]
+        lines += [("beware", note) for note in data.get("notes", ())]
         size, resources = problem.space.size, config.cluster.resources.shape()
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),

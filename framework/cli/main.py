@@ -67,10 +67,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         description="Search the designs of classifier systems for the best trade-offs.",
     )
     parser.add_argument("--version", action="version", version=version("paretolab"))
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    known = {name: _own(name) for name in _OWN}
-    for name in registry.names("commands"):
-        known[name] = registry.load("commands", name)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    known = commands()
     wanted = next((text for text in arguments if not text.startswith("-")), None)
     if wanted is not None and wanted not in known:
         raise InputError(
@@ -78,16 +76,22 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "`paretolab --help` lists them"
         )
     for name, command in known.items():
-        sub = commands.add_parser(name, help=command.help, description=command.__doc__)
+        sub = subparsers.add_parser(name, help=command.help, description=command.__doc__)
         command.add_arguments(sub)
         sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
         sub.set_defaults(run=command.run)
     return parser
 
 
-def _own(name: str) -> Any:
-    """Return a command of the framework: the class ``Run`` of ``framework.cli.run``."""
-    return getattr(import_module(f"framework.cli.{name}"), name.capitalize())
+def commands() -> dict[str, Any]:
+    """Return every command by name: the framework's own, then what packages register.
+
+    Its own ones are classes such as ``Run`` of ``framework.cli.run``.
+    """
+    known = {
+        name: getattr(import_module(f"framework.cli.{name}"), name.capitalize()) for name in _OWN
+    }
+    return known | {name: registry.load("commands", name) for name in registry.names("commands")}
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

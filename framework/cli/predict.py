@@ -29,7 +29,7 @@ class Predict:
         model = load_model(args.model)
         records = read_frame(Path(args.data))
         try:
-            answers = model.predict_table(records)
+            answers = model.answers(records)
         except ParetolabError:
             raise
         except Exception as error:  # the model may be anyone's

@@ -16,10 +16,11 @@ from rich.table import Table
 from framework.arrays import Array
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.models.routing import Chosen
+from framework.models.routing import Chosen, Walk
 
 _MOST_ROWS = 14
 _MOST_FEATURES = 12
+_MOST_CLASSES = 12  # the 3 largest and the 9 smallest ones
 
 
 def console(stderr: bool = False) -> Console:
@@ -103,11 +104,34 @@ def walk_table(chosen: Chosen) -> Table:
     return table
 
 
+def class_table(walk: Walk) -> Table:
+    """Return how many records of each class get an answer and the right one, most records first."""
+    table = Table(title="By class", title_justify="left", pad_edge=False)
+    table.add_column("class")
+    order = sorted(range(len(walk.classes)), key=lambda k: -sum(walk.confusions["validation"][k]))
+    shown = order if len(order) <= _MOST_CLASSES else [*order[:3], *order[3 - _MOST_CLASSES :]]
+    for part in walk.confusions:
+        for name in (f"{part}\nrecords", "with an\nanswer", "right"):
+            table.add_column(name, justify="right")
+    for k in shown:
+        cells = []
+        for rows in walk.confusions.values():
+            answered = sum(rows[k][:-1])
+            share = f" ({rows[k][k] / answered:.3f})" if answered else ""
+            cells += [f"{sum(rows[k]):,}", f"{answered:,}", f"{rows[k][k]:,}{share}"]
+        table.add_row(walk.classes[k], *cells)
+    if len(shown) < len(order):
+        table.add_row(f"{len(order) - len(shown)} more")
+    return table
+
+
 def show_walk(out: Console, chosen: Chosen | None) -> None:
     """Print the table of a chosen system, and a line for each stage not to be believed."""
     if chosen is None:
         return
     out.print(walk_table(chosen))
+    if chosen.walk.confusions:
+        out.print(class_table(chosen.walk))
     for sentence in chosen.walk.warnings():
         out.print(f"beware: {sentence}", markup=False, highlight=False, soft_wrap=True)
 

@@ -3,53 +3,96 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray, frozen
-from framework.data.categories import is_numeric, to_numbers, to_texts
+from framework.data.categories import is_date, is_numeric, to_numbers, to_texts
+from framework.data.columns import ColumnOptions, Found, look_at, notes_of
+from framework.data.encoding import Encoder
+from framework.data.labels import Label, labels_of, position_of, with_rare_merged
+from framework.data.readings import Reading
 from framework.errors import InputError
 from framework.registry import nearest
 
-Label = str | int | float | bool
-
-_LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
+_EXAMPLES = 5
+
+_PLAIN = ColumnOptions(infer=False)
 
 
 @dataclass(frozen=True)
-class Table:
-    """A data set that passed all checks.
+class Features:
+    """What tables for classification and for regression share.
 
     Attributes
     ----------
     name : the name of the data set in reports.
-    features : DataFrame of n records; numeric columns are float64 (NaN where missing), the others
-        pandas categoricals of texts.
-    labels : int64 (n,), positions in ``classes``.
-    classes : labels as the data have them, sorted.
-    positive : position of the positive class in ``classes``; None where there are more than two
-        classes and none was named positive.
+    features : DataFrame of n records; numeric columns are float64 (NaN where missing), dates
+        datetime64, the others pandas categoricals of texts.
     source : a description of where the data come from.
     fingerprint : sha256 over names, kinds, values and labels; equal for equal content.
+    readings : how texts are read that are no categories, by column.
+    max_categories : most categories of a column that are told apart.
+    left_out : columns that are no features.
+    identifier : the column that names the records, if one does.
+    notes : a sentence for each doubtful column, for the user.
+    example : columns of a few records as the source has them, without the target; None for gaps.
     """
 
     name: str
     features: pd.DataFrame
-    labels: IntArray
-    classes: tuple[Label, ...]
-    positive: int | None
     source: str
     fingerprint: str
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    max_categories: int | None = None
+    left_out: tuple[str, ...] = ()
+    identifier: str | None = None
+    notes: tuple[str, ...] = ()
+    example: Mapping[str, list[Any]] = field(default_factory=dict)
 
     @property
     def categorical(self) -> tuple[str, ...]:
         """Names of the columns that hold categories."""
-        return tuple(c for c in self.features.columns if not is_numeric(self.features[c]))
+        columns = ((str(c), self.features[c]) for c in self.features.columns)
+        return tuple(c for c, values in columns if not (is_numeric(values) or is_date(values)))
+
+    def fit_encoder(self, records: pd.DataFrame) -> Encoder:
+        """Return the encoder fitted on some records of ``features``."""
+        return Encoder.fit(records, self.categorical, self.readings, self.max_categories)
+
+    def about(self) -> dict[str, Any]:
+        """Return what reports say of the table, as JSON values."""
+        notes = {"notes": list(self.notes)} if self.notes else {}
+        named = {"identifier": self.identifier} if self.identifier else {}
+        return {
+            "name": self.name,
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+            **named,
+            **notes,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Features):
+    """A data set that passed all checks.
+
+    Attributes
+    ----------
+    labels : int64 (n,), positions in ``classes``.
+    classes : labels as the data have them, sorted.
+    positive : position of the positive class in ``classes``; None where there are more than two
+        classes and none was named positive.
+    """
+
+    labels: IntArray
+    classes: tuple[Label, ...]
+    positive: int | None
 
 
 @dataclass(frozen=True)
@@ -66,11 +109,24 @@ def assemble(
     where: str,
     *,
     target: str,
-    categorical: Sequence[str] = (),
-    drop: Sequence[str] = (),
+    options: ColumnOptions = _PLAIN,
     positive: Label | None = None,
+    merge_rare: int | None = None,
 ) -> Table:
     """Check a raw frame and turn it into a table.
+
+    Parameters
+    ----------
+    raw : Raw
+    where : str
+        Key of the section, for messages.
+    target : str
+        Column of the labels.
+    options : ColumnOptions
+        What the user says of columns; nothing is inferred unless they say so.
+    positive : label, optional
+    merge_rare : int, optional
+        Classes with fewer records become one, ``other``.
 
     Raises
     ------
@@ -79,42 +135,28 @@ def assemble(
         class, too few records of a class, or features that cannot be used.
     """
     place = f"{where}: {raw.source}"
-    features = _features(raw, where, target, categorical, drop)
-    labels, classes = _labels(raw.frame[target], target, place)
+    _check(raw.frame, place, target, options)
+    column, merged = with_rare_merged(raw.frame[target], merge_rare, target)
+    labels, classes = labels_of(column, target, place)
+    features, found = _features(raw.frame, place, target, options)
     return Table(
-        name=raw.name,
-        features=features,
+        **_common(raw, features, found, options, np.argsort(labels, kind="stable"), merged),
+        fingerprint=_fingerprint(features, classes, labels.astype("<i8"), _most(options)),
         labels=frozen(labels),
         classes=classes,
-        positive=_positive(positive, classes, where),
-        source=raw.source,
-        fingerprint=_fingerprint(features, classes, labels.astype("<i8")),
+        positive=position_of(positive, classes, where),
     )
 
 
-@dataclass(frozen=True)
-class ValueTable:
-    """A data set for regression: as ``Table``, but with ``values``, float64 (n,), as target."""
+@dataclass(frozen=True, kw_only=True)
+class ValueTable(Features):
+    """A data set for regression: ``values``, float64 (n,), are the target."""
 
-    name: str
-    features: pd.DataFrame
     values: FloatArray
-    source: str
-    fingerprint: str
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """Names of the columns that hold categories."""
-        return tuple(c for c in self.features.columns if not is_numeric(self.features[c]))
 
 
 def assemble_values(
-    raw: Raw,
-    where: str,
-    *,
-    target: str,
-    categorical: Sequence[str] = (),
-    drop: Sequence[str] = (),
+    raw: Raw, where: str, *, target: str, options: ColumnOptions = _PLAIN
 ) -> ValueTable:
     """Check a raw frame whose target holds values and turn it into a table.
 
@@ -124,7 +166,8 @@ def assemble_values(
         As ``assemble``; a target that is not numeric, missing or infinite.
     """
     place = f"{where}: {raw.source}"
-    features = _features(raw, where, target, categorical, drop)
+    _check(raw.frame, place, target, options)
+    features, found = _features(raw.frame, place, target, options)
     column = raw.frame[target]
     if not is_numeric(column):
         raise InputError(
@@ -137,27 +180,57 @@ def assemble_values(
             f"{place}: expected a finite value in each record of {target!r}, found "
             f"{values[first]} in record {first + 1}; correct or remove it"
         )
-    fingerprint = _fingerprint(features, (), values.astype("<f8"))
-    return ValueTable(raw.name, features, frozen(values), raw.source, fingerprint)
+    return ValueTable(
+        **_common(raw, features, found, options, np.argsort(values, kind="stable")),
+        fingerprint=_fingerprint(features, (), values.astype("<f8"), _most(options)),
+        values=frozen(values),
+    )
 
 
-def _features(
-    raw: Raw, where: str, target: str, categorical: Sequence[str], drop: Sequence[str]
-) -> pd.DataFrame:
-    frame, place = raw.frame, f"{where}: {raw.source}"
+def _common(
+    raw: Raw,
+    features: pd.DataFrame,
+    found: Mapping[str, Found],
+    options: ColumnOptions,
+    order: IntArray,
+    said: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return what both kinds of tables have; ``order`` sorts the records by their target."""
+    readings = {name: what.reading for name, what in found.items() if what.reading is not None}
+    others = [str(c) for c in raw.frame.columns if c not in features.columns]
+    shown = [c for c in raw.frame.columns if c in features.columns or c == options.identifier]
+    places = np.linspace(0, len(order) - 1, min(_EXAMPLES, len(order))).astype(np.int64)
+    return {
+        "name": raw.name,
+        "features": features,
+        "source": raw.source,
+        "readings": readings,
+        "max_categories": _most(options),
+        "left_out": tuple(others),
+        "identifier": options.identifier,
+        "notes": (*said, *notes_of(found)),
+        "example": _plain(raw.frame[shown].iloc[order[places]]),
+    }
+
+
+def _most(options: ColumnOptions) -> int | None:
+    return options.max_categories if options.infer else None
+
+
+def _plain(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return columns of numbers and texts, None where a value is missing."""
+    dated = [c for c in frame.columns if is_date(frame[c])]
+    frame = frame.assign(**{c: frame[c].astype(str).where(frame[c].notna(), None) for c in dated})
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {str(name): plain[name].tolist() for name in plain.columns}
+
+
+def _check(frame: pd.DataFrame, place: str, target: str, options: ColumnOptions) -> None:
+    """Refuse a frame without records, and names of columns that it has not."""
     if frame.empty:
         raise InputError(f"{place}: expected records, found none")
-    _check_names(frame, place, target=(target,), categorical=categorical, drop=drop)
-    left_out = {target, *drop}
-    names = [str(c) for c in frame.columns if c not in left_out]
-    if not names:
-        raise InputError(f"{place}: expected feature columns beside the target, found none")
-    return pd.DataFrame({c: _feature(frame[c], c, c in categorical, place) for c in names})
-
-
-def _check_names(frame: pd.DataFrame, place: str, **wanted: Sequence[str]) -> None:
     known = [str(c) for c in frame.columns]
-    for key, names in wanted.items():
+    for key, names in {"target": (target,), **options.named()}.items():
         for name in names:
             if name not in known:
                 raise InputError(
@@ -166,64 +239,38 @@ def _check_names(frame: pd.DataFrame, place: str, **wanted: Sequence[str]) -> No
                 )
 
 
-def _labels(column: pd.Series[Any], target: str, place: str) -> tuple[IntArray, tuple[Label, ...]]:
-    missing = column.isna().to_numpy(dtype=bool)
-    if missing.any():
-        raise InputError(
-            f"{place}: expected a label in each record, found {missing.sum()} without one in "
-            f"{target!r}, the first in record {int(missing.argmax()) + 1}; label or remove them"
-        )
-    values = _plain_labels(column)
-    classes = tuple(sorted(set(values)))
-    if len(classes) == 1:
-        raise InputError(
-            f"{place}: expected two classes or more in {target!r}, found only {classes[0]!r}"
-        )
-    codes = {label: code for code, label in enumerate(classes)}
-    labels = np.array([codes[value] for value in values], dtype=np.int64)
-    counts = np.bincount(labels)
-    if counts.min() < _LEAST_RECORDS:
-        rare = int(counts.argmin())
-        raise InputError(
-            f"{place}: expected {_LEAST_RECORDS} records or more of each class in {target!r}, "
-            f"found {counts[rare]} of {classes[rare]!r} ({len(classes)} classes); merge or remove "
-            "rare classes"
-        )
-    return labels, classes
+def _features(
+    frame: pd.DataFrame, place: str, target: str, options: ColumnOptions
+) -> tuple[pd.DataFrame, dict[str, Found]]:
+    """Return the features' columns, and what was found of every column that may be one."""
+    left_out = {target, *options.drop, options.identifier}
+    names = [str(c) for c in frame.columns if c not in left_out]
+    if options.columns:
+        names = [name for name in names if name in options.columns]
+    found = {n: look_at(frame[n], n, options) if options.infer else Found() for n in names}
+    taken = [name for name in names if not found[name].left_out]
+    if not taken:
+        said = "".join(f"; {note}" for note in notes_of(found))
+        raise InputError(f"{place}: expected feature columns beside the target, found none{said}")
+    columns = {n: _feature(frame[n], n, n in options.categorical, found[n], place) for n in taken}
+    return pd.DataFrame(columns), found
 
 
-def _plain_labels(column: pd.Series[Any]) -> list[Label]:
-    """Return labels as Python values of one type: bool, int, float or text."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return [bool(value) for value in column]
-    if is_numeric(column):
-        numbers = to_numbers(column)
-        whole = bool(np.all(np.isfinite(numbers) & (numbers == np.floor(numbers))))
-        return [int(number) if whole else float(number) for number in numbers]
-    return [str(value) for value in column]
-
-
-def _positive(wanted: Label | None, classes: tuple[Label, ...], where: str) -> int | None:
-    if wanted is None:
-        return len(classes) - 1 if len(classes) == 2 else None
-    spelled = [str(label) for label in classes]
-    if str(wanted) not in spelled:
-        hint = " (put yes, no, on and off in quotes)" if isinstance(wanted, bool) else ""
-        raise InputError(
-            f"{where}.positive: expected one of the classes {', '.join(spelled)}; found "
-            f"{wanted!r}{hint}"
-        )
-    return spelled.index(str(wanted))
-
-
-def _feature(column: pd.Series[Any], name: str, as_category: bool, place: str) -> pd.Series[Any]:
+def _feature(
+    column: pd.Series[Any], name: str, as_category: bool, found: Found, place: str
+) -> pd.Series[Any]:
     if column.isna().all():
         raise InputError(
             f"{place}: expected values in column {name!r}, found it entirely empty; "
             f"leave it out with drop: [{name}]"
         )
+    if found.reading is not None:
+        try:
+            column = found.reading.read(column, name)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from error
+    if is_date(column):
+        return pd.Series(_naive(column).to_numpy("datetime64[us]"), name=name)
     if is_numeric(column) and not as_category:
         return _numeric_feature(column, name, place)
     sample = column.dropna().iloc[0]
@@ -238,6 +285,12 @@ def _feature(column: pd.Series[Any], name: str, as_category: bool, place: str) -
     categories = sorted(set(texts[~missing]))
     texts[missing] = None
     return pd.Series(pd.Categorical(texts, categories=categories), name=name)
+
+
+def _naive(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return dates without a zone: those of UTC."""
+    zoned = isinstance(column.dtype, pd.DatetimeTZDtype)
+    return column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
 
 
 def _numeric_feature(column: pd.Series[Any], name: str, place: str) -> pd.Series[Any]:
@@ -264,7 +317,12 @@ def _check_text(texts: Array, records: IntArray, name: str, place: str) -> None:
     )
 
 
-def _fingerprint(features: pd.DataFrame, classes: tuple[Label, ...], target: Array) -> str:
+def _fingerprint(
+    features: pd.DataFrame,
+    classes: tuple[Label, ...],
+    target: Array,
+    max_categories: int | None,
+) -> str:
     digest = hashlib.sha256()
 
     def add(part: bytes) -> None:
@@ -278,9 +336,13 @@ def _fingerprint(features: pd.DataFrame, classes: tuple[Label, ...], target: Arr
             numbers = to_numbers(column) + 0.0  # -0.0 is 0.0
             numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaN
             add(b"numeric" + numbers.astype("<f8").tobytes())
+        elif is_date(column):
+            add(b"date" + column.to_numpy("datetime64[us]").astype("<i8").tobytes())
         else:
             add(b"categorical" + column.cat.codes.to_numpy().astype("<i8").tobytes())
             add(repr(list(column.cat.categories)).encode())
+            if max_categories is not None and len(column.cat.categories) > max_categories:
+                add(b"the most frequent %d" % max_categories)
     add(repr(classes).encode())
     add(target.tobytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Whether a column is numeric or of categories, and a single spelling for each category.
+"""Whether a column is of numbers, dates or categories, and a single spelling for each category.
 
 The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``"3"`` or as
 an entry of a pandas categorical. A single spelling makes them equal, in training and later.
@@ -24,6 +24,11 @@ def is_numeric(column: pd.Series[Any]) -> bool:
         return False
     known = column.dropna()
     return all(isinstance(value, bool | np.bool_ | int | float | np.number) for value in known)
+
+
+def is_date(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds dates, with a zone or without."""
+    return bool(pd.api.types.is_datetime64_any_dtype(column.dtype))
 
 
 def to_numbers(column: pd.Series[Any]) -> FloatArray:

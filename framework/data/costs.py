@@ -42,8 +42,15 @@ _Costs = Annotated[
 ]
 
 
+class GroupConfig(Section):
+    """Features that come together, and what is paid once for all of them."""
+
+    cost: float = Field(ge=0)
+    features: tuple[str, ...] = Field(min_length=1)
+
+
 class CostsConfig(Section):
-    """The costs of the features; exactly one of the first four keys is given.
+    """The costs of the features; at most one of the first four keys is given.
 
     classes : cost class of each feature, a list in the features' order or a mapping.
     values : cost of each feature, likewise.
@@ -53,6 +60,9 @@ class CostsConfig(Section):
         in a random forest on the training part; the most important features cost most.
     scale, factor : of class T the cost is ``factor * T`` (linear) or ``factor ** T`` (power);
         linear and 10 unless said; only with classes and by_importance.
+    default : cost of each feature that the source leaves out, or of all without a source.
+    groups : what is paid once for features that come together, such as one blood draw for five
+        values, by a name of yours; it is paid with the first of them, beside their own costs.
     """
 
     classes: _Classes | None = None
@@ -61,6 +71,8 @@ class CostsConfig(Section):
     by_importance: int | None = Field(None, ge=1)
     scale: Literal["linear", "power"] | None = None
     factor: float | None = Field(None, gt=0)
+    default: float | None = Field(None, ge=0)
+    groups: dict[str, GroupConfig] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +88,8 @@ class CostsConfig(Section):
     @model_validator(mode="after")
     def _one_source(self) -> CostsConfig:
         given = [key for key in _SOURCES if getattr(self, key) is not None]
-        if len(given) != 1:
+        alone = not given and (self.default is not None or self.groups)
+        if len(given) != 1 and not alone:
             raise ValueError(
                 f"expected exactly one of {', '.join(_SOURCES)}; found "
                 f"{' and '.join(given) or 'none'}"
@@ -84,7 +97,8 @@ class CostsConfig(Section):
         scaled = self.classes is not None or self.by_importance is not None
         if not scaled and (self.scale is not None or self.factor is not None):
             raise ValueError(
-                f"expected scale and factor only with classes or by_importance, found {given[0]}"
+                "expected scale and factor only with classes or by_importance, found "
+                f"{given[0] if given else 'neither'}"
             )
         return self
 
@@ -95,6 +109,7 @@ def feature_costs(
     X_train: pd.DataFrame | None = None,
     y_train: IntArray | None = None,
     where: str = "problem.costs",
+    left_out: Sequence[str] = (),
 ) -> FloatArray:
     """Return the cost of each feature.
 
@@ -107,10 +122,12 @@ def feature_costs(
         The training part; needed by ``by_importance`` only.
     where : str
         Key of the section, for messages.
+    left_out : sequence of str
+        Columns of the table that are no features; they may have costs, which do not matter.
 
     Returns
     -------
-    float64 (n,), finite, not negative, not all zero
+    float64 (n,), finite, not negative; not all zero, unless a group costs something
 
     Raises
     ------
@@ -119,11 +136,11 @@ def feature_costs(
     """
     if config is None:
         return np.ones(len(names))
-    costs = _costs(config, names, X_train, y_train, where)
+    costs = _costs(config, names, X_train, y_train, where, left_out)
     if not np.isfinite(costs).all():
         name = names[int(np.argmin(np.isfinite(costs)))]
         raise InputError(f"{where}: expected finite costs, found one too large for {name!r}")
-    if not costs.any():
+    if not costs.any() and not any(group.cost for group in config.groups.values()):
         raise InputError(f"{where}: expected a cost above zero, found all {len(names)} zero")
     return costs
 
@@ -134,43 +151,64 @@ def _costs(
     X_train: pd.DataFrame | None,
     y_train: IntArray | None,
     where: str,
+    left_out: Sequence[str],
 ) -> FloatArray:
+    def in_order(given: Mapping[str, float] | Sequence[float], place: str) -> FloatArray:
+        return _in_order(given, names, place, left_out, config.default is not None)
+
+    if config.by_importance is not None:
+        if X_train is None or y_train is None:
+            raise InputError(f"{where}.by_importance: expected training records, found none")
+        return _scale(importance_classes(X_train, y_train, config.by_importance), config)
     if config.values is not None:
-        return np.array(_in_order(config.values, names, f"{where}.values"), dtype=np.float64)
-    if config.path is not None:
-        return np.array(_in_order(_read_costs(config.path), names, str(config.path)))
-    if config.classes is not None:
-        return _scale(_in_order(config.classes, names, f"{where}.classes"), config)
-    assert config.by_importance is not None  # one source is given: the model says so
-    if X_train is None or y_train is None:
-        raise InputError(f"{where}.by_importance: expected training records, found none")
-    return _scale(importance_classes(X_train, y_train, config.by_importance), config)
+        costs = in_order(config.values, f"{where}.values")
+    elif config.path is not None:
+        costs = in_order(_read_costs(config.path), str(config.path))
+    elif config.classes is not None:
+        costs = _scale(in_order(config.classes, f"{where}.classes"), config)
+    else:
+        costs = np.full(len(names), np.nan)
+    default = 1.0 if config.default is None else config.default
+    return np.where(np.isnan(costs), default, costs)
 
 
 def _in_order(
-    given: Mapping[str, float] | Sequence[float], names: Sequence[str], where: str
-) -> list[float]:
+    given: Mapping[str, float] | Sequence[float],
+    names: Sequence[str],
+    where: str,
+    left_out: Sequence[str],
+    may_lack: bool,
+) -> FloatArray:
+    """Return an entry a feature, NaN where there is none and there may be none."""
     if not isinstance(given, Mapping):
         if len(given) != len(names):
+            without = f" ({', '.join(map(repr, left_out))} are none)" if left_out else ""
             raise InputError(
-                f"{where}: expected {len(names)} entries, one a feature, found {len(given)}"
+                f"{where}: expected {len(names)} entries, one a feature{without}, found "
+                f"{len(given)}"
             )
-        return list(given)
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise InputError(
-            f"{where}: expected names of features, found {unknown[0]!r}{nearest(unknown[0], names)}"
-        )
+        return np.array(given, dtype=np.float64)
+    check_features([name for name in given if name not in left_out], names, where)
     lacking = [name for name in names if name not in given]
-    if lacking:
+    if lacking and not may_lack:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise InputError(
-            f"{where}: expected an entry for each feature, found none for {lacking[0]!r}{more}"
+            f"{where}: expected an entry for each feature, found none for {lacking[0]!r}{more}; "
+            "give them, or a default"
         )
-    return [given[name] for name in names]
+    return np.array([given.get(name, np.nan) for name in names], dtype=np.float64)
 
 
-def _scale(classes: Sequence[float] | IntArray, config: CostsConfig) -> FloatArray:
+def check_features(given: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Refuse names that are no features."""
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise InputError(
+            f"{where}: expected names of features, found {unknown!r}{nearest(unknown, names)}"
+        )
+
+
+def _scale(classes: FloatArray | IntArray, config: CostsConfig) -> FloatArray:
     assert config.factor is not None  # filled in with classes and by_importance
     numbers = np.asarray(classes, dtype=np.float64)
     if config.scale == "linear":

@@ -7,118 +7,58 @@ that it reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, FloatArray, IntArray, frozen
-from framework.data.categories import category_text, is_numeric, to_numbers, to_texts
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
+from framework.data.categories import is_date, is_numeric, to_numbers
+from framework.data.feature_kinds import Categorical, Date, FeatureKind, Numeric, kind_from_json
+from framework.data.readings import Reading
 from framework.errors import InputError
 from framework.registry import nearest
 
 
 @dataclass(frozen=True)
-class Numeric:
-    """A numeric feature: a missing value is the median, then ``(value - mean) / scale``."""
-
-    median: float
-    mean: float
-    scale: float
-
-    width = 1
-
-    @classmethod
-    def fit(cls, numbers: FloatArray, name: str) -> Numeric:
-        """Learn median, mean and spread of a column (n,). Raises InputError where it has none."""
-        known = numbers[~np.isnan(numbers)]
-        _check_finite(numbers, name)
-        if len(known) == 0:
-            raise InputError(
-                f"feature {name!r}: expected values in the training part, found none; drop it"
-            )
-        median = float(np.median(known))
-        filled = np.where(np.isnan(numbers), median, numbers)
-        if filled.min() == filled.max():
-            return cls(median, float(filled[0]), 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, scale = float(filled.mean()), float(filled.std())
-        if not np.isfinite(scale) or scale == 0:
-            raise InputError(
-                f"feature {name!r}: expected numbers whose spread can be computed, found values "
-                f"from {filled.min():g} to {filled.max():g}; rescale it"
-            )
-        return cls(median, mean, scale)
-
-    def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
-        """Return standardised numbers, shape (n, 1); the median where one is missing."""
-        numbers = _numbers(column, name)
-        _check_finite(numbers, name)
-        filled = np.where(np.isnan(numbers), self.median, numbers)
-        return ((filled - self.mean) / self.scale)[:, np.newaxis]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"median": self.median, "mean": self.mean, "scale": self.scale}
-
-
-@dataclass(frozen=True)
-class Categorical:
-    """A feature of categories: a column for each; zeros where a value is missing or unknown."""
-
-    categories: tuple[str, ...]
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return len(self.categories)
-
-    @classmethod
-    def fit(cls, column: pd.Series[Any], name: str) -> Categorical:
-        """Learn the categories of a column (n,). Raises InputError where all are missing."""
-        texts, missing = to_texts(column)
-        if missing.all():
-            raise InputError(
-                f"feature {name!r}: expected values in the training part, found none; drop it"
-            )
-        return cls(tuple(sorted(set(texts[~missing]))))
-
-    def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
-        """Return 1 in the column of each record's category, shape (n, width)."""
-        texts, missing = to_texts(column)
-        codes = pd.Index(self.categories, dtype=object).get_indexer(pd.Index(texts, dtype=object))
-        codes[missing] = -1
-        return np.asarray(codes[:, np.newaxis] == np.arange(self.width), dtype=np.float64)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"categories": list(self.categories)}
-
-
-@dataclass(frozen=True)
 class Encoder:
-    """Imputes and standardises numbers, one-hot encodes categories; fitted on training records.
+    """Imputes and standardises numbers, encodes categories and dates; fitted on training records.
 
     Attributes
     ----------
     feature_names : names of the original features, in order (``x0``, ``x1`` ... of an array).
     named : whether features are found by name in a frame (else by position).
     features : how each feature is encoded.
+    readings : how texts are read that are no categories, by feature.
     """
 
     feature_names: tuple[str, ...]
     named: bool
-    features: tuple[Numeric | Categorical, ...]
+    features: tuple[FeatureKind, ...]
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, data: pd.DataFrame | Array, categorical: Iterable[str | int] = ()) -> Encoder:
+    def fit(
+        cls,
+        data: pd.DataFrame | Array,
+        categorical: Iterable[str | int] = (),
+        readings: Mapping[str, Reading] | None = None,
+        max_categories: int | None = None,
+    ) -> Encoder:
         """Learn medians, means, scales and categories.
 
         Parameters
         ----------
         data : DataFrame or ndarray (n, d)
-            Training records. Numbers are numeric features, all else is categorical.
+            Training records. Numbers are numeric features, dates are dates, all else is
+            categorical.
         categorical : names or positions
             Numeric features that mean categories.
+        readings : mapping of names to Reading, optional
+            How the texts of a feature are read where they mean something else.
+        max_categories : int, optional
+            Of a feature with more categories the most frequent ones are told apart.
 
         Raises
         ------
@@ -127,14 +67,19 @@ class Encoder:
         """
         names, named = _names(data)
         chosen = {_position(feature, names) for feature in categorical}
-        features: list[Numeric | Categorical] = []
+        read = dict(readings or {})
+        features: list[FeatureKind] = []
         for i, name in enumerate(names):
             column = _column(data, i)
-            if i in chosen or not is_numeric(column):
-                features.append(Categorical.fit(column, name))
+            if name in read:
+                column = read[name].read(column, name)
+            if is_date(column):
+                features.append(Date.fit(column, name))
+            elif i in chosen or not is_numeric(column):
+                features.append(Categorical.fit(column, name, max_categories))
             else:
                 features.append(Numeric.fit(to_numbers(column), name))
-        return cls(names, named, tuple(features))
+        return cls(names, named, tuple(features), read)
 
     @property
     def width(self) -> int:
@@ -210,10 +155,37 @@ class Encoder:
             column = self._find(data, i)
             if records is not None:
                 column = column.iloc[records]
-            blocks.append(self.features[i].encode(column, self.feature_names[i]))
+            name = self.feature_names[i]
+            if name in self.readings:
+                column = self.readings[name].read(column, name)
+            blocks.append(self.features[i].encode(column, name))
         if blocks:
             return np.hstack(blocks)
         return np.empty((len(data) if records is None else len(records), 0))
+
+    def missing(
+        self,
+        data: pd.DataFrame | Array,
+        features: Iterable[int | str],
+        records: IntArray | None = None,
+    ) -> BoolArray:
+        """Return which values of some features are missing: bool (m, features).
+
+        A column that a frame has not is missing in all records. Parameters as of
+        :meth:`transform_features`.
+        """
+        positions = [self.position(feature) for feature in features]
+        gaps = np.ones((len(data) if records is None else len(records), len(positions)), dtype=bool)
+        for j, i in enumerate(positions):
+            name = self.feature_names[i]
+            if isinstance(data, pd.DataFrame) and self.named and name not in data.columns:
+                continue
+            column = self._find(data, i)
+            column = column if records is None else column.iloc[records]
+            if name in self.readings:
+                column = self.readings[name].read(column, name)
+            gaps[:, j] = column.isna()
+        return gaps
 
     def _transform_numbers(
         self, data: pd.DataFrame | Array, positions: Sequence[int], records: IntArray | None
@@ -259,7 +231,8 @@ class Encoder:
             {"name": name, **feature.to_json()}
             for name, feature in zip(self.feature_names, self.features, strict=True)
         ]
-        return {"named": self.named, "features": features}
+        readings = {name: reading.to_json() for name, reading in self.readings.items()}
+        return {"named": self.named, "features": features, "readings": readings}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Encoder:
@@ -273,17 +246,16 @@ class Encoder:
         try:
             rows = plain["features"]
             names = tuple(str(row["name"]) for row in rows)
-            return cls(names, bool(plain["named"]), tuple(_feature_from_json(row) for row in rows))
-        except (KeyError, TypeError, ValueError) as error:
+            readings = {
+                str(name): Reading.from_json(reading)
+                for name, reading in plain.get("readings", {}).items()
+            }
+            kinds = tuple(kind_from_json(row) for row in rows)
+            return cls(names, bool(plain["named"]), kinds, readings)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"encoder: expected what to_json wrote, found {type(error).__name__}: {error}"
             ) from error
-
-
-def _feature_from_json(row: Mapping[str, Any]) -> Numeric | Categorical:
-    if "categories" in row:
-        return Categorical(tuple(str(category) for category in row["categories"]))
-    return Numeric(float(row["median"]), float(row["mean"]), float(row["scale"]))
 
 
 def _names(data: pd.DataFrame | Array) -> tuple[tuple[str, ...], bool]:
@@ -312,28 +284,3 @@ def _column(data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
     if isinstance(data, pd.DataFrame):
         return data.iloc[:, i]
     return pd.Series(data[:, i])
-
-
-def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
-    try:
-        return to_numbers(column)
-    except (ValueError, TypeError) as error:
-        wrong = next(value for value in column.dropna() if not _is_number(value))
-        raise InputError(
-            f"feature {name!r}: expected numbers, found {category_text(wrong)!r}"
-        ) from error
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _check_finite(numbers: FloatArray, name: str) -> None:
-    if np.isinf(numbers).any():
-        raise InputError(
-            f"feature {name!r}: expected finite numbers, found {numbers[np.isinf(numbers)][0]}"
-        )

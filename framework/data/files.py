@@ -1,4 +1,4 @@
-"""Reads tables from CSV (also gzipped) and Parquet files; mistakes are reported with their line.
+"""Reads tables from CSV (also gzipped) and Parquet; mistakes are reported with their line.
 
 pandas accepts short rows silently (as missing values), renames duplicate columns and invents
 missing names. The lines of a CSV file are therefore checked before pandas parses them.
@@ -10,31 +10,50 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from framework.errors import InputError
 from framework.limits import TABLE_BYTES, TABLE_CELLS
+from framework.registry import nearest
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
+SEPARATORS = (",", ";", "\t", "|")
 
 
-def read_frame(path: Path) -> pd.DataFrame:
-    """Read a table: a Parquet file if its name ends in ``.parquet``, otherwise a CSV file.
+class FileOptions(NamedTuple):
+    """How a file is read: the separator of its fields (recognised if None), and which columns."""
+
+    separator: str | None = None
+    columns: tuple[str, ...] | None = None
+
+
+PLAIN = FileOptions()
+
+
+def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
+    """Read a table: Parquet if its name ends in ``.parquet`` or it is a folder, otherwise CSV.
+
+    Fields of a CSV file may be separated by commas, semicolons, tabs or bars: whichever the
+    header has most of, if it is not said.
 
     Raises
     ------
     InputError
-        The file is missing, unreadable or empty, its rows differ in length, or its header has
-        empty or repeated names.
+        The file is missing, unreadable or empty, its rows differ in length, its header has empty
+        or repeated names, or it lacks a column that is asked for.
     """
+    if path.is_dir() and any(path.glob("**/*.parquet")):
+        return _read_parquet(path, options.columns)
     if not path.is_file():
-        found = "a directory" if path.is_dir() else "no such file"
+        found = "a directory without Parquet files" if path.is_dir() else "no such file"
         raise InputError(f"{path}: expected a CSV or Parquet file, found {found}")
-    return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    parquet = path.suffix == ".parquet"
+    return _read_parquet(path, options.columns) if parquet else _read_csv(path, options)
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -45,39 +64,72 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     InputError
         See :func:`read_frame`.
     """
-    return iter(_rows(_text(path), path))
+    text = _text(path)
+    return _rows(text, path, _separator(text))
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    from pyarrow import parquet
+def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+    from pyarrow import dataset
 
     try:
-        shape = parquet.read_metadata(path)
-        if shape.num_rows * shape.num_columns > TABLE_CELLS:
+        table = dataset.dataset(path, format="parquet")
+        names = [str(name) for name in table.schema.names]
+        _check_header(names, path)
+        wanted = _wanted(columns, names, path)
+        records = table.count_rows()
+        if records * len(wanted) > TABLE_CELLS:
             raise InputError(
                 f"{path}: expected at most {TABLE_CELLS:,} values in a table, found "
-                f"{shape.num_rows:,} rows of {shape.num_columns:,}"
+                f"{records:,} rows of {len(wanted):,}; name the columns to take in columns"
             )
-        frame = pd.read_parquet(path)
+        frame: pd.DataFrame = table.to_table(columns=wanted).to_pandas()
     except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors
         raise InputError(f"{path}: expected a Parquet file, found: {_first_line(error)}") from error
-    frame.columns = frame.columns.map(str)
-    _check_header(list(frame.columns), path)
-    return frame.reset_index(drop=True)
+    frame = frame.reset_index(drop=False) if frame.index.names != [None] else frame
+    return frame[[c for c in wanted if c in frame.columns]].reset_index(drop=True)
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _wanted(columns: Sequence[str] | None, names: Sequence[str], path: Path) -> list[str]:
+    """Return the columns to read, in the file's order."""
+    if columns is None:
+        return list(names)
+    for name in columns:
+        if name not in names:
+            raise InputError(
+                f"{path}: expected a column {name!r}, found none of that name{nearest(name, names)}"
+            )
+    return [name for name in names if name in columns]
+
+
+def _read_csv(path: Path, options: FileOptions) -> pd.DataFrame:
     text = _text(path)
-    _rows(text, path)
+    separator = options.separator or _separator(text)
+    rows = _rows(text, path, separator)
+    _, names = next(rows)
+    wanted = _wanted(options.columns, names, path)
+    for _ in rows:  # each is looked at
+        pass
     try:
         return pd.read_csv(
             io.StringIO(text),
+            sep=separator,
             skipinitialspace=True,
             low_memory=False,
             index_col=False,
+            usecols=wanted,
         )
     except (ValueError, OverflowError) as error:  # pandas' parser errors are ValueErrors
         raise InputError(f"{path}: expected a CSV file, found: {_first_line(error)}") from error
+
+
+def _separator(text: str) -> str:
+    """Return what separates the fields of the first line that is not blank; a comma if nothing."""
+    header = next((line for line in io.StringIO(text) if line.strip()), "")
+    try:
+        fields = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in SEPARATORS}
+    except csv.Error:  # told where the rows are read
+        return SEPARATORS[0]
+    return max(SEPARATORS, key=lambda mark: fields[mark])
 
 
 def _text(path: Path) -> str:
@@ -106,43 +158,30 @@ def _text(path: Path) -> str:
     return text
 
 
-def _rows(text: str, path: Path) -> list[tuple[int, list[str]]]:
-    """Split a CSV text into rows; blank lines are skipped, rows of other lengths are mistakes."""
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
-    rows: list[tuple[int, list[str]]] = []
-    line = 1
+def _rows(text: str, path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV text; blank lines are skipped, rows of other lengths are mistakes."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    expected, line = 0, 1
     try:
         for fields in reader:
+            if fields and not expected:
+                expected = len(fields)
+                _check_header(fields, path)
+            if fields and len(fields) != expected:
+                raise InputError(
+                    f"{path}: line {line}: expected {expected} fields, found {len(fields)}; "
+                    "correct or remove that line"
+                )
             if fields:
-                rows.append((line, fields))
+                yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}: line {line}: expected CSV, found: {error}") from error
-    if not rows:
+    if not expected:
         raise InputError(f"{path}: expected a header line and records, found an empty file")
-    _check_header(rows[0][1], path)
-    _check_lengths(rows, path)
-    return rows
-
-
-def _check_lengths(rows: list[tuple[int, list[str]]], path: Path) -> None:
-    expected = len(rows[0][1])
-    for line, fields in rows:
-        if len(fields) != expected:
-            raise InputError(
-                f"{path}: line {line}: expected {expected} fields, found {len(fields)}; "
-                "correct or remove that line"
-            )
 
 
 def _check_header(names: list[str], path: Path) -> None:
-    if len(names) == 1:
-        for mark, word in ((";", "semicolons"), ("\t", "tabs")):
-            if mark in names[0]:
-                raise InputError(
-                    f"{path}: expected fields separated by commas, found {word}; "
-                    "save it with commas"
-                )
     for position, name in enumerate(names, start=1):
         if not name.strip():
             raise InputError(

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from framework.data.assemble import Raw
-from framework.data.files import TABLE_ENDINGS, read_frame
+from framework.data.files import PLAIN, TABLE_ENDINGS, FileOptions, read_frame
 from framework.errors import InputError
 from framework.registry import nearest
 
@@ -82,7 +82,7 @@ def known_names() -> list[str]:
     return sorted(name for name in names if name.removesuffix("_groups") not in names - {name})
 
 
-def from_name(name: str, where: str) -> Raw:
+def from_name(name: str, where: str, options: FileOptions = PLAIN) -> Raw:
     """Return a data set by its name: from the folder ``PARETOLAB_DATA``, otherwise from OpenML.
 
     Raises
@@ -96,7 +96,7 @@ def from_name(name: str, where: str) -> Raw:
     for ending in TABLE_ENDINGS if folder is not None else ():
         path = Path(str(folder), name + ending)
         if path.is_file():
-            return Raw(read_frame(path), name, str(path))
+            return Raw(read_frame(path, options), name, str(path))
     if name not in _KNOWN:
         known = known_names()
         raise InputError(
@@ -107,12 +107,12 @@ def from_name(name: str, where: str) -> Raw:
     return _known_on_openml(name, where)
 
 
-def from_path(path: Path) -> Raw:
-    """Return the table in a file."""
+def from_path(path: Path, options: FileOptions = PLAIN) -> Raw:
+    """Return the table in a file, or in a folder of Parquet files."""
     name = path.name
     for ending in TABLE_ENDINGS:
         name = name.removesuffix(ending)
-    return Raw(read_frame(path), name, str(path))
+    return Raw(read_frame(path, options), name, str(path))
 
 
 def from_openml(dataset: int | str, version: int | None, where: str) -> Raw:

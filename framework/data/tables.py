@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from framework.data import sources
-from framework.data.assemble import Label, Raw, Table, ValueTable, assemble, assemble_values
+from framework.data.assemble import Raw, Table, ValueTable, assemble, assemble_values
+from framework.data.columns import ColumnOptions
+from framework.data.files import FileOptions
+from framework.data.labels import Label
 from framework.limits import TABLE_CELLS
 from framework.settings import PlacedPath, Section
 
@@ -61,14 +64,27 @@ class DatasetConfig(Section):
     """The source of a data set, exactly one of the first five keys, and how to read it.
 
     name : a file of the folder ``PARETOLAB_DATA`` without its ending, or a known set.
-    path : a CSV (also ``.csv.gz``) or Parquet file, relative to the configuration's folder.
+    path : a CSV (also ``.csv.gz``) or Parquet file, or a folder of Parquet files, relative to the
+        configuration's folder.
     sklearn : a data set that is part of scikit-learn.
     openml : an id or a name of OpenML, the latter with ``version`` (the active one if None).
     synthetic : a generated set.
     target : column of the labels.
-    categorical : columns of numbers that mean categories.
+    categorical : columns that mean categories, though they look like numbers or dates.
     drop : columns to leave out.
+    columns : the only columns to take as features, if any are named.
+    keep : columns to take although they look like identifiers, free text or constants.
+    identifier : the column that names the records: no feature, shown in predictions.
+    separator : of the fields of a CSV file; recognised if None.
+    decimal : the mark of decimals in numbers written as text; recognised if None.
+    missing : texts that stand for a missing value.
+    dates : the form of dates by column, such as ``%d.%m.%Y``; recognised if not given.
+    max_categories : most categories of a column that are told apart; the rarer ones are one.
+    merge_rare : classes with fewer records become one class, ``other``.
     positive : label of the positive class; the last one of two classes if it is not given.
+
+    What columns hold is inferred, and doubtful ones are told, for ``path`` and ``openml``; the
+    other sources have tables that were prepared.
     """
 
     name: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
@@ -80,6 +96,15 @@ class DatasetConfig(Section):
     target: str = sources.TARGET
     categorical: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    identifier: str | None = None
+    separator: Literal[",", ";", "\t", "|"] | None = None
+    decimal: Literal[".", ","] | None = None
+    missing: tuple[str, ...] = ()
+    dates: dict[str, str] = Field(default_factory=dict)
+    max_categories: int = Field(100, ge=1)
+    merge_rare: int | None = Field(None, ge=2)
     positive: Label | None = None
 
     @model_validator(mode="after")
@@ -93,6 +118,21 @@ class DatasetConfig(Section):
         if self.version is not None and not isinstance(self.openml, str):
             raise ValueError("expected version only with openml and a name (an id has one)")
         return self
+
+    def options(self) -> ColumnOptions:
+        """Return what the keys say of columns."""
+        return ColumnOptions(
+            categorical=self.categorical,
+            drop=self.drop,
+            columns=self.columns,
+            keep=self.keep,
+            identifier=self.identifier,
+            decimal=self.decimal,
+            missing=self.missing,
+            dates=self.dates,
+            max_categories=self.max_categories,
+            infer=self.path is not None or self.openml is not None,
+        )
 
 
 def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
@@ -113,9 +153,9 @@ def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
         _raw(config, where),
         where,
         target=config.target,
-        categorical=config.categorical,
-        drop=config.drop,
+        options=config.options(),
         positive=config.positive,
+        merge_rare=config.merge_rare,
     )
 
 
@@ -125,14 +165,13 @@ def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueT
         _raw(config, where),
         where,
         target=config.target,
-        categorical=config.categorical,
-        drop=config.drop,
+        options=config.options(),
     )
 
 
 def _raw(config: DatasetConfig, where: str) -> Raw:
     if config.name is not None:
-        return sources.from_name(config.name, where)
+        return sources.from_name(config.name, where, _file_options(config))
     if config.sklearn is not None:
         return sources.from_sklearn(config.sklearn)
     if config.openml is not None:
@@ -140,7 +179,12 @@ def _raw(config: DatasetConfig, where: str) -> Raw:
     if config.synthetic is not None:
         return _synthetic(config.synthetic, where)
     assert config.path is not None  # one source is given: the model says so
-    return sources.from_path(config.path)
+    return sources.from_path(config.path, _file_options(config))
+
+
+def _file_options(config: DatasetConfig) -> FileOptions:
+    wanted = [*config.columns, config.target, *filter(None, [config.identifier])]
+    return FileOptions(config.separator, tuple(wanted) if config.columns else None)
 
 
 def _synthetic(config: SyntheticConfig, where: str) -> Raw:

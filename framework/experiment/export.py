@@ -123,6 +123,8 @@ def export(
     model = problem.decode(front.X[position].astype(problem.space.dtype))
     if not isinstance(model, DeployableModel):
         return False
+    identifier = problem.describe().get("identifier")
+    model.keeps = () if identifier is None else (str(identifier),)
     metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}

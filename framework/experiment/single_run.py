@@ -130,6 +130,8 @@ def run_single(
         last = _Last()
         if algorithm.plan:
             report(algorithm.plan)
+        for note in problem.describe().get("notes", ()):
+            report(f"beware: {note}")
         held, memory = problem.memory(candidates_of(config, algorithm))
         if held > _WORTH_SAYING:
             report(f"memory: {memory}")

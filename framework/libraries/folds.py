@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,8 +99,8 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     folds: list[IntArray] = []
     if validation is None:
         folds = _folds(strata[train], config.folds, config.seed, classes, f"{where}.folds")
-    features, categorical = source.features.iloc[train], source.categorical
-    encoder = Encoder.fit(features, categorical)
+    features, fit = source.features.iloc[train], source.fit_encoder
+    encoder = fit(features)
     data = PoolData(
         task=config.task,
         y=y[train],
@@ -107,16 +108,14 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         classes=classes,
         design=encoder.transform(features),
         test=encoder.transform(source.features.iloc[test]),
-        folds=tuple(_encoded(features, categorical, held) for held in folds),
+        folds=tuple(_encoded(features, fit, held) for held in folds),
         validation=None
         if validation is None
         else encoder.transform(source.features.iloc[validation]),
         y_validation=None if validation is None else y[validation],
     )
     about = {
-        "name": source.name,
-        "source": source.source,
-        "fingerprint": source.fingerprint,
+        **source.about(),
         "training_records": len(train),
         **({} if validation is None else {"validation_records": len(validation)}),
         "test_records": len(test),
@@ -126,9 +125,11 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     return Prepared(data, encoder, example, about)
 
 
-def _encoded(features: pd.DataFrame, categorical: tuple[str, ...], held: IntArray) -> Fold:
+def _encoded(
+    features: pd.DataFrame, fit: Callable[[pd.DataFrame], Encoder], held: IntArray
+) -> Fold:
     others = np.setdiff1d(np.arange(len(features)), held)
-    encoder = Encoder.fit(features.iloc[others], categorical)
+    encoder = fit(features.iloc[others])
     return Fold(encoder.transform(features), held)
 
 

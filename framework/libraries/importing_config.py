@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from framework.data.assemble import Label
+from framework.data.labels import Label
 from framework.settings import PlacedPath, Section
 
 

@@ -47,7 +47,15 @@ do not mean what they say; p is of the binomial test that they do. Calibration: 
 | stage | records that reach it | answered | mean confidence | share right | calibration error | p |
 | --- | --- | --- | --- | --- | --- | --- |
 {rows}
-{warnings}"""
+{warnings}{confusions}"""
+
+_CONFUSION = """
+Answers to the {part} records, a row a true class:
+
+| class | {names} | no answer |
+| --- |{rule} --- |
+{rows}
+"""
 
 
 def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) -> str:
@@ -81,6 +89,18 @@ def _walk(walk: Walk) -> str:
         rejected=f"{walk.rejected:,}",
         calibration=walk.calibration,
         warnings="".join(warnings),
+        confusions="".join(_confusion(walk, part) for part in walk.confusions),
+    )
+
+
+def _confusion(walk: Walk, part: str) -> str:
+    rows = [
+        f"| {cell(name)} | {' | '.join(f'{count:,}' for count in row)} |"
+        for name, row in zip(walk.classes, walk.confusions[part], strict=True)
+    ]
+    names = " | ".join(map(cell, walk.classes))
+    return _CONFUSION.format(
+        part=part, names=names, rule=" --- |" * len(walk.classes), rows="\n".join(rows)
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
+from framework.errors import InputError
 from framework.models.files import ModelFiles
 
 
@@ -49,9 +50,12 @@ class DeployableModel(ABC):
     ----------
     kind : str
         Its name in the group of entry points, and in ``model.json``.
+    keeps : tuple of str
+        Columns of a table that answers show first, such as what names the records.
     """
 
     kind: ClassVar[str]
+    keeps: tuple[str, ...] = ()
 
     @abstractmethod
     def save_into(self, files: ModelFiles) -> Mapping[str, Any]:
@@ -95,6 +99,28 @@ class DeployableModel(ABC):
         InputError
             A column is missing, or a value cannot be used.
         """
+
+    def answers(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ``predict_table`` behind the columns of the table that are kept.
+
+        ``paretolab predict``, ``paretolab serve`` and MLflow give them, of any kind of model.
+        """
+        found = self.predict_table(frame)
+        kept = [name for name in self.keeps if name in frame.columns and name not in found.columns]
+        return pd.concat([frame[kept], found], axis=1) if kept else found
+
+    def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a partly known record, or what to acquire next, as JSON values.
+
+        Raises
+        ------
+        InputError
+            The model takes whole records only.
+        """
+        raise InputError(
+            f"model: expected one that acquires features stage by stage, found one of kind "
+            f"{self.kind}; give it whole records"
+        )
 
     @abstractmethod
     def card(self) -> Card:

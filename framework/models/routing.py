@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,21 @@ class Walk:
     calibration : str
         As configured; it decides what a warning advises.
     stages : tuple of StageWalk
+    confusions : mapping of ``validation`` and, if there are such records, ``test``
+        A row a true class, with the number of records that got each answer, and last those that
+        got none.
     """
 
     records: int
     training_records: int
     calibration: str
     stages: tuple[StageWalk, ...]
+    confusions: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes, in the order of rows and columns of ``confusions``."""
+        return tuple(self.stages[0].answers)
 
     @property
     def rejected(self) -> int:
@@ -86,7 +95,7 @@ class Walk:
         return self.records - sum(stage.leaving for stage in self.stages)
 
     def warnings(self) -> list[str]:
-        """Return a sentence for each stage whose confidences do not mean what they say.
+        """Return a sentence for each class never answered and each stage not to be believed.
 
         A stage counts where the share of right answers differs from their mean confidence by
         0.01 or more, and the binomial test's p-value is below 0.01 divided by the number of
@@ -94,6 +103,19 @@ class Walk:
         a little slow to warn.
         """
         answering = [stage for stage in self.stages if stage.leaving]
+        return [*self._never_answered(), *self._overconfident(answering)]
+
+    def _never_answered(self) -> list[str]:
+        """Return a sentence for each class that nobody is said to be of."""
+        rows = self.confusions.get("validation", ())
+        return [
+            f"class {name}: no record is answered {name}; of its {sum(row):,} validation records "
+            f"{sum(row[:-1]):,} get another answer and {row[-1]:,} none"
+            for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
+            if sum(row) and not any(other[k] for other in rows)
+        ]
+
+    def _overconfident(self, answering: Sequence[StageWalk]) -> list[str]:
         return [
             f"stage {number}: answers claim {stage.confidence:.2f} and are right in "
             f"{stage.accuracy:.2f} of {stage.leaving:,} cases (p = {stage.p_value:.1g}); "
@@ -122,7 +144,13 @@ class Walk:
         stages = tuple(map(_stage_of, plain["stages"]))
         if not stages or len({tuple(stage.answers) for stage in stages}) > 1:
             raise ValueError("stages with the same answers")
-        walk = cls(**{**plain, "stages": stages})
+        confusions = {
+            str(part): tuple(tuple(row) for row in rows)
+            for part, rows in plain.get("confusions", {}).items()
+        }
+        if not all(_is_confusion(rows, len(stages[0].answers)) for rows in confusions.values()):
+            raise ValueError("tables of answers")
+        walk = cls(**{**plain, "stages": stages, "confusions": confusions})
         if not (_is_count(walk.records) and walk.records and _is_count(walk.training_records)):
             raise ValueError("numbers of records")
         return walk
@@ -161,6 +189,11 @@ def _stage_of(plain: Mapping[str, Any]) -> StageWalk:
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise ValueError("finite numbers")
     return stage
+
+
+def _is_confusion(rows: Sequence[Sequence[object]], classes: int) -> bool:
+    square = len(rows) == classes and all(len(row) == classes + 1 for row in rows)
+    return square and all(_is_count(value) for row in rows for value in row)
 
 
 def _is_count(value: object) -> bool:

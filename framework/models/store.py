@@ -101,6 +101,7 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
             raise InputError(f"{MODEL_FILE}: changed while it was read")
         with damaged(MODEL_FILE, "what save_model wrote"):
             model = _class(plain["kind"]).load_from(files, plain["model"])
+            model.keeps = tuple(map(str, plain.get("keeps", ())))
         files.check_rest()
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
@@ -172,6 +173,7 @@ def _write(
         "model": dict(model.save_into(files)),
         "versions": {name: version(name) for name in _LIBRARIES},
         "about": about,
+        "keeps": list(model.keeps),
         "walk": walk.to_json() if walk is not None else None,
     }
     files.write_json(MODEL_FILE, plain)

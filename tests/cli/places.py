@@ -8,7 +8,12 @@ METRICS = [
     "cost",
     "stages",
     "inconclusive_rate",
+    "balanced_accuracy",
+    "worst_recall",
     "false_positive_rate",
+    "false_negative_rate",
+    "recall",
+    "f1",
 ]
 
 

@@ -141,7 +141,7 @@ def test_predict(exported, command, place):
     done = command("predict", "model dir", "new.csv", "--out", "answers.csv")
     assert done.code == 0, done.err
     answers = pd.read_csv(place / "answers.csv")
-    assert answers.columns.tolist() == ["label", "confidence", "stage", "cost"]
+    assert answers.columns.tolist() == ["label", "confidence", "stage", "cost", "missing"]
     assert len(answers) == 50
     assert set(answers["label"]) <= {"0", "1", "inconclusive"}
     rejected = answers["label"] == "inconclusive"
@@ -179,7 +179,7 @@ def test_answers_are_written_whole_or_not_at_all(exported, place, monkeypatch, c
 def test_predict_to_the_terminal(exported, command):
     done = command("predict", "model dir", "model dir/example.csv")
     assert done.code == 0
-    assert done.out.splitlines()[0] == "label,confidence,stage,cost"
+    assert done.out.splitlines()[0] == "label,confidence,stage,cost,missing"
     assert len(done.out.splitlines()) == 6
 
 
@@ -202,7 +202,7 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
     big = pd.DataFrame(np.zeros((20000, 6)), columns=[f"f{i}" for i in range(1, 7)])
     big.to_csv(place / "big.csv", index=False)
     process = start("predict", "model dir", "big.csv", cwd=place)
-    assert process.stdout.readline() == "label,confidence,stage,cost\n"
+    assert process.stdout.readline() == "label,confidence,stage,cost,missing\n"
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(60) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.data import CostsConfig, exact_costs, feature_costs
+from framework.data.cost_groups import CostGroups, cost_groups
 from framework.data.costs import importance_classes
 from framework.errors import InputError
 from framework.experiment.config import check
@@ -36,6 +38,41 @@ def test_each_way_to_give_costs(tmp_path):
     assert costs({"values": [3, 2, 1]}) == [3, 2, 1]
     relative = config({"path": "costs.csv"}, tmp_path)
     assert feature_costs(relative, NAMES).tolist() == [1.5, 0, 3]
+
+
+def test_what_is_left_out_has_a_default(tmp_path):
+    assert costs({"default": 4}) == [4, 4, 4]
+    assert costs({"values": {"sex": 2}, "default": 5}) == [5, 2, 5]
+    assert costs({"classes": {"sex": 2}, "default": 0.5}) == [0.5, 20, 0.5]
+    (tmp_path / "costs.csv").write_text("feature,cost\nage,3\n")
+    relative = config({"path": "costs.csv", "default": 1}, tmp_path)
+    assert feature_costs(relative, NAMES).tolist() == [3, 1, 1]
+
+
+def test_columns_that_are_no_features_may_have_costs():
+    raw = {"values": {"age": 1, "sex": 2, "time": 3, "id": 9}}
+    assert costs(raw, left_out=["id"]) == [1, 2, 3]
+    with pytest.raises(InputError, match=r"one a feature \('id' are none\), found 4"):
+        costs({"values": [1, 2, 3, 4]}, left_out=["id"])
+
+
+def test_groups_are_paid_once():
+    raw = {"groups": {"blood": {"cost": 10, "features": ["time", "id", "age"]}}, "default": 0}
+    groups = cost_groups(config(raw), NAMES, left_out=["id"])
+    assert groups.of.tolist() == [0, -1, 0]
+    assert costs(raw) == [0, 0, 0]
+    assert groups.begun_at([[1], [2], [0]]) == [[], [0], []]
+    assert groups.begun_at([[0, 2], [1]]) == [[0], []]
+    again = CostGroups.from_json(json.loads(json.dumps(groups.to_json())), 3)
+    assert again.of.tolist() == groups.of.tolist()
+    assert (again.costs.tolist(), again.names) == ([10.0], ("blood",))
+    with pytest.raises(ValueError, match="numbers of groups"):
+        CostGroups.from_json({**groups.to_json(), "of": [0, 7, 0]}, 3)
+    two = {"a": {"cost": 1, "features": ["age"]}, "b": {"cost": 1, "features": ["sex", "age"]}}
+    with pytest.raises(InputError, match=r"groups.b: expected each feature in one group, found"):
+        cost_groups(config({"groups": two}), NAMES)
+    with pytest.raises(InputError, match="names of features, found 'agee'; did you mean 'age'"):
+        cost_groups(config({"groups": {"a": {"cost": 1, "features": ["agee"]}}}), NAMES)
 
 
 @pytest.mark.parametrize("raw", [{"classes": [1, 2, 2]}, {"values": {"age": 1.5}}])

@@ -135,7 +135,6 @@ def test_quoted_commas_and_line_breaks_are_no_mistakes(tmp_path):
         ("a,target\n", "expected records, found none"),
         (GOOD + "1,2\n", "line 14: expected 3 fields, found 2; correct or remove that line"),
         (GOOD + '1,"x\ny",1\n1,2,3,4\n', "line 16: expected 3 fields, found 4"),
-        (GOOD.replace(",", ";"), "expected fields separated by commas, found semicolons"),
         (GOOD.replace("a,b", "a,a"), "expected distinct column names, found 'a' more than once"),
         (GOOD.replace("a,b", ",b"), "expected a name for each column, found none for column 1"),
         (GOOD + '1,"x,1\n', "line 14: expected 3 fields, found 2"),
@@ -160,12 +159,8 @@ def test_quoted_commas_and_line_breaks_are_no_mistakes(tmp_path):
             "expected finite numbers in column 'a', found 1 infinite, the first in record 13",
         ),
         (
-            "a,b,target\n" + "1,,0\n2,,1\n" * 4,
-            "expected values in column 'b', found it entirely empty; leave it out with drop: [b]",
-        ),
-        (
-            GOOD + "?,x,1\n",
-            "expected numbers in column 'a' as in most of its records, found '?' in record 13",
+            GOOD + "bad,x,1\n",
+            "expected numbers in column 'a' as in most of its records, found 'bad' in record 13",
         ),
         ("a\0b", "expected a CSV file, found a binary file"),
     ],
@@ -192,15 +187,9 @@ def test_unreadable_files(tmp_path):
             load({"path": str(tmp_path / name)})
     with pytest.raises(InputError, match="found no such file"):
         load({"path": str(tmp_path / "missing.csv")})
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="found a directory"):
-        load({"path": str(tmp_path)})
-
-
-def test_dates_are_neither_numbers_nor_text(tmp_path):
-    frame = pd.DataFrame({"when": pd.date_range("2020", periods=8), "target": [0, 1] * 4})
-    frame.to_parquet(tmp_path / "dates.parquet")
-    with pytest.raises(InputError, match="expected numbers or text in column 'when'"):
-        load({"path": str(tmp_path / "dates.parquet")})
+        load({"path": str(tmp_path / "empty")})
 
 
 @pytest.mark.parametrize(

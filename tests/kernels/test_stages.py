@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.multistage import class_metrics
 from algorithms.multistage.kernels import logistic
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
@@ -59,6 +61,9 @@ def test_scores_are_those_of_records_sent_one_by_one(
     thresholds = np.linspace(0.9, 0.6, classes)
     costs = np.arange(n) % 7
     table = table_of(probabilities, labels, thresholds, n, positive)
+    group_of = np.random.default_rng(seed).integers(-1, 3, n)
+    charged = group_of, np.array([5, 0, 11])
+    groups = [(set(np.flatnonzero(group_of == g).tolist()), c) for g, c in enumerate((5, 0, 11))]
     counts = kernels.score(
         X,
         table.slots,
@@ -67,6 +72,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
         0,
         table.failed,
         costs,
+        *charged,
         pack(np.ones(records, dtype=bool)),
         pack(labels != positive),
     )
@@ -78,6 +84,7 @@ def test_scores_are_those_of_records_sent_one_by_one(
             thresholds.tolist(),
             [Fraction(int(c)) for c in costs],
             positive,
+            groups,
         )
         assert Fraction(row[kernels.CONCLUSIVE], records) == want["coverage"]
         assert Fraction(row[kernels.RIGHT], max(row[kernels.CONCLUSIVE], 1)) == want["accuracy"]
@@ -93,10 +100,36 @@ def test_first_word_says_where_the_records_begin():
     table = table_of(probabilities, labels, np.full(2, 0.7), 4, 1)
     wide = np.concatenate([np.full_like(table.bits[:, :, :1], 2**64 - 1), table.bits], axis=2)
     costs, everyone = np.ones(4, dtype=np.int64), pack(np.ones(100, dtype=bool))
-    arguments = table.failed, costs, everyone, pack(labels != 1)
+    groups = np.full(4, -1), np.zeros(0, dtype=np.int64)
+    arguments = table.failed, costs, *groups, everyone, pack(labels != 1)
     plain = kernels.score(X, table.slots, table.keys, table.bits, 0, *arguments)
     shifted = kernels.score(X, table.slots, table.keys, wide, 1, *arguments)
     assert np.array_equal(plain, shifted)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 6),
+    st.sampled_from([1, 63, 64, 65, 130]),
+    st.integers(2, 4),
+    st.booleans(),
+)
+def test_classes_are_counted_where_their_records_leave(seed, n, records, classes, removal):
+    X, probabilities, labels = made_up(seed, n, records, classes, removal)
+    thresholds = np.linspace(0.9, 0.6, classes)
+    table = table_of(probabilities, labels, thresholds, n, -1)
+    answered, right = kernels.class_counts(
+        X, table.slots, table.keys, table.bits, 0, labels, classes
+    )
+    present = np.bincount(labels, minlength=classes)
+    found = class_metrics.by_class(answered, right, present)
+    for i, x in enumerate(X.tolist()):
+        want = oracles.cascade(
+            x, probabilities, labels.tolist(), thresholds.tolist(), [Fraction(1)] * n, -1
+        )
+        assert answered[i].sum() == want["coverage"] * records
+        for name, values in found.items():
+            assert values[i] == pytest.approx(float(want[name]), abs=1e-15)
 
 
 @given(

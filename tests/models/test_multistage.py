@@ -217,7 +217,7 @@ def test_predict_table():
     model, frame, _ = fitted(reject_label="inconclusive", threshold=0.9)
     shuffled = frame.sample(frac=1, random_state=0).drop(columns="f3").assign(more=1)
     table = model.predict_table(shuffled[shuffled.columns[::-1]])
-    assert table.columns.tolist() == ["label", "confidence", "stage", "cost"]
+    assert table.columns.tolist() == ["label", "confidence", "stage", "cost", "missing"]
     assert table.index.tolist() == shuffled.index.tolist()
     want = model.outcome(frame.loc[shuffled.index])
     assert np.array_equal(table["stage"], want.stage)

@@ -32,12 +32,16 @@ margin: .12rem .2rem .12rem 0; }}
 .bar {{ display: flex; height: 1rem; background: #ECEEF1; margin: .35rem 0 .2rem; }}
 .bar span {{ display: block; }}
 .end {{ border-style: dashed; }} .beware {{ color: #8A3800; }}
+table {{ border-collapse: collapse; margin: .3rem 0 1rem; font-size: .9rem; }}
+th, td {{ padding: .2rem .6rem; text-align: right; border: 1px solid #D5D9DE; }}
+th {{ font-weight: normal; color: #555; background: #F6F7F9; }} .wide {{ overflow-x: auto; }}
 .key b {{ font-weight: normal; white-space: nowrap; }}
 .key span {{ display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }}
 </style></head><body><h1>{title}</h1><p>{subtitle}</p>
 <div class="both"><div class="system"><h2>Where records leave</h2>
 <p>Bars are shares of the {records:,} validation records; the light part goes on.</p>
-{system}</div>
+{system}
+{confusions}</div>
 <div class="front"><h2>The front, this system marked</h2>
 <p>Point at a solution to see all of it.</p>
 {front}</div></div>
@@ -56,6 +60,9 @@ def system(story: Story, path: Path) -> None:
         ),
         records=story.chosen.walk.records,
         system=_stages(story.chosen.walk),
+        confusions="".join(
+            _confusion(story.chosen.walk, part) for part in story.chosen.walk.confusions
+        ),
         front=_front(story).to_html(full_html=False, include_plotlyjs=True, config=CONFIG),
     )
     write_whole(path, page)
@@ -81,6 +88,31 @@ def _stages(walk: Walk) -> str:
     )
     boxes += [f'<p class="beware">Beware, {html.escape(line)}.</p>' for line in walk.warnings()]
     return "\n".join(boxes)
+
+
+def _confusion(walk: Walk, part: str) -> str:
+    """Return the answers by true class; the darker a cell, the larger its share of the row."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in walk.classes)
+    rows = []
+    for k, (name, row) in enumerate(zip(walk.classes, walk.confusions[part], strict=True)):
+        total = max(sum(row), 1)
+        cells = [
+            f'<td style="background:{_shade(count / total, j == k, j == len(walk.classes))}" '
+            f'title="{count / total:.1%} of class {html.escape(name)}">{count:,}</td>'
+            for j, count in enumerate(row)
+        ]
+        rows.append(f"<tr><th>{html.escape(name)}</th>{''.join(cells)}</tr>")
+    return (
+        f"<h2>Answers to the {part} records, by true class</h2>"
+        f'<div class="wide"><table><tr><th>true class</th>{head}<th>no answer</th></tr>'
+        f"{''.join(rows)}</table></div>"
+    )
+
+
+def _shade(share: float, right: bool, none: bool) -> str:
+    """Return blue for right answers, orange for wrong ones, grey for none; paler for few."""
+    red, green, blue = (119, 119, 119) if none else (0, 114, 178) if right else (213, 94, 0)
+    return f"rgba({red},{green},{blue},{0.7 * share:.2f})"
 
 
 def _key(names: list[str]) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from framework.models.routing import StageWalk, shares
+from framework.models.routing import StageWalk, Walk, shares
 from tracking.figures.figures_png import BLUE, GREY, ORANGE, coloured, finish, save, titled
 from tracking.figures.story import Story
 
 # apart for every kind of colour vision (Okabe and Ito)
 ANSWERS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
+_MOST_CLASSES = 8  # of which a table of answers is drawn
 _WIDTH, _LINES = 46, 3  # of the list of a stage's features
 
 
@@ -24,11 +25,34 @@ def system(story: Story, path: Path) -> None:
     assert story.chosen is not None
     walk = story.chosen.walk
     height = max(4.2, 1.9 + 0.82 * (len(walk.stages) + 1))
-    figure = titled(f"{story.title}: the chosen system", _subtitle(story), 13.0, height)
-    left, right = figure.subplots(1, 2, width_ratios=[1.9, 1])
+    shown = bool(walk.confusions) and len(walk.classes) <= _MOST_CLASSES
+    width = 17.0 if shown else 13.0
+    figure = titled(f"{story.title}: the chosen system", _subtitle(story), width, height)
+    if shown:
+        left, right, table = figure.subplots(1, 3, width_ratios=[1.9, 1, 0.75])
+        _confusion(table, walk)
+    else:
+        left, right = figure.subplots(1, 2, width_ratios=[1.9, 1])
     _stages(left, story)
     _front(figure, right, story)
     save(figure, path)
+
+
+def _confusion(axes: Axes, walk: Walk) -> None:
+    """Draw the answers by true class, of test records if there are any."""
+    part = "test" if "test" in walk.confusions else "validation"
+    counts = np.array(walk.confusions[part])
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+    for (i, j), count in np.ndenumerate(counts):
+        axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=8)
+    names = [textwrap.shorten(name, 14, placeholder="…") for name in walk.classes]
+    axes.set_xticks(np.arange(len(names) + 1), [*names, "none"], fontsize=8, rotation=30)
+    axes.set_yticks(np.arange(len(names)), names, fontsize=8)
+    axes.tick_params(length=0)
+    axes.set_title(f"answers to {part} records", fontsize=9, loc="left")
+    axes.set_xlabel("answer")
+    axes.set_ylabel("true class")
 
 
 def facts(stage: StageWalk, records: int) -> str:

@@ -23,7 +23,7 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         self, context, model_input: pd.DataFrame, params=None
     ):
         """Return the table that `paretolab predict` writes for these records."""
-        return self.model.predict_table(model_input)
+        return self.model.answers(model_input)
 
 
 mlflow.models.set_model(ChosenModel())

@@ -133,7 +133,14 @@ class RivalProblem(Problem, Deployable):
             Records(table.features.iloc[part], classes[table.labels[part]]) for part in split
         )
         names = [str(name) for name in table.features.columns]
-        costs = feature_costs(config.costs, names, training.X, table.labels[split.train])
+        if config.costs is not None and config.costs.groups:
+            raise InputError(
+                "problem.costs.groups: rivals pay for each feature alone, found groups; leave them "
+                "out, or search with problem multistage"
+            )
+        costs = feature_costs(
+            config.costs, names, training.X, table.labels[split.train], left_out=table.left_out
+        )
         thresholds = class_thresholds(config.threshold, table).tolist()
         return cls(
             training,

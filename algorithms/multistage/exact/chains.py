@@ -72,11 +72,28 @@ def genomes_of(chains: Array, n: int) -> IntArray:
     return np.asarray(outside.sum(axis=1), dtype=np.int64)
 
 
-def prices(costs: IntArray) -> IntArray:
-    """Return the cost of every set, shape (2^n,)."""
+def prices(
+    costs: IntArray, group_of: IntArray | None = None, group_costs: IntArray | None = None
+) -> IntArray:
+    """Return the cost of every set, shape (2^n,).
+
+    Parameters
+    ----------
+    costs : numpy.ndarray of int64, shape (n,)
+        Fixed-point, not negative.
+    group_of : numpy.ndarray of int64, shape (n,), optional
+        The group of each feature, -1 where it has none.
+    group_costs : numpy.ndarray of int64, shape (m,), optional
+        What is paid once for a set with any feature of the group.
+    """
     table = np.zeros(1 << len(costs), dtype=np.int64)
     for i, cost in enumerate(costs.tolist()):
         table[1 << i : 2 << i] = table[: 1 << i] + cost
+    if group_of is not None and group_costs is not None:
+        sets = np.arange(len(table))
+        for group, cost in enumerate(group_costs.tolist()):
+            members = sum(1 << int(i) for i in np.flatnonzero(group_of == group))
+            table[(sets & members) > 0] += cost
     return table
 
 

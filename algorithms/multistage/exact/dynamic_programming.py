@@ -27,7 +27,7 @@ from typing import Literal
 
 import numpy as np
 
-from algorithms.multistage.exact.chains import ChainFront, prices
+from algorithms.multistage.exact.chains import ChainFront
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
@@ -130,7 +130,7 @@ class Outcome:
 
 def front_of_chains(
     tables: StageTables,
-    costs: IntArray,
+    price: IntArray,
     k: int,
     known: ChainFront,
     limits: Limits,
@@ -143,8 +143,8 @@ def front_of_chains(
     Parameters
     ----------
     tables : StageTables
-    costs : numpy.ndarray of int64, shape (n,)
-        Fixed-point, not negative.
+    price : numpy.ndarray of int64, shape (2^n,)
+        Of every set, fixed-point; no set costs more than one that contains it.
     k : int
         Greatest number of stages, 2 <= k <= n.
     known : ChainFront
@@ -165,8 +165,8 @@ def front_of_chains(
     Any order is right in which subsets come first. That of the sets' numbers finds good points
     early; by price, what is still open at a limit is dear, which is worth more for bounds.
     """
-    sets = _look_at(tables, prices(costs))
-    states, points = _start(tables, len(sets.price)), _points(known, len(costs))
+    sets = _look_at(tables, price)
+    states, points = _start(tables, len(price)), _points(known, len(price).bit_length() - 1)
     order = np.arange(1, len(sets.price) - 1)
     if bounds:
         order = order[np.lexsort((order, np.bitwise_count(order), sets.price[order]))]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.exact.chains import ChainFront, prices, surjections
+from algorithms.multistage.exact.chains import ChainFront, surjections
 from algorithms.multistage.kernels.scoring import popcount
 from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, IntArray, WordArray, frozen
@@ -67,7 +67,7 @@ class Cells(NamedTuple):
 
 def enumerate_chains(
     tables: StageTables,
-    costs: IntArray,
+    price: IntArray,
     k: int,
     workers: Workforce | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
@@ -77,8 +77,8 @@ def enumerate_chains(
     Parameters
     ----------
     tables : StageTables
-    costs : numpy.ndarray of int64, shape (n,)
-        Fixed-point, not negative.
+    price : numpy.ndarray of int64, shape (2^n,)
+        Of every set, fixed-point; no set costs more than one that contains it.
     k : int
         Greatest number of stages, 1 <= k <= n.
     workers : Workforce, optional
@@ -98,8 +98,8 @@ def enumerate_chains(
     cell. A chain that leaves no record undecided ends the walk: all that extend it are alike, and
     are counted by formula.
     """
-    walk = enumeration_of(tables, costs, k)
-    number, chains = pieces(len(costs), k)
+    walk = enumeration_of(tables, price, k)
+    number, chains = pieces(_features(price), k)
     best = _no_cells(walk)
     done, total = 0, sum(chains)
     results = (workers or InProcess()).map(enumerate_piece, walk, number)
@@ -113,11 +113,16 @@ def enumerate_chains(
     return ChainFront(answered, right, *found)
 
 
-def enumeration_of(tables: StageTables, costs: IntArray, k: int) -> Enumeration:
+def enumeration_of(tables: StageTables, price: IntArray, k: int) -> Enumeration:
     """Return what the pieces read."""
-    columns = (_faces(tables), tables.right, prices(costs), tables.everyone, _alike(len(costs), k))
+    alike = _alike(_features(price), k)
+    columns = (_faces(tables), tables.right, price, tables.everyone, alike)
     faces, right, price, everyone, alike = map(frozen, columns)
     return Enumeration(faces, right, price, everyone, alike, tables.records, k)
+
+
+def _features(price: IntArray) -> int:
+    return len(price).bit_length() - 1
 
 
 def pieces(n: int, k: int) -> tuple[list[Piece], list[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.multistage.exact import dynamic_programming
-from algorithms.multistage.exact.chains import ChainFront, genomes_of, hard_first
+from algorithms.multistage.exact.chains import ChainFront, genomes_of, hard_first, prices
 from algorithms.multistage.exact.dynamic_programming import Stop, UpperBound
 from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of
 from algorithms.multistage.exact.plan import METRICS, Method, Task, check_roles, choose
@@ -110,7 +110,7 @@ class Exact(Algorithm):
             memory_gb,
             hours,
         )
-        self._costs, self._cost_scale = stages.costs, stages.cost_scale
+        self._charges, self._cost_scale = stages.charges, stages.cost_scale
         self._names = problem.gene_names
         self.bounds, self.chromosomes = bounds, chromosomes
         one_way = check_roles(roles)
@@ -145,15 +145,15 @@ class Exact(Algorithm):
             for many in work.workers.build(keys):
                 done += many
                 work.report("training sub-classifiers", done, len(keys))
-        tables = hard_first(self._take_tables())
-        found, above = self._search(tables, work)
+        tables, price = hard_first(self._take_tables()), prices(*self._charges)
+        found, above = self._search(tables, price, work)
         self._front = found.take(self._best(self._measured(found)))
         if above is not None:
             values = self._measured(above)
             best = self._best(values)
             self._above = {name: column[best] for name, column in values.items()}
         if self.chromosomes:
-            walk = enumeration_of(tables, self._costs, self._task.k)
+            walk = enumeration_of(tables, price, self._task.k)
             self._listed = tied_chains(
                 walk,
                 self._front,
@@ -233,15 +233,17 @@ class Exact(Algorithm):
             self._tables, self._problem = self._problem.stage_tables(), None
         return self._tables
 
-    def _search(self, tables: StageTables, work: LongWork) -> tuple[ChainFront, UpperBound | None]:
+    def _search(
+        self, tables: StageTables, price: IntArray, work: LongWork
+    ) -> tuple[ChainFront, UpperBound | None]:
         """Return points among which the front lies; or attained ones, and what none beats."""
         k, counted = self._task.k, partial(work.report, "going through chains")
         if self.method == "enumeration":
-            return enumerate_chains(tables, self._costs, k, work.workers, counted), None
-        known = enumerate_chains(tables, self._costs, self._task.seed_stages).front()
+            return enumerate_chains(tables, price, k, work.workers, counted), None
+        known = enumerate_chains(tables, price, self._task.seed_stages).front()
         outcome = dynamic_programming.front_of_chains(
             tables,
-            self._costs,
+            price,
             k,
             known,
             self._task.limits(self._falls_back),
@@ -252,7 +254,7 @@ class Exact(Algorithm):
             return outcome.found, None
         if self._falls_back:
             self.method = "enumeration"
-            return enumerate_chains(tables, self._costs, k, work.workers, counted), None
+            return enumerate_chains(tables, price, k, work.workers, counted), None
         if outcome.above is None:
             setting = _SETTINGS[outcome.stopped]
             raise InputError(

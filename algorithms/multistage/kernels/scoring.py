@@ -128,6 +128,8 @@ def score(
     first_word: int,
     failed: BoolArray,
     costs: IntArray,
+    group_of: IntArray,
+    group_costs: IntArray,
     everyone: WordArray,
     negatives: WordArray,
 ) -> IntArray:
@@ -145,6 +147,10 @@ def score(
         Parts that could not be built; a partition that needs one is marked FAILED.
     costs : numpy.ndarray of int64, shape (d,)
         Fixed-point acquisition costs.
+    group_of : numpy.ndarray of int64, shape (d,)
+        The group of each feature, -1 where it has none.
+    group_costs : numpy.ndarray of int64, shape (m,)
+        What is paid once for a group, with the first of its features.
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
         All records; those whose true class is not the positive one.
 
@@ -164,6 +170,7 @@ def score(
     counts = np.zeros((n, 8), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
+    begun = np.empty(len(group_costs), dtype=np.int64)
     waiting = np.empty(words, dtype=np.uint64)
     all_records = np.int64(0)
     for w in range(words):
@@ -175,6 +182,13 @@ def score(
         for i in range(d):
             if X[r, i] >= 0:
                 price[X[r, i]] += costs[i]
+        begun[:] = d
+        for i in range(d if len(group_costs) else 0):
+            if X[r, i] >= 0 and group_of[i] >= 0:
+                begun[group_of[i]] = min(begun[group_of[i]], X[r, i])
+        for g in range(len(group_costs)):
+            if begun[g] < d:
+                price[begun[g]] += group_costs[g]
         waiting[:] = everyone
         left = all_records
         row = counts[r]
@@ -191,6 +205,59 @@ def score(
             gone = _leave(waiting, planes[0], planes[1], row)
             left -= gone
     return counts
+
+
+@njit
+def class_counts(
+    X: Array,
+    slots: IntArray,
+    keys: WordArray,
+    bits: WordArray,
+    first_word: int,
+    labels: IntArray,
+    classes: int,
+) -> tuple[IntArray, IntArray]:
+    """Send every record through the stages and count answers by the record's class.
+
+    Parameters
+    ----------
+    X, slots, keys, bits, first_word
+        As of :func:`score`; a part that failed answers nobody.
+    labels : numpy.ndarray of int64, shape (records,)
+    classes : int
+
+    Returns
+    -------
+    tuple of two numpy.ndarray of int64, shape (n, classes)
+        Records answered, and answered rightly.
+
+    Notes
+    -----
+    O(d + stages * words + records) a row: each record is counted where it leaves.
+    """
+    n, d = X.shape
+    words = (len(labels) + 63) // 64
+    answered = np.zeros((n, classes), dtype=np.int64)
+    right = np.zeros((n, classes), dtype=np.int64)
+    prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
+    gone = np.empty(words, dtype=np.uint64)
+    for r in range(n):
+        stages = int(X[r].max()) + 1
+        _prefix_keys(X[r], stages, prefix[:stages])
+        gone[:] = np.uint64(0)
+        for s in range(stages):
+            part = find(slots, keys, prefix[s])
+            planes = bits[part, :, first_word : first_word + words]
+            for w in range(words):
+                leaving = planes[0, w] & ~gone[w]
+                gone[w] |= leaving
+                while leaving:
+                    lowest = leaving & (~leaving + np.uint64(1))
+                    label = labels[64 * w + popcount(lowest - np.uint64(1))]
+                    answered[r, label] += 1
+                    right[r, label] += np.int64((planes[1, w] & lowest) != 0)
+                    leaving ^= lowest
+    return answered, right
 
 
 @njit

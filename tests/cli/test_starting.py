@@ -1,0 +1,91 @@
+"""Starting configurations, the list of runs, and completion in a real shell."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from framework.cli.main import main
+from framework.experiment.config import load_config
+
+
+@pytest.fixture
+def command(capsys):
+    """Run a command in this process; return its code and what it printed."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*arguments):
+        code = main(arguments)
+        said = capsys.readouterr()
+        return SimpleNamespace(code=code, out=said.out, err=said.err)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+KINDS = ["ensembling", "experiment", "hull", "multistage", "pruning"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_written_whole_and_can_be_read(command, kind, tmp_path):
+    done = command("init", kind, "--out", str(tmp_path / "mine"))
+    assert done.code == 0, done.err
+    path = tmp_path / "mine" / f"{kind}.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("#")
+    if kind == "experiment":
+        path = tmp_path / "mine" / "cancer.yaml"
+    else:
+        assert str(path) in done.out
+    assert "<-" in path.read_text(encoding="utf-8")
+    assert load_config(path).name
+    again = command("init", kind, "--out", str(tmp_path / "mine"))
+    assert again.code == 2
+    assert "nothing of yours is overwritten" in again.err
+
+
+def test_init_knows_its_kinds(command, tmp_path):
+    done = command("init", "prunning", "--out", str(tmp_path / "mine"))
+    assert done.code == 2
+    assert "did you mean 'pruning'?" in done.err
+    assert not (tmp_path / "mine").exists()
+
+
+def test_runs_lists_what_is_there_whatever_its_state(command, tmp_path):
+    folder = tmp_path / "runs"
+    assert command("runs", str(folder)).code == 2
+    assert command("init", "hull", "--out", str(tmp_path / "mine")).code == 0
+    config = str(tmp_path / "mine" / "hull.yaml")
+    more = ["--set", "budget.evaluations=200", "--set", "tracking=null", "--quiet"]
+    assert command("run", config, "--out", str(folder / "done"), *more).code == 0
+    broken = folder / "broken"
+    broken.mkdir()
+    (broken / "config.yaml").write_text("{", encoding="utf-8")
+    begun = folder / "begun"
+    begun.mkdir()
+    text = (folder / "done" / "config.yaml").read_text(encoding="utf-8")
+    (begun / "config.yaml").write_text(text, encoding="utf-8")
+    done = command("runs", str(folder))
+    assert done.code == 0, done.err
+    for words in ("damaged", "running or stopped", "fch_emoa", "200"):
+        assert words in done.out
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [("ru", {"run", "runs"}), ("choose --wh", {"--where"}), ("init --o", {"--out"})],
+)
+def test_bash_completes(command, typed, wanted):
+    script = command("completion", "bash").out
+    words = ["paretolab", *typed.split(" ")]
+    listed = " ".join(f"'{word}'" for word in words)
+    asked = (
+        f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _paretolab; echo ${{COMPREPLY[@]}}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert set(done.stdout.split()) == wanted

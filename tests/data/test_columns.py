@@ -1,0 +1,240 @@
+"""What a column is taken for, what is said of it, and how a model reads it later."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.data import DatasetConfig, Encoder, load_table
+from framework.data.files import FileOptions, read_frame
+from framework.data.readings import MARKS, as_numbers, marks_of
+from framework.errors import InputError
+from framework.experiment.config import check
+
+N = 60
+TIMES = pd.date_range("2021-01-30", periods=N, freq="31h")
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "some", "lazy", "dogs", "again"]
+
+
+def messy(n=N):
+    """Return a table with every kind of doubtful column, and three that are plain."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(1500, 400, n)
+    return pd.DataFrame(
+        {
+            "patient_id": 10_000 + 7 * rng.permutation(n),
+            "code": [f"P-{i:05d}" for i in rng.permutation(n)],
+            "price": [f"{x:,.2f}" for x in numbers],
+            "dose": [f"{x:.1f}".replace(".", ",") for x in numbers / 100],
+            "lab": [("?" if i % 9 == 0 else f"{x:.1f}") for i, x in enumerate(numbers)],
+            "seen": TIMES.strftime("%Y-%m-%d %H:%M:%S"),
+            "born": TIMES.strftime("%d.%m.%Y"),
+            "site": ["north"] * n,
+            "blank": [None] * n,
+            "report": [" ".join(rng.permutation(WORDS)[:7]) for _ in range(n)],
+            "city": [f"town {i % 25}" for i in range(n)],
+            "age": rng.integers(20, 90, n),
+            "sex": rng.choice(["f", "m"], n),
+            "hot": rng.normal(size=n),
+            "target": ["no", "yes"] * (n // 2),
+        }
+    )
+
+
+def load(frame, folder, **more):
+    path = folder / "table.csv"
+    frame.to_csv(path, index=False)
+    config = check(DatasetConfig, {"path": str(path), **more}, "problem.dataset", {"base": folder})
+    return load_table(config)
+
+
+def said(table):
+    return {note.split("'")[1]: note for note in table.notes}
+
+
+def test_each_doubtful_column_is_treated_and_told(tmp_path):
+    table = load(messy(), tmp_path, max_categories=10)
+    taken = "price dose lab seen born city age sex hot"
+    assert list(table.features.columns) == taken.split()
+    assert table.categorical == ("city", "sex")
+    assert set(table.left_out) == {"patient_id", "code", "site", "blank", "report", "target"}
+    notes = said(table)
+    assert set(notes) == set(messy().columns) - {"age", "sex", "hot", "target"}
+    assert notes["patient_id"].endswith(
+        "60 different whole numbers; left out; identifier: patient_id shows it in predictions, "
+        "keep: [patient_id] takes it"
+    )
+    assert "read as" in notes["price"]
+    assert "'?' as missing" in notes["lab"]
+    assert "%d.%m.%Y" in notes["born"]
+    assert "always 'north'" in notes["site"]
+    assert "free text" in notes["report"]
+    assert notes["city"].startswith("column 'city': 25 different categories; the 10 most frequent")
+    assert table.features["price"].to_numpy() == pytest.approx(
+        [float(text.replace(",", "")) for text in messy()["price"]], abs=0
+    )
+    assert table.features["lab"].isna().sum() == 7
+    assert (table.features["seen"] == TIMES).all()
+    assert (table.features["born"].dt.day == TIMES.day).all()
+
+
+def test_the_keys_say_otherwise(tmp_path):
+    table = load(
+        messy(),
+        tmp_path,
+        keep=["patient_id", "site"],
+        categorical=["price", "seen"],
+        identifier="code",
+        columns=["patient_id", "site", "price", "seen", "lab", "age"],
+        missing=["?"],
+    )
+    kept = ["patient_id", "price", "seen", "lab", "site", "age"]
+    assert sorted(table.features.columns) == sorted(kept)
+    assert table.categorical == ("price", "seen", "site")
+    assert table.identifier == "code"
+    assert "code" in table.example
+    assert "report" not in table.example
+    assert "missing" not in said(table)["lab"]
+
+
+def test_plain_tables_are_told_nothing(tmp_path):
+    frame = messy()[["age", "sex", "hot", "target"]]
+    frame["year"] = np.random.default_rng(3).integers(1990, 2020, N)
+    assert load(frame, tmp_path).notes == ()
+
+
+def test_many_columns_of_a_kind_share_a_sentence(tmp_path):
+    frame = messy()[["age", "target"]].assign(**{f"empty{i}": np.nan for i in range(9)})
+    (note,) = load(frame, tmp_path).notes
+    assert note.startswith("columns 'empty0', 'empty1', 'empty2' and 6 more: the first is empty")
+
+
+def test_nothing_but_doubtful_columns_is_refused_with_the_reasons(tmp_path):
+    with pytest.raises(InputError, match="found none; column 'site': always 'north'; left out"):
+        load(messy()[["site", "target"]], tmp_path)
+
+
+def test_rare_classes_are_merged(tmp_path):
+    frame = messy().assign(target=["a"] * 30 + ["b"] * 25 + ["c", "c", "d", "e", "e"])
+    with pytest.raises(InputError, match="merge_rare: 3"):
+        load(frame, tmp_path)
+    table = load(frame, tmp_path, merge_rare=3)
+    assert table.classes == ("a", "b", "other")
+    assert np.bincount(table.labels).tolist() == [30, 25, 5]
+    assert table.notes[0].startswith("target 'target': classes")
+    assert "(2)" in table.notes[0]
+
+
+@given(st.lists(st.integers(-(10**9), 10**9), min_size=1), st.sampled_from(MARKS))
+def test_numbers_are_read_as_they_were_written(cents, marks):
+    thousands, decimals = marks
+
+    def written(number):
+        plain = f"{number / 100:,.2f}".translate(str.maketrans(",.", "\0\1"))
+        return plain.replace("\0", thousands).replace("\1", decimals)
+
+    texts = np.array([written(number) for number in cents], dtype=object)
+    found = marks_of(texts)
+    assert found is not None
+    read = as_numbers(pd.Series(texts), found).to_numpy()
+    told = marks_of(texts, decimals)
+    assert as_numbers(pd.Series(texts), told).tolist() == [number / 100 for number in cents]
+    # two decimals tell the marks apart: the first ones that fit are as good as those told
+    assert read.tolist() == [number / 100 for number in cents]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1,313.31", 1313.31),
+        ("1.313,31", 1313.31),
+        ("$ 12", 12),
+        ("-3,5 €", -3.5),
+        ("1 234,5", 1234.5),
+        ("45%", 45),
+        ("1'000", 1000),
+        ("1e-3", 0.001),
+        (".5", 0.5),
+        ("1,313", 1313),
+    ],
+)
+def test_spellings_of_numbers(text, number):
+    texts = np.array([text], dtype=object)
+    assert as_numbers(pd.Series(texts), marks_of(texts))[0] == number
+
+
+@pytest.mark.parametrize("text", ["1,31,3", "12-3", "1.2.3", "a1", "", "1,,2"])
+def test_what_is_no_number(text):
+    assert marks_of(np.array([text], dtype=object)) is None
+
+
+def test_the_encoder_reads_raw_records_as_the_search_read_them(tmp_path):
+    raw = messy()
+    table = load(raw, tmp_path, max_categories=10)
+    encoder = table.fit_encoder(table.features)
+    again = Encoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    wanted = encoder.transform(table.features)
+    assert np.isfinite(wanted).all()
+    records = pd.read_csv(tmp_path / "table.csv")[::-1]
+    np.testing.assert_array_equal(again.transform(records)[::-1], wanted)
+    one = pd.DataFrame(table.example).iloc[[1]]  # alone, whole numbers come as whole numbers
+    assert again.transform(one).shape == (1, encoder.width)
+    with pytest.raises(InputError, match=r"'born': expected dates of the form %d.%m.%Y, found '5'"):
+        again.transform(raw.assign(born="5"))
+    with pytest.raises(InputError, match="'price': expected numbers, found 'dear' in record 1"):
+        again.transform(raw.assign(price="dear"))
+
+
+def test_rare_categories_are_one_and_so_are_new_ones(tmp_path):
+    frame = pd.DataFrame({"c": list("aaabbbccdde"), "target": [0, 1] * 5 + [0]})
+    encoder = Encoder.fit(frame[["c"]], max_categories=2)
+    assert encoder.features[0].categories == ("a", "b")
+    rows = encoder.transform(pd.DataFrame({"c": ["b", "e", "new", None]}))
+    assert rows.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0]]
+
+
+def test_dates_become_parts(tmp_path):
+    days = pd.to_datetime(["2020-01-01", "2020-07-01", None, "2021-01-01"])
+    frame = pd.DataFrame({"d": days})
+    encoder = Encoder.fit(frame)
+    assert encoder.width == 5
+    rows = encoder.transform(frame)
+    assert np.linalg.norm(rows[0, 1:3] - rows[3, 1:3]) < 0.05  # the same season
+    assert np.linalg.norm(rows[0, 1:3] - rows[1, 1:3]) > 1.9
+    assert rows[2, 1:].tolist() == [0, 0, 0, 0]
+    assert rows[0, 0] < rows[1, 0] < rows[3, 0]
+    clock = Encoder.fit(pd.DataFrame({"d": TIMES}))
+    assert clock.width == 7
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|", ","])
+def test_separators_are_recognised(tmp_path, mark):
+    path = tmp_path / "t.csv"
+    messy().to_csv(path, sep=mark, index=False)
+    wanted = messy().drop(columns="blank")
+    found = read_frame(path)
+    pd.testing.assert_frame_equal(found.drop(columns="blank"), wanted, check_dtype=False)
+    assert found["blank"].isna().all()
+    told = read_frame(path, FileOptions(mark, ("age", "target")))
+    assert list(told.columns) == ["age", "target"]
+
+
+def test_a_folder_of_parquet_files_is_a_table(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for i, part in enumerate(np.split(np.arange(N), 3)):
+        messy().iloc[part].to_parquet(folder / f"{i}.parquet", index=False)
+    table = load_table(
+        check(
+            DatasetConfig, {"path": str(folder), "columns": ["age", "sex"]}, "d", {"base": folder}
+        )
+    )
+    assert table.features.shape == (N, 2)
+    assert table.name == "parts"
+    with pytest.raises(InputError, match="expected a column 'agee', found none of that name; did"):
+        read_frame(folder, FileOptions(columns=("agee",)))

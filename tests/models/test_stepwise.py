@@ -1,0 +1,165 @@
+"""Records met step by step, values that are missing, and the service that answers over HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.data.cost_groups import CostGroups
+from framework.errors import InputError
+from framework.models.service import Service
+from framework.models.store import load_model, save_model
+from tests.models.test_multistage import data, fitted
+
+
+def shared():
+    """Return a model in which f1 and f2 are paid for together."""
+    groups = CostGroups(np.array([-1, 0, 0, -1, -1, -1]), np.array([100.0]), ("draw",))
+    model, frame, y = fitted(reject_label="none")
+    model.cost_groups = groups
+    return model, frame, y
+
+
+def walk(model, row):
+    """Give what is asked for until there is an answer."""
+    record, asked, paid = {}, [], 0.0
+    while True:
+        step = model.next_features(record)
+        if step["status"] != "acquire":
+            return step, asked, paid
+        asked.append(list(step["next"]))
+        paid += step["next_cost"]
+        record |= {name: (None if pd.isna(row[name]) else row[name]) for name in step["next"]}
+
+
+def test_step_by_step_is_the_same_as_at_once():
+    model, frame, _ = shared()
+    answers = model.predict_table(frame)
+    for i in range(0, len(frame), 7):
+        step, asked, paid = walk(model, frame.iloc[i])
+        want = answers.iloc[i]
+        assert step["stage"] == want["stage"] == len(asked)
+        assert step["status"] == ("inconclusive" if want["label"] == "none" else "answer")
+        if step["status"] == "answer":
+            assert step["label"] == want["label"]
+        assert step["confidence"] == pytest.approx(want["confidence"], abs=1e-12)
+        assert paid == want["cost"]
+        assert "; ".join(step["missing"]) == want["missing"]
+        assert json.loads(json.dumps(step)) == step
+    assert set(answers["missing"]) == {"", "f0", "text", "f0; text"}
+
+
+def test_what_is_known_already_is_not_paid_again():
+    model, frame, _ = shared()
+    row = frame.iloc[1]
+    first = model.next_features({})
+    assert first["next"] == {"f4": 16.0, "f1": 2.0}
+    assert first["next_cost"] == 118.0
+    later = model.next_features({"f1": row["f1"]})
+    assert (later["next"], later["next_cost"], later["cost"]) == ({"f4": 16.0}, 16.0, 102.0)
+    with pytest.raises(InputError, match="expected features, found 'f11'; did you mean 'f1'"):
+        model.next_features({"f11": 1})
+
+
+@pytest.mark.parametrize("policy", ["ask", "inconclusive"])
+def test_a_missing_value_is_not_made_up(policy, tmp_path):
+    model, frame, _ = shared()
+    imputed = model.predict_table(frame)
+    model.missing = policy
+    save_model(model, tmp_path / "model")
+    model = load_model(tmp_path / "model")
+    answers = model.predict_table(frame)
+    met = (imputed["missing"] != "").to_numpy()
+    assert met.sum() > 3
+    pd.testing.assert_frame_equal(answers[~met], imputed[~met], check_dtype=False)
+    costs = np.concatenate([[0.0], model.cumulative_costs()])
+    for (_, row), (_, without) in zip(
+        answers[met].iterrows(), imputed[met].iterrows(), strict=True
+    ):
+        assert pd.isna(row["label"]) if policy == "ask" else row["label"] == "none"
+        assert row["missing"]
+        assert row["cost"] == costs[row["stage"] - 1]
+        assert row["stage"] <= without["stage"]
+    few = model.predict_table(frame[["f4", "f1"]])  # later columns are not there at all
+    assert (few["missing"][imputed["stage"] > 1] == "f0").all()
+    assert (few["missing"][imputed["stage"] == 1] == "").all()
+    unknown = dict.fromkeys(frame.columns)
+    step = model.next_features(unknown)
+    assert step["status"] == ("acquire" if policy == "ask" else "inconclusive")
+
+
+def test_columns_that_are_kept_come_first(tmp_path):
+    model, frame, _ = fitted()
+    model.keeps = ("patient",)
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    named = frame.assign(patient=[f"p{i}" for i in range(len(frame))])
+    assert again.answers(named)["patient"].tolist() == named["patient"].tolist()
+    assert list(again.answers(named).columns)[:2] == ["patient", "label"]
+    pd.testing.assert_frame_equal(again.answers(frame), model.predict_table(frame))
+
+
+@pytest.fixture(scope="module")
+def service():
+    model, _, _ = fitted()
+    with Service(model) as service:
+        thread = threading.Thread(target=service.serve_forever, daemon=True)
+        thread.start()
+        yield service
+        service.shutdown()
+        thread.join()
+
+
+def ask(service, path, body=None, kind="application/json", host=None):
+    headers = {"Content-Type": kind} | ({"Host": host} if host else {})
+    request = urllib.request.Request(service.address + path, body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_the_service_answers_tables_and_steps(service):
+    frame, _ = data()
+    want = service.model.predict_table(frame)
+    status, found = ask(service, "/predict", frame.to_csv(index=False).encode(), "text/csv")
+    assert (status, found.decode()) == (200, want.to_csv(index=False))
+    rows = frame.head(20).astype(object).where(frame.head(20).notna(), None)
+    body = json.dumps({"records": rows.to_dict(orient="records")}).encode()
+    status, found = ask(service, "/predict", body)
+    assert status == 200
+    assert [row["label"] for row in json.loads(found)["answers"]] == want["label"][:20].tolist()
+    status, found = ask(service, "/next", json.dumps({"f4": 0.5}).encode())
+    assert json.loads(found)["next"] == {"f1": 2.0}
+    assert "POST /next" in json.loads(ask(service, "/")[1])["calls"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/predict", b"{", "body: expected JSON"),
+        ("/predict", b"[]", "one object a record"),
+        ("/predict", b'[{"f1": 1}]', "expected a column 'f4'"),
+        ("/next", b"[1]", "expected one record"),
+        ("/next", b'{"f1": "low", "f4": 1}', "expected numbers, found 'low'"),
+        ("/else", b"{}", "expected one of GET /"),
+    ],
+)
+def test_mistakes_are_sentences(service, path, body, sentence):
+    status, found = ask(service, path, body)
+    assert status in (400, 404)
+    assert sentence in json.loads(found)["error"]
+
+
+def test_names_of_strangers_are_refused(service):
+    status, found = ask(service, "/", host="evil.example:80")
+    assert status == 403
+    assert b"expected this machine" in found
+    assert ask(service, "/", host="localhost:1")[0] == 200
