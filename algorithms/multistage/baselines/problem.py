@@ -29,6 +29,7 @@ from framework.data import (
     load_table,
     split_records,
 )
+from framework.errors import InputError
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
