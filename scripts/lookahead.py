@@ -88,12 +88,12 @@ FAMILIES: dict[str, tuple[Callable[[], tuple[Problem, Roles]], dict[str, dict[st
     ),
     "zejd1": (
         lambda: every_metric(FunctionProblem("zejd1")),
-        {"fch_emoa": {}, "ch_emoa": {"population": 50}},
+        {"fch_emoa": {}},
         10_000,
     ),
     "zdt1": (
         lambda: every_metric(FunctionProblem("zdt1", 30)),
-        {"nsga2": {"population": 100}, "nsga3": {"population": 100}},
+        {"nsga2": {"population": 100}},
         10_000,
     ),
     "dtlz2": (

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
 
 from framework.algorithm import fitting
 from framework.cli.arguments import config_arguments, config_of
 from framework.cli.cluster_options import add_cluster_arguments, shipped
 from framework.cli.tables import console, show_steps
-from framework.experiment.config import ConstraintConfig
+from framework.experiment.config import ConstraintConfig, RunConfig
 from framework.experiment.single_run import candidates_of, make_algorithm, make_problem, make_roles
+
+_ROWS_A_WORKER = 4  # of lookahead, below which workers wait for each other
+_MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
 
 
 class Check:
@@ -61,9 +65,25 @@ class Check:
             ("to workers", ships or "nothing beside what is installed here"),
             ("tracking", config.tracking.uri if config.tracking else "none"),
         ]
+        for advice in _lookahead_advice(config, candidates_of(config, algorithm)):
+            lines.append(("lookahead", advice))
         show_steps(out, lines)
         out.print("nothing is wrong with it")
         return 0
+
+
+def _lookahead_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
+    """Yield what speaks against the lookahead that a configuration asks for."""
+    lookahead = config.algorithm.get("lookahead")
+    if not isinstance(lookahead, int):
+        return
+    if isinstance(config.workers, int) and lookahead < _ROWS_A_WORKER * config.workers:
+        yield (
+            f"{config.workers} workers would often wait; give "
+            f"{_ROWS_A_WORKER * config.workers} or more, or fewer workers"
+        )
+    if rows is not None and lookahead > _MOST_OF_BUDGET * rows:
+        yield f"more than 3% of the {rows:,} evaluations, which costs quality; give less"
 
 
 def _number(size: int) -> str:

@@ -235,6 +235,17 @@ def test_predict_names_a_column_that_lacks(exported, command, place):
 # --- check and list -------------------------------------------------------------------------
 
 
+def test_check_says_what_speaks_against_a_lookahead(command, place):
+    base = ["check", "small.yaml", "--set", "budget={evaluations: 10000}"]
+    done = command(*base, "--set", "algorithm.lookahead=256", "--set", "workers=16")
+    assert "lookahead" in done.out
+    assert "would often wait" not in done.out
+    assert "costs quality" not in done.out
+    done = command(*base, "--set", "algorithm.lookahead=512", "--set", "workers=256")
+    assert "would often wait" in done.out
+    assert "costs quality" in done.out
+
+
 def test_check(command, place):
     before = sorted(path.name for path in place.iterdir())
     done = command("check", "small.yaml", "--set", "constraints=[{metric: cost, at_most: 20}]")
