@@ -246,11 +246,11 @@ LOOKAHEAD: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]
     "hapens": (partial(HAPEns, batch=10, lookahead=8), _COUNTS),
     "local_search": (partial(ParetoLocalSearch, batch=20, lookahead=24), _SEVERAL[1::3]),
     "nsga2": (partial(NSGAII, population=20, lookahead=24), _SEVERAL[::2]),
-    "nsga3": (partial(NSGAIII, population=12, lookahead=70), _SEVERAL[:1]),
-    "pareto_es": (partial(ParetoES, batch=10, lookahead=70), _COUNTS),
+    "nsga3": (partial(NSGAIII, population=12, lookahead=32), _SEVERAL[:1]),
+    "pareto_es": (partial(ParetoES, batch=10, lookahead=32), _COUNTS),
     "qdo_es": (partial(QDOES, batch=10, lookahead=8), _COUNTS[:1]),
     "qo_es": (partial(QOES, batch=10, lookahead=8), _COUNTS[:1]),
-    "sms_emoa": (partial(SMSEMOA, population=12, lookahead=70), _SEVERAL[-1:]),
+    "sms_emoa": (partial(SMSEMOA, population=12, lookahead=32), _SEVERAL[-1:]),
 }
 
 

@@ -80,9 +80,15 @@ class PymooMembers(Members):
     def parents(self, n: int, rng: np.random.Generator) -> Array:
         search = self._search
         pairs = search.mating.selection(
-            search.problem, search.pop, n, n_parents=2, algorithm=search, random_state=rng
+            search.problem,
+            search.pop,
+            n,
+            n_parents=2,
+            to_pop=False,
+            algorithm=search,
+            random_state=rng,
         )
-        return np.asarray(search.pop.get("X")[np.asarray(pairs).T])
+        return np.asarray(search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T])
 
     def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
         rows = Population.new("X", X, "F", losses, "G", violation[:, np.newaxis])
