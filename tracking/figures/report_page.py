@@ -39,7 +39,8 @@ h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.6rem 0 .
 p {{ color: #555; margin: .3rem 0; max-width: 60rem; }} img {{ max-width: 100%; }}
 table {{ border-collapse: collapse; margin: .5rem 0; }} td, th {{ padding: .2rem .7rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }}
-td:first-child, th:first-child, .text td, .text th {{ text-align: left; white-space: normal; }}
+td:first-child, th:first-child, .text td, .text th {{ text-align: left; }}
+.text td {{ white-space: normal; }}
 div {{ overflow-x: auto; }} td.best {{ font-weight: bold; }}
 .paper {{ color: #777; }}
 </style></head><body><h1>{title}</h1><p>{subtitle}</p>

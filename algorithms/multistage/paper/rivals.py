@@ -46,7 +46,7 @@ def page(comparison: Comparison) -> Page:
     constant = _constant(comparison)
     trials = comparison.units.groupby("group")["case"].nunique().min()
     text = (
-        f"Test records, at least {trials} splits a data set; rivals tuned on validation records, "
+        f"Test records, {trials} or more splits of each data set; rivals tuned on validation records, "
         "each by its own criterion, and once more by the aggregate among those that acquire a "
         "feature and answer a record (asking). free: acquires no feature in a split; silent: "
         "answers no record (its accuracy counts as 0)."
