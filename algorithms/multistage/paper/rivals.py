@@ -48,8 +48,8 @@ def page(comparison: Comparison) -> Page:
     text = (
         f"Test records, {trials} splits of a data set or more; rivals tuned on validation "
         "records, each by its own criterion, and once more by the aggregate among those that "
-        "acquire a feature and answer a record (asking). free: acquires no feature in a split; silent: "
-        "answers no record (its accuracy counts as 0)."
+        "acquire a feature and answer a record (asking). free: acquires no feature in a split; "
+        "silent: answers no record (its accuracy counts as 0)."
     )
     figures = {"figures_8_to_12": _bars(comparison, thresholds)}
     tables = {"free_and_silent": constant}
