@@ -148,6 +148,11 @@ class Problem(SharedParts, Described, ABC):
 class Deployable(ABC):
     """Methods of problems whose genomes stand for models that can be deployed."""
 
+    @property
+    def has_models(self) -> bool:
+        """Whether there are models to decode; a library may have their predictions alone."""
+        return True
+
     @abstractmethod
     def decode(self, x: Array) -> Any:
         """Return the fitted, deployable scikit-learn estimator that genome ``x``, (d,), stands for.

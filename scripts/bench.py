@@ -4,6 +4,7 @@
     python scripts/bench.py multistage [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
     python scripts/bench.py hull [--evaluations N] [--populations N N ...]
+    python scripts/bench.py pruning [--seconds S] [LIBRARY ...]
     python scripts/bench.py scaling [--generations N] [--repeats N]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
@@ -21,6 +22,7 @@ from bench_emsco import bench_emsco
 from bench_ensembling import bench_ensembling
 from bench_exact import bench_multistage
 from bench_hull import bench_hull
+from bench_pruning import bench_pruning
 from bench_scaling import bench_scaling
 from threadpoolctl import threadpool_limits
 
@@ -44,6 +46,11 @@ def main() -> int:
     hull.add_argument("--evaluations", type=int, default=30000)
     hull.add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
     hull.set_defaults(bench=bench_hull)
+    pruning = families.add_parser("pruning", help="gaps of integer programs beside the paper's")
+    pruning.add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
+    pruning.add_argument("--seconds", type=float, default=20.0, help="a solve, of the processor")
+    pruning.add_argument("--weights", default="accuracy")
+    pruning.set_defaults(bench=bench_pruning)
     scaling = families.add_parser("scaling", help="cost against features, records, population")
     scaling.add_argument("--generations", type=int, default=20)
     scaling.add_argument("--repeats", type=int, default=3, help="the fastest counts")

@@ -1,15 +1,14 @@
 """Gap and bound of the strong form against the program as printed, on the same pools.
 
-``python scripts/bench_pruning.py --seconds 60 LIBRARY...`` takes folders of libraries; without, a
-pool is made up. Printed beside: what the paper reports (CPLEX 12.8, 8 cores, 300 s) for sets of
-that name.
+Of folders of libraries; without any, a pool is made up. Both forms are solved in this process, each
+for as many seconds of its processor. Printed beside: what the paper reports (K = 100, CPLEX 12.8,
+8 cores, 300 s) for sets of that name. Its pools were other ones.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -65,13 +64,8 @@ def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[floa
     return found.value, found.bound, time.process_time() - start
 
 
-def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="*", type=Path)
-    parser.add_argument("--seconds", type=float, default=20.0, help="a solve, at most")
-    parser.add_argument("--weights", default="accuracy")
-    args = parser.parse_args()
+def bench_pruning(args: argparse.Namespace) -> None:
+    """Print value, bound and gap of both forms."""
     pools = [load_library(path) for path in args.libraries] or [made_up()]
     table = Table("pool", "form", "value", "bound", "gap", "CPU s", "paper's gap")
     for library in pools:
@@ -91,7 +85,3 @@ def main() -> None:
                 known,
             )
     Console().print(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -17,10 +17,12 @@ class PrecomputedEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     classes : int
         Their number, labelled 0, 1, ...; 0 for regression.
+    first : bool
+        Whether the first of two classes is labelled 1 instead of the second.
     """
 
-    def __init__(self, classes: int) -> None:
-        self.classes = classes
+    def __init__(self, classes: int, first: bool = False) -> None:
+        self.classes, self.first = classes, first
         self.classes_: IntArray = np.arange(classes)
 
     def __sklearn_tags__(self) -> Any:
@@ -46,7 +48,7 @@ class PrecomputedEstimator(BaseEstimator):  # type: ignore[misc]
         are scaled to add up to one within the rounding of float64, as scorers require.
         """
         if self.classes == 2:
-            return np.column_stack([1.0 - row, row])
+            return np.column_stack([row, 1.0 - row] if self.first else [1.0 - row, row])
         if not self.classes:
             return row
         shaped = row.reshape(-1, self.classes)
@@ -58,4 +60,6 @@ class PrecomputedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: FloatArray) -> Array:
         """Return the likeliest class of each record, or ``X`` itself for regression; (N,)."""
+        if self.first:  # a tie is the first class's
+            return np.asarray((X[:, 1] >= X[:, 0]).astype(np.int64))
         return np.asarray(X.argmax(axis=1)) if self.classes else X

@@ -20,8 +20,11 @@ from algorithms.ensembling.kernels.picks import Picks, picks_of
 from algorithms.ensembling.scores import Scores, Truth, check_names, default_score
 from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
+from framework.data.assemble import Label
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
+from framework.libraries.members import has_members
+from framework.libraries.positive import positive_code, positive_label
 from framework.libraries.selection import (
     cost_metrics,
     cost_table,
@@ -56,6 +59,8 @@ class EnsembleConfig(Section):
         ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
         scorers; ``roc_auc`` or ``rmse`` unless given.
     costs : which costs of the library to report; all unless given.
+    positive : label of the positive class of two, for scores of one class such as ``f1``; else
+        that of the data set of ``library.build``, else the library's second class.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"most": "max_count"}
@@ -64,6 +69,7 @@ class EnsembleConfig(Section):
     max_count: int = Field(50, ge=1, le=100_000)
     score: tuple[str, ...] | None = None
     costs: tuple[str, ...] | None = None
+    positive: Label | None = None
 
     @field_validator("score", "costs", mode="before")
     @classmethod
@@ -100,6 +106,8 @@ class EnsembleProblem(Problem, Deployable):
     score : str or sequence of str, optional
     costs : sequence of str, optional
         Which costs to report; all of them if None.
+    positive : optional
+        Label of the positive class of two, for scores of one class; the second one if None.
 
     Raises
     ------
@@ -123,6 +131,7 @@ class EnsembleProblem(Problem, Deployable):
         max_count: int = 50,
         score: str | Sequence[str] | None = None,
         costs: Sequence[str] | None = None,
+        positive: Any = None,
     ) -> None:
         self.library, self.max_count = library, max_count
         self.space: Counts = Counts(len(library), max_count, empty=False)
@@ -130,6 +139,7 @@ class EnsembleProblem(Problem, Deployable):
         names = (score,) if isinstance(score, str) else score
         self.score = (default_score(self._classes),) if names is None else tuple(names)
         check_names(self.score)
+        self.positive = positive_code(library, positive)
         self.costs = reported_costs(library, costs)
         self._validation = self._scores(library.validation, library.y_validation)
         self._test: Scores | None = None
@@ -137,6 +147,8 @@ class EnsembleProblem(Problem, Deployable):
         self._alike = self._similarities()
         self.metrics = self._measures()
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
+        if not self.positive:  # runs of before know of no other
+            content.append("positive: first")
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
@@ -153,7 +165,13 @@ class EnsembleProblem(Problem, Deployable):
         from framework.libraries.build import obtain_library  # workers do without it
 
         library = obtain_library(config.library)
-        return cls(library, max_count=config.max_count, score=config.score, costs=config.costs)
+        return cls(
+            library,
+            max_count=config.max_count,
+            score=config.score,
+            costs=config.costs,
+            positive=positive_label(config.library, library, config.positive),
+        )
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -183,6 +201,10 @@ class EnsembleProblem(Problem, Deployable):
 
         return example_records(self.library)
 
+    @property
+    def has_models(self) -> bool:
+        return has_members(self.library.folder)
+
     def decode(self, x: Array) -> Any:
         """Return the fitted ensemble (see :mod:`algorithms.ensembling.model`) of a genome.
 
@@ -204,7 +226,7 @@ class EnsembleProblem(Problem, Deployable):
         self._validation = self._scores(self.library.validation, self.library.y_validation)
 
     def _scores(self, P: Array, y: Array, exact: bool = False) -> Scores:
-        return Scores(self.score, P, Truth(y, self._classes), exact=exact)
+        return Scores(self.score, P, Truth(y, self._classes, self.positive), exact=exact)
 
     def _similarities(self) -> Array:
         library = self.library

@@ -27,10 +27,13 @@ class Truth(NamedTuple):
         Index of each record's class, or its value.
     classes : int
         Number of classes; 0 for regression.
+    positive : int
+        Of two classes the one that scores of one class, such as ``f1``, are about.
     """
 
     y: Array
     classes: int
+    positive: int = 1
 
 
 class _Facts(NamedTuple):
@@ -273,8 +276,9 @@ def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray
     scorer = get_scorer(name)
 
     def f(M: FloatArray, truth: Truth) -> FloatArray:
-        given = PrecomputedEstimator(truth.classes)
-        return np.array([scorer(given, given.shaped(row), truth.y) for row in M], dtype=np.float64)
+        given = PrecomputedEstimator(truth.classes, first=not truth.positive)
+        y = truth.y if truth.positive else 1 - truth.y  # scorers mean the class 1
+        return np.array([scorer(given, given.shaped(row), y) for row in M], dtype=np.float64)
 
     try:  # a scorer of another task fails on any prediction
         width = len(truth.y) * (truth.classes if truth.classes > 2 else 1)

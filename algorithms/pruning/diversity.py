@@ -9,31 +9,43 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from algorithms.pruning.kernels import pair_credits
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
 
 PairMeasure = Literal["failure_credit", "disagreement", "double_fault", "q_statistic"]
 
+NAMES: dict[PairMeasure, str] = {
+    "failure_credit": "pfc",
+    "disagreement": "disagreement",
+    "double_fault": "double_fault",
+    "q_statistic": "q_statistic",
+}
+"""What metrics of each measure begin with."""
+
 TOLERANCE = 1e-9
-"""How far a pairwise failure credit may lie below its demand: credits are rounded fractions."""
+"""How far a bound lets a mean lie below its demand: means are rounded."""
 
 
 class Demand(NamedTuple):
-    """Least diversity of an ensemble.
+    """Least diversity of an ensemble, by any measure of pairs.
 
-    ``tau`` bounds each member's mean credit (Equation 18), ``gamma`` the ensemble's (Equation 20).
+    ``tau`` bounds each member's mean with the others (Equation 18), ``gamma`` the ensemble's
+    (Equation 20).
     """
 
     tau: float = 0.0
     gamma: float = 0.0
 
     def met(self, credit: FloatArray, x: Array) -> bool:
-        """Tell whether an ensemble, shape (K,), has two members or more and is diverse enough."""
-        members = np.flatnonzero(x)
-        if len(members) < 2:
+        """Tell whether an ensemble, shape (K,), has two members or more and is diverse enough.
+
+        By the very numbers that are reported of it, to the last bit.
+        """
+        if np.count_nonzero(x) < 2:
             return False
-        own = mean_credits(credit, members)
-        return bool(own.min() >= self.tau - TOLERANCE and own.mean() >= self.gamma - TOLERANCE)
+        least, mean = pair_credits(credit, np.asarray(x)[np.newaxis])[0]
+        return bool(least >= self.tau and mean >= self.gamma)
 
 
 def failure_credit(failures: BoolArray) -> FloatArray:
@@ -69,7 +81,14 @@ def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> 
         ``disagreement`` is the share of records on which just one fails; ``double_fault`` one
         minus the share on which both fail; ``q_statistic`` Yule's Q turned to (1 - Q) / 2, and
         1/2 where it is undefined.
+
+    Raises
+    ------
+    InputError
+        Another measure.
     """
+    if measure not in NAMES:
+        raise InputError(f"pair_measure: expected {', '.join(NAMES)}, found {measure!r}")
     if measure == "failure_credit":
         return failure_credit(failures)
     n = failures.shape[1]
@@ -89,12 +108,6 @@ def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> 
         table = (1.0 - q) / 2.0
     np.fill_diagonal(table, 0.0)
     return np.asarray(table)
-
-
-def mean_credits(credit: FloatArray, members: Array) -> FloatArray:
-    """Return each member's mean credit with the others (PFC), shape (S,), S >= 2."""
-    inner = credit[np.ix_(members, members)]
-    return np.asarray(inner.sum(axis=1) / (len(members) - 1))
 
 
 def demand_of(
@@ -119,8 +132,8 @@ def demand_of(
             )
         if len(credit) < 2:
             raise InputError(f"{where}: expected two classifiers or more, found {len(credit)}")
-        own = mean_credits(credit, np.arange(len(credit)))
-        least, mean = float(own.min()), float(own.mean())
+        everyone = np.ones((1, len(credit)), dtype=np.int8)
+        least, mean = pair_credits(credit, everyone)[0].tolist()
         return Demand(least if name == "f3" else 0.0, (least + mean) / 2)
     tau, gamma = (float(number) for number in name)
     if not (0 <= tau <= 1 and 0 <= gamma <= 1):

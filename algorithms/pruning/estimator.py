@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.pruning.diversity import demand_of
+from algorithms.pruning.diversity import PairMeasure, demand_of
 from algorithms.pruning.model import PrunedVotingClassifier
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound
@@ -33,6 +33,8 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         true negative and false positive are worth.
     diversity : 'f2', 'f3', (tau, gamma) or None
         Least pairwise failure credit of each member (tau) and on average (gamma).
+    pair_measure : {'failure_credit', 'disagreement', 'double_fault', 'q_statistic'}
+        What ``diversity`` is measured by.
     max_members : int, optional
     threshold : {'free', 'majority'}
         Whether the vote threshold is chosen too.
@@ -82,6 +84,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         *,
         weights: str | Sequence[float] = "balanced_accuracy",
         diversity: str | tuple[float, float] | None = None,
+        pair_measure: PairMeasure = "failure_credit",
         max_members: int | None = None,
         threshold: Literal["free", "majority"] = "free",
         positive: Any = None,
@@ -92,6 +95,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         self.models = models
         self.weights = weights
         self.diversity = diversity
+        self.pair_measure = pair_measure
         self.max_members = max_members
         self.threshold = threshold
         self.positive = positive
@@ -115,7 +119,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         """
         models = named_models(self.models)
         library = from_models(models, X, y)
-        problem = PruningProblem(library, positive=self.positive)
+        problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)
         weights = weights_of(self.weights, *problem.votes.totals, where="weights")
         demand = demand_of(self.diversity, problem.credit, "diversity")
         instance = Instance.of(

@@ -13,16 +13,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from algorithms.pruning import kernels
-from algorithms.pruning.diversity import failure_credit
+from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.votes import VoteTable
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.labels import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
+from framework.libraries.members import has_members
+from framework.libraries.positive import positive_code, positive_label
 from framework.libraries.selection import (
     cost_metrics,
     cost_table,
@@ -31,7 +33,6 @@ from framework.libraries.selection import (
     reported_costs,
 )
 from framework.problem import Deployable, Problem
-from framework.registry import nearest
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
@@ -51,10 +52,20 @@ _RATES = (
     Metric("false_negative_rate", "min", text="positive records called negative", mixes=True),
 )
 _MEMBERS = Metric("members", "min", "ratio", text="number of classifiers kept", size=True)
-_DIVERSITY = (
-    Metric("pfc_min", "max", text="least pairwise failure credit of a member; 0 for one member"),
-    Metric("pfc_mean", "max", text="mean pairwise failure credit; 0 for one member"),
-)
+_WORDS: dict[PairMeasure, str] = {
+    "failure_credit": "pairwise failure credit",
+    "disagreement": "share of records on which one of a pair fails",
+    "double_fault": "share of records on which no pair fails together",
+    "q_statistic": "Yule's Q of a pair as (1 - Q) / 2",
+}
+
+
+def _diversity(measure: PairMeasure) -> tuple[Metric, Metric]:
+    name, word = NAMES[measure], _WORDS[measure]
+    return (
+        Metric(f"{name}_min", "max", text=f"{word}: least mean of a member; 0 for one member"),
+        Metric(f"{name}_mean", "max", text=f"{word}: mean of all pairs; 0 for one member"),
+    )
 
 
 class PruningConfig(Section):
@@ -65,12 +76,18 @@ class PruningConfig(Section):
         called positive by more than half of the votes; a tie is negative).
     positive : label of the positive class; else that of the data set of ``library.build``, else
         the library's second class.
+    models : how many of the library's, from its first on; all unless given. With a ``balanced``
+        build the pools of several sizes are so beginnings of one.
     costs : which costs of the library to report; all unless given.
+    pair_measure : of diversity: ``failure_credit`` (the paper's), ``disagreement``,
+        ``double_fault`` or ``q_statistic``, each from 0 to 1, more being more diverse.
     """
 
     library: LibrarySection
     threshold: Threshold = "gene"
     positive: Label | None = None
+    models: int | None = Field(default=None, ge=2)
+    pair_measure: PairMeasure = "failure_credit"
     costs: tuple[str, ...] | None = None
 
     @field_validator("costs", mode="before")
@@ -93,7 +110,8 @@ class PruningProblem(Problem, Deployable):
     ``members``
         Number of members.
     ``pfc_min``, ``pfc_mean``
-        Least and mean pairwise failure credit of the members (Section 4); 0 for one member.
+        Least and mean pairwise failure credit of the members (Section 4); 0 for one member. With
+        another ``pair_measure`` its name stands for ``pfc``.
     each cost of the library, under its name
         Sum over the members.
 
@@ -106,6 +124,8 @@ class PruningProblem(Problem, Deployable):
         Label of the positive class; the library's second if None.
     costs : sequence of str, optional
         Which costs to report; all of them if None.
+    pair_measure : str
+        See :func:`algorithms.pruning.diversity.pair_table`.
 
     Raises
     ------
@@ -117,7 +137,7 @@ class PruningProblem(Problem, Deployable):
     known_metrics = (
         *_RATES,
         _MEMBERS,
-        *_DIVERSITY,
+        *(metric for measure in NAMES for metric in _diversity(measure)),
         Metric("inference_time", "min", "ratio", text="or any other cost, summed over members"),
     )
     _test: VoteTable | None
@@ -129,10 +149,11 @@ class PruningProblem(Problem, Deployable):
         threshold: Threshold = "gene",
         positive: Any = None,
         costs: Sequence[str] | None = None,
+        pair_measure: PairMeasure = "failure_credit",
     ) -> None:
-        self.library, self.threshold = library, threshold
+        self.library, self.threshold, self.pair_measure = library, threshold, pair_measure
         k = len(library)
-        self.positive = _positive_code(library, positive)
+        self.positive = _two_classes(library, positive)
         if k < 2:
             raise InputError(f"library {library.name}: expected two classifiers or more, found {k}")
         self.space: Counts | Integers = (
@@ -144,6 +165,8 @@ class PruningProblem(Problem, Deployable):
         self._set_tables()
         self.metrics = self._metrics()
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
+        if pair_measure != "failure_credit":  # runs of before know of no other
+            content.append(pair_measure)
         if not library.fingerprint:
             content[1] = hashlib.sha256(
                 self.votes.patterns.tobytes() + self.votes.records.tobytes()
@@ -164,10 +187,15 @@ class PruningProblem(Problem, Deployable):
         from framework.libraries.build import obtain_library  # workers do without it
 
         library = obtain_library(config.library)
-        positive = config.positive
-        if positive is None and config.library.build is not None:
-            positive = config.library.build.dataset.positive
-        return cls(library, threshold=config.threshold, positive=positive, costs=config.costs)
+        if config.models is not None:
+            library = library.first(config.models)
+        return cls(
+            library,
+            threshold=config.threshold,
+            positive=positive_label(config.library, library, config.positive),
+            costs=config.costs,
+            pair_measure=config.pair_measure,
+        )
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -218,6 +246,10 @@ class PruningProblem(Problem, Deployable):
 
         return example_records(self.library)
 
+    @property
+    def has_models(self) -> bool:
+        return has_members(self.library.folder)
+
     def decode(self, x: Array) -> Any:
         """Return the fitted vote (see :mod:`algorithms.pruning.model`) of a genome.
 
@@ -249,13 +281,20 @@ class PruningProblem(Problem, Deployable):
     def _set_tables(self) -> None:
         library = self.library
         votes, positive = self._votes(library.validation, library.y_validation)
+        if positive.all() or not positive.any():
+            assert library.classes is not None
+            label = library.classes[self.positive if positive.all() else 1 - self.positive]
+            raise InputError(
+                f"library {library.name}: expected validation records of both classes, found "
+                f"{label!r} alone; nothing can be told apart by them"
+            )
         if (votes == votes[0]).all():
             raise InputError(
                 f"library {library.name}: expected classifiers that differ, found that all "
                 f"{len(library)} vote alike on every validation record; nothing can be chosen"
             )
         self.votes = VoteTable.of(votes, positive)
-        self.credit = failure_credit(votes != positive)
+        self.credit = pair_table(votes != positive, self.pair_measure)
         self._test = None
         self._cost_table: FloatArray = cost_table(library, self.costs)
 
@@ -268,7 +307,7 @@ class PruningProblem(Problem, Deployable):
         highs = kernels.sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = _MEMBERS._replace(high=float(k))
-        return each_name_once([*_RATES, sizes, *_DIVERSITY, *costs])
+        return each_name_once([*_RATES, sizes, *_diversity(self.pair_measure), *costs])
 
     def _measure(self, X: Array, table: VoteTable) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)
@@ -309,7 +348,7 @@ def confusion_rates(positives: IntArray, n0: int, n1: int) -> list[FloatArray]:
     ]
 
 
-def _positive_code(library: Library, positive: Any) -> int:
+def _two_classes(library: Library, positive: Any) -> int:
     classes = library.classes
     if classes is None:
         raise InputError(
@@ -321,12 +360,4 @@ def _positive_code(library: Library, positive: Any) -> int:
             f"library {library.name}: expected two classes, found {len(classes)} "
             f"({', '.join(map(str, classes[:5]))}); votes are for or against the positive class"
         )
-    if positive is None:
-        return 1
-    labels = [str(label) for label in classes]
-    if str(positive) not in labels:
-        raise InputError(
-            f"problem.positive: expected one of the classes {', '.join(map(repr, classes))}, "
-            f"found {positive!r}{nearest(str(positive), labels)}"
-        )
-    return labels.index(str(positive))
+    return positive_code(library, positive)

@@ -20,7 +20,7 @@ from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles, run_single
 from framework.experiment.workers import BudgetLeft, evaluator_for
-from framework.problem import Problem
+from framework.problem import Deployable, Problem
 from framework.run.driver import Observer
 
 
@@ -100,7 +100,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     Repeats that are finished are not run again. If anything fails, the journals contain every
     batch that was evaluated before.
     """
-    problem = make_problem(config)
+    problem = make_problem(config, options.address)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
     observers = followers(config, run_dir, options.track)
     watcher = options.watcher()
@@ -166,7 +166,9 @@ def conclude(
         return
     front = run_dir.front()
     chosen = run_dir.choice()
-    if chosen is None or exported_solution(run_dir.model) != chosen:
+    if isinstance(problem, Deployable) and not problem.has_models:
+        report("no model is written: the library has its models' predictions alone")
+    elif chosen is None or exported_solution(run_dir.model) != chosen:
         about = {"run": summary["name"]}
         export(problem, front, marked(run_dir, front), run_dir.model, about=about)
     elif chosen not in front.ids:

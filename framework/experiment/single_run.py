@@ -12,6 +12,7 @@ from typing import Any
 
 from framework import registry
 from framework.algorithm import Algorithm, make
+from framework.builders import built_by
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.run_dir import RunDir
@@ -30,11 +31,17 @@ _WORTH_SAYING = 100e6  # bytes that a run may hold
 _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore", "ray", "mlflow")
 
 
-def make_problem(config: RunConfig) -> Problem:
-    """Return the problem of a checked configuration, with its data loaded."""
+def make_problem(config: RunConfig, address: str | None = None) -> Problem:
+    """Return the problem of a checked configuration, with its data loaded.
+
+    What it is made of, a library say, is built by the configuration's workers, or those of the
+    Ray cluster at ``address``.
+    """
     raw = dict(config.problem)
     cls = registry.load("problems", str(raw.pop("kind", None)))
-    problem: Problem = cls.from_config(check(parameters(cls), raw, "problem"))
+    section = check(parameters(cls), raw, "problem")
+    with built_by(config.workers, address):
+        problem: Problem = cls.from_config(section)
     return problem
 
 

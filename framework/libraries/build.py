@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from framework.builders import builders
 from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.files import locked, write_whole
@@ -55,7 +56,7 @@ _LATER = {
 def obtain_library(
     section: LibrarySection,
     *,
-    workers: str | int = "auto",
+    workers: str | int | None = None,
     address: str | None = None,
     progress: BuildProgress | None = None,
     where: str = "problem.library",
@@ -66,7 +67,8 @@ def obtain_library(
     ----------
     section : LibrarySection
     workers, address
-        Who trains: see :func:`framework.libraries.training_pool.train_all`.
+        Who trains: see :func:`framework.libraries.training_pool.train_all`; those of the run that
+        is set up (:mod:`framework.builders`) if workers is None.
     progress : BuildProgress, optional
         Shows how far a build is; plain lines on standard error by default.
     where : str
@@ -80,6 +82,8 @@ def obtain_library(
     if section.build is None:
         assert section.path is not None  # the section says so
         return load_library(section.path)
+    if workers is None:
+        workers, address = builders()
     return build_library(
         section.build,
         section.path,

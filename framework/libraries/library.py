@@ -23,7 +23,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +107,30 @@ class Library:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def first(self, count: int) -> Library:
+        """Return the library of the first models alone; its folder stays the whole one's.
+
+        Raises
+        ------
+        InputError
+            There are fewer.
+        """
+        if not 1 <= count <= len(self):
+            raise InputError(
+                f"problem.models: expected 1 to {len(self)}, the models of the library "
+                f"{self.name}, found {count}"
+            )
+        mark = hashlib.sha256(f"{self.fingerprint} {count}".encode()).hexdigest()
+        return replace(
+            self,
+            ids=self.ids[:count],
+            validation=self.validation[:count],
+            costs={name: Cost(c.values[:count], c.unit) for name, c in self.costs.items()},
+            test=None if self.test is None else self.test[:count],
+            configs=None if self.configs is None else self.configs[:count],
+            fingerprint=mark if self.fingerprint else "",
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Library) and self.fingerprint == other.fingerprint

@@ -29,6 +29,11 @@ ENCODER_FILE = "encoder.json"
 EXAMPLE_FILE = "example.csv"
 
 
+def has_members(folder: Path | None) -> bool:
+    """Tell whether the folder of a library, if it has one, holds fitted models."""
+    return folder is not None and (folder / MODELS).is_dir()
+
+
 def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
     """Return a fitted model of a library.
 

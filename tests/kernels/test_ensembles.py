@@ -108,6 +108,19 @@ def test_scorers_of_scikit_learn(name):
     assert found == pytest.approx(want, rel=1e-6)
 
 
+def test_scores_of_one_class_are_of_the_positive_one():
+    rng = np.random.default_rng(0)
+    y, X = rng.integers(0, 2, 40), np.array([[1, 1]], dtype=np.int32)
+    P = rng.integers(0, 2, (2, 40)).astype(np.float32)  # means of 1/2 are ties
+    mean = P.mean(axis=0)
+    names = ["f1", "average_precision", "accuracy"]
+    found = Scores(names, P, Truth(y, 2, positive=0))(picks_of(X))
+    assert found["f1"][0] == pytest.approx(metrics.f1_score(y, mean > 0.5, pos_label=0))
+    ranked = metrics.average_precision_score(1 - y, 1 - mean)
+    assert found["average_precision"][0] == pytest.approx(ranked)
+    assert found["accuracy"][0] == pytest.approx(metrics.accuracy_score(y, mean > 0.5))
+
+
 @pytest.mark.parametrize(
     ("name", "classes", "message"),
     [

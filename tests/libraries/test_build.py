@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from sklearn.preprocessing import StandardScaler
 
 from framework.data.tables import load_table
 from framework.errors import InputError
+from framework.experiment.config import check_config
+from framework.experiment.single_run import make_problem
 from framework.libraries import build as building
 from framework.libraries import training_pool
 from framework.libraries.build import build_library, obtain_library
@@ -239,6 +242,31 @@ def test_a_section_finds_or_makes_its_library(
     monkeypatch.setattr(building, "train_all", None)  # nothing is trained twice
     assert obtain_library(section, progress=QUIET) == made
     assert load_library(made.folder) == made
+
+
+def test_the_workers_of_a_run_build_its_library(
+    tmp_path: Path, unmeasured: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
+    asked: list[object] = []
+
+    def train_all(*_: object, workers: object, address: object, report: object) -> Iterator[None]:
+        asked.append((workers, address))
+        raise InputError("seen")
+
+    monkeypatch.setattr(building, "train_all", train_all)
+    raw = {
+        "name": "x",
+        "problem": {"kind": "ensemble", "library": {"build": config(models=1).model_dump()}},
+        "objectives": [{"metric": "accuracy", "sense": "max"}],
+        "algorithm": {"kind": "random"},
+        "budget": {"evaluations": 1},
+        "workers": "serial",
+    }
+    for address in (None, "auto"):
+        with pytest.raises(InputError, match="seen"):
+            make_problem(check_config(raw, Path("x.yaml")), address)
+    assert asked == [("serial", None), ("serial", "auto")]
 
 
 def test_two_processes_that_want_the_same_train_it_once(

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from algorithms.pruning.diversity import NAMES
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from framework.algorithm import Outcome
@@ -84,13 +85,21 @@ def test_a_bound_that_is_too_low_is_caught():
         certificates_hold(AlgorithmCase(Wrong, problem, roles(problem)))
 
 
-def test_constraints_on_diversity_are_part_of_the_program():
-    problem = pruning(6)
-    asked = Constraint("pfc_mean", at_least=0.8), Constraint("pfc_min", at_least=0.75)
-    search, front = solve(IntegerProgram, problem, roles(problem, *asked))
-    assert search.outcome().findings["diversity"] == {"tau": 0.75, "gamma": 0.8}
-    assert len(front) == 1
-    assert front.rows.values["pfc_min"][0] >= 0.75
+@pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])
+@pytest.mark.parametrize("measure", list(NAMES))
+def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
+    problem = pruning(6, pair_measure=measure)
+    every = np.indices((2,) * 6 + (7,)).reshape(7, -1).T
+    every = every[problem.space.contains(every) & every[:, :6].any(axis=1)]
+    values, name = problem.evaluate(every), NAMES[measure]
+    several = values["members"] > 1
+    tau, gamma = (np.quantile(values[f"{name}_{m}"][several], 0.8) for m in ("min", "mean"))
+    asked = Constraint(f"{name}_min", at_least=tau), Constraint(f"{name}_mean", at_least=gamma)
+    _, front = solve(cls, problem, roles(problem, *asked))
+    meets = several & (values[f"{name}_min"] >= tau) & (values[f"{name}_mean"] >= gamma)
+    assert front.rows.values["accuracy"].tolist() == [values["accuracy"][meets].max()]
+    case = AlgorithmCase(cls, problem, roles(problem, *asked))
+    assert f"at_least_{name}_min" in certificates_hold(case)
 
 
 def test_it_stops_where_the_gap_is_small_enough():

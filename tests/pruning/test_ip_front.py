@@ -11,7 +11,7 @@ from algorithms.pruning.searches.ip_front import ExactFront
 from framework.errors import InputError
 from framework.front import nondominated
 from framework.parallel.ray_evaluator import RayEvaluator
-from framework.roles import Objective, Roles
+from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
@@ -63,6 +63,43 @@ def test_the_front_is_that_of_all_genomes(threshold, cells, metric, against):
     assert about["exact"]
     assert about["area"]["between"] == pytest.approx(0.0, abs=1e-8)
     assert search.reason == "the exact front is complete"
+
+
+@pytest.mark.parametrize(("metric", "against"), PAIRS)
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint("members", at_most=3.0),
+        Constraint("memory", at_most=90.0),
+        Constraint("pfc_mean", at_least=0.6),
+    ],
+    ids=lambda c: c.metric,
+)
+def test_constraints_are_part_of_the_front(metric, against, constraint):
+    problem = pruning(6)
+    free = two_roles(problem, metric, against)
+    roles = Roles(problem.metrics, free.objectives, [constraint])
+    search, front = searched(problem, roles, cells=4)
+    every = np.indices((2,) * 6 + (7,)).reshape(7, -1).T
+    every = every[problem.space.contains(every) & every[:, :6].any(axis=1)]
+    values = problem.evaluate(every)
+    given = values[constraint.metric]
+    most, least = constraint.at_most, constraint.at_least
+    meets = given >= least if most is None else given <= most
+    losses = roles.losses({name: column[meets] for name, column in values.items()})
+    expected = losses[nondominated(losses)]
+    found = front.losses[np.lexsort(front.losses.T)]
+    assert np.allclose(found, expected[np.lexsort(expected.T)], rtol=1e-12)
+    assert search.outcome().findings["exact"]
+    certificates_hold(AlgorithmCase(partial(ExactFront, looks=3, cells=4), problem, roles))
+
+
+def test_demands_that_no_ensemble_meets_are_said_in_a_sentence():
+    problem = pruning(6)
+    free = two_roles(problem, "accuracy", "members")
+    roles = Roles(problem.metrics, free.objectives, [Constraint("memory", at_most=0.0)])
+    with pytest.raises(InputError, match="proved that none does"):
+        searched(problem, roles)
 
 
 @pytest.mark.parametrize(("metric", "against"), PAIRS)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.pruning import kernels
 from algorithms.pruning.diversity import (
     Demand,
     demand_of,
     failure_credit,
-    mean_credits,
     pair_table,
 )
-from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.problem import PruningConfig, PruningProblem
 from algorithms.pruning.votes import VoteTable, Weights, packed, unpacked, weights_of
 from framework.errors import InputError
 from framework.libraries.library import Library
@@ -155,9 +155,18 @@ def test_failure_credit_of_classifiers_that_never_fail_is_zero():
 
 @given(st.integers(2, 9), st.integers(2, 30), st.integers(0, 99))
 def test_mean_credit_of_members_is_the_mean_over_pairs(k, n, seed):
-    credit = failure_credit(np.random.default_rng(seed).random((k, n)) < 0.4)
-    pairs = [credit[i, j] for i in range(k) for j in range(i)]
-    assert mean_credits(credit, np.arange(k)).mean() == pytest.approx(np.mean(pairs), abs=1e-12)
+    rng = np.random.default_rng(seed)
+    credit = failure_credit(rng.random((k, n)) < 0.4)
+    members = np.flatnonzero(rng.random(k) < 0.7)
+    X = np.isin(np.arange(k), members)[np.newaxis].astype(np.int8)
+    least, mean = kernels.pair_credits(credit, X)[0]
+    if len(members) < 2:
+        assert (least, mean) == (0, 0)
+        return
+    pairs = [credit[i, j] for i in members for j in members if j < i]
+    own = [np.mean([credit[i, j] for j in members if j != i]) for i in members]
+    assert mean == pytest.approx(np.mean(pairs), abs=1e-12)
+    assert least == pytest.approx(min(own), abs=1e-12)
 
 
 @given(st.integers(2, 6), st.integers(2, 20), st.integers(0, 99))
@@ -180,7 +189,7 @@ def test_pair_measures_are_those_counted_pair_by_pair(k, n, seed):
 
 def test_f2_and_f3_ask_for_what_the_full_pool_has():
     credit = PruningProblem(made_up()).credit
-    own = mean_credits(credit, np.arange(8))
+    own = credit.sum(axis=1) / 7
     f2, f3 = demand_of("f2", credit), demand_of("f3", credit)
     assert f2 == Demand(0.0, pytest.approx((own.min() + own.mean()) / 2))
     assert f3 == Demand(pytest.approx(own.min()), f2.gamma)
@@ -260,3 +269,36 @@ def test_weights_that_mean_nothing_are_refused(given, message):
 def test_demands_that_cannot_be_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         demand_of(given, np.zeros((3, 3)))
+
+
+def test_a_smaller_pool_is_the_beginning_of_a_larger_one(tmp_path):
+    given = made_up(k=8)
+    Library.from_arrays(
+        given.ids,
+        given.validation,
+        np.array(given.classes)[given.y_validation],
+        given.classes,
+        given.costs,
+        test=given.test,
+        y_test=np.array(given.classes)[given.y_test],
+    ).save(tmp_path / "pool")
+    section = {"library": {"path": tmp_path / "pool"}}
+    make = lambda **more: PruningProblem.from_config(  # noqa: E731
+        PruningConfig.model_validate({**section, **more})
+    )
+    few, whole = make(models=5), make()
+    assert few.gene_names == (*whole.gene_names[:5], "threshold")
+    assert few.fingerprint != whole.fingerprint
+    small, large = np.array([[1, 0, 1, 1, 0, 2]]), np.array([[1, 0, 1, 1, 0, 0, 0, 0, 2]])
+    for name, values in few.evaluate(small).items():
+        assert values == whole.evaluate(large)[name]
+    assert few.evaluate_test(small) == whole.evaluate_test(large)
+    with pytest.raises(InputError, match="expected 1 to 8, the models of the library"):
+        make(models=9)
+
+
+def test_validation_records_of_one_class_are_refused():
+    P = np.random.default_rng(0).random((3, 9))
+    library = Library.from_arrays(list("abc"), P, [0] * 9, [0, 1], every_class=False)
+    with pytest.raises(InputError, match="expected validation records of both classes, found 0"):
+        PruningProblem(library)

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.strong.instance import Budget
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray
+from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Counts, Integers
 
 WEIGHTED = ("accuracy", "balanced_accuracy")
 """Metrics that are a weighted sum of the confusion matrix, by the name of their weights."""
+
+
+class Demands(NamedTuple):
+    """What members have to keep to.
+
+    Greatest number of members, budgets, least diversity, and the same as conditions of a
+    certificate (``at_most_NAME``, ``at_least_NAME``).
+    """
+
+    most: int | None
+    budgets: tuple[Budget, ...]
+    diversity: Demand | None
+    conditions: dict[str, float]
 
 
 class PruningSearch(Algorithm):
@@ -44,6 +59,7 @@ class PruningSearch(Algorithm):
         source: PruningProblem = problem.tables()
         self.votes: VoteTable = source.votes
         self.credit: FloatArray = source.credit
+        self.pair_measure = source.pair_measure
         self.majority = source.threshold == "majority"
         self.ids = source.library.ids
         self._costs = {name: np.asarray(source.library.costs[name].values) for name in source.costs}
@@ -60,24 +76,54 @@ class PruningSearch(Algorithm):
             given = next((n for n in self.roles.names if n in WEIGHTED), "balanced_accuracy")
         return weights_of(given, *self.votes.totals)
 
-    def demands(self) -> tuple[int | None, list[Budget], dict[str, float]]:
-        """Return what the constraints ask of members, costs and pair credits.
+    def demands(
+        self,
+        diversity: str | tuple[float, float] | None = None,
+        max_members: int | None = None,
+    ) -> Demands:
+        """Return what an algorithm's parameters and the constraints ask of members together.
 
-        Greatest number of members, budgets, and least ``pfc_min`` and ``pfc_mean`` (by name).
-        Constraints on other metrics are for the evaluated rows alone.
+        Constraints on other metrics, and lower bounds of sizes and costs, are for the evaluated
+        rows alone.
+
+        Raises
+        ------
+        InputError
+            More diversity than the most diverse pair has.
         """
-        most: int | None = None
+        name, most = NAMES[self.pair_measure], max_members
+        asked = demand_of(diversity, self.credit)
         budgets: list[Budget] = []
         least: dict[str, float] = {}
+        conditions: dict[str, float] = {}
         for constraint in self.roles.constraints:
-            name, at_most = constraint.metric, constraint.at_most
-            if name == "members" and at_most is not None:
+            metric, at_most = constraint.metric, constraint.at_most
+            if metric == "members" and at_most is not None:
                 most = int(at_most) if most is None else min(most, int(at_most))
-            elif name in self._costs and at_most is not None:
-                budgets.append(Budget(self._costs[name], float(at_most)))
-            elif name in ("pfc_min", "pfc_mean") and constraint.at_least is not None:
-                least[name] = max(least.get(name, 0.0), constraint.at_least)
-        return most, budgets, least
+            elif metric in self._costs and at_most is not None:
+                budgets.append(Budget(self._costs[metric], float(at_most)))
+                conditions[f"at_most_{metric}"] = float(at_most)
+            elif metric in (f"{name}_min", f"{name}_mean") and constraint.at_least is not None:
+                least[metric] = max(least.get(metric, 0.0), constraint.at_least)
+        if least:
+            tau = max(asked.tau if asked else 0.0, least.get(f"{name}_min", 0.0))
+            gamma = max(asked.gamma if asked else 0.0, least.get(f"{name}_mean", 0.0), tau)
+            asked = Demand(tau, gamma)
+        if most is not None:
+            conditions["at_most_members"] = float(most)
+        if asked is not None:
+            conditions |= {  # a mean is a rounded number
+                f"at_least_{name}_min": asked.tau + 2 * TOLERANCE,
+                f"at_least_{name}_mean": asked.gamma + 2 * TOLERANCE,
+                "at_least_members": 2.0,
+            }
+            pairs = float(self.credit.max())
+            if asked.gamma > pairs + TOLERANCE:
+                raise InputError(
+                    f"algorithm.diversity: expected a demand that some ensemble meets, found "
+                    f"gamma={asked.gamma:g}, above the most diverse pair's {pairs:.4g}; lower it"
+                )
+        return Demands(most, tuple(budgets), asked, conditions)
 
 
 def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:

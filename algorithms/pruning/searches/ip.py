@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from algorithms.pruning.diversity import Demand, demand_of
 from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound
 from algorithms.pruning.strong.instance import Instance, Pruned
@@ -41,8 +40,8 @@ class IntegerProgram(PruningSearch):
     problem : Problem
         Of kind ``pruning``.
     roles : Roles
-        Constraints on ``members``, ``pfc_min``, ``pfc_mean`` and costs are part of the program;
-        others are for the evaluated row alone.
+        Upper bounds of ``members`` and costs and lower ones of ``pfc_min`` and ``pfc_mean`` are
+        part of the program; other constraints are for the evaluated row alone.
     seed : int
         Of the local searches.
     weights : str or four numbers, optional
@@ -90,7 +89,17 @@ class IntegerProgram(PruningSearch):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._weights = self.weights(weights)
-        self._conditions, self._instance = self._of_demands(diversity, max_members)
+        demands = self.demands(diversity, max_members)
+        self._conditions = demands.conditions
+        self._instance = Instance.of(
+            self.votes,
+            self._weights,
+            majority=self.majority,
+            max_members=demands.most,
+            budgets=demands.budgets,
+            credit=self.credit,
+            demand=demands.diversity,
+        )
         self._seed, self._looks = seed, looks
         self.gap, self.iterations, self.seconds = gap, iterations, seconds
         self._solver: BranchAndBound | None = None
@@ -171,50 +180,6 @@ class IntegerProgram(PruningSearch):
                 "threshold": np.full(votes.shape[1], best.threshold),
             },
         }
-
-    def _of_demands(
-        self, diversity: DiversityKey | None, max_members: int | None
-    ) -> tuple[dict[str, float], Instance]:
-        """Return the conditions of the certificate, and what is solved."""
-        demand = demand_of(diversity, self.credit)
-        most, budgets, least = self.demands()
-        if least:
-            asked = demand or Demand()
-            demand = Demand(
-                max(asked.tau, least.get("pfc_min", 0.0)),
-                max(asked.gamma, least.get("pfc_mean", 0.0), least.get("pfc_min", 0.0)),
-            )
-        if max_members is not None:
-            most = max_members if most is None else min(most, max_members)
-        instance = Instance.of(
-            self.votes,
-            self._weights,
-            majority=self.majority,
-            max_members=most,
-            budgets=budgets,
-            credit=self.credit,
-            demand=demand,
-        )
-        conditions: dict[str, float] = {}
-        if demand is not None:
-            conditions |= {
-                "at_least_pfc_min": demand.tau,
-                "at_least_pfc_mean": demand.gamma,
-                "at_least_members": 2.0,
-            }
-            pairs = float(self.credit.max())
-            if demand.gamma > pairs + 1e-9:
-                raise InputError(
-                    f"algorithm.diversity: expected a demand that some ensemble meets, found "
-                    f"gamma={demand.gamma:g}, above the most diverse pair's {pairs:.4g}; lower it"
-                )
-        if most is not None:
-            conditions["at_most_members"] = float(most)
-        names = list(self._costs)
-        for budget in budgets:
-            name = next(n for n in names if self._costs[n] is budget.costs)
-            conditions[f"at_most_{name}"] = budget.limit
-        return conditions, instance
 
     def _solve(self, work: LongWork) -> BranchAndBound:
         """Take steps until the proof is complete or the budget is spent."""

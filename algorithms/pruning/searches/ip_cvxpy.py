@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from algorithms.pruning.diversity import TOLERANCE, Demand, demand_of
 from algorithms.pruning.program import Program, Solution, check_solver
 from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
 from algorithms.pruning.searches.ip import DiversityKey, WeightsKey
@@ -30,7 +29,7 @@ class PrintedProgram(PruningSearch):
     problem : Problem
         Of kind ``pruning``.
     roles : Roles
-        Constraints on ``members`` and costs are part of the program.
+        Constraints are part of the program as for ``ip``.
     seed : int
         Not used.
     weights, diversity, max_members :
@@ -70,10 +69,7 @@ class PrintedProgram(PruningSearch):
         super().__init__(problem, roles, seed=seed)
         check_solver(solver)
         self._weights = self.weights(weights)
-        self._demand: Demand | None = demand_of(diversity, self.credit)
-        most, self._budgets, _ = self.demands()
-        sizes = [size for size in (most, max_members) if size is not None]
-        self._most = min(sizes) if sizes else None
+        self._demands = self.demands(diversity, max_members)
         self.solver, self.gap, self.seconds = solver, gap, seconds
         self.options, self.one_sided = options, one_sided
         self._solution: Solution | None = None
@@ -126,19 +122,11 @@ class PrintedProgram(PruningSearch):
         if solution.x is None or not np.isfinite(solution.bound):
             return {}
         metric, multiple = metric_of(self._weights, *self.votes.totals)
-        conditions = {} if self._most is None else {"at_most_members": float(self._most)}
-        names = list(self._costs)
-        for budget in self._budgets:
-            name = next(n for n in names if self._costs[n] is budget.costs)
-            conditions[f"at_most_{name}"] = budget.limit
-        if self._demand is not None:
-            conditions |= {
-                "at_least_pfc_min": self._demand.tau + TOLERANCE,
-                "at_least_pfc_mean": self._demand.gamma + TOLERANCE,
-                "at_least_members": 2.0,
-            }
         row = certificate(
-            metric or "weighted_sum", self._value / multiple, solution.bound / multiple, conditions
+            metric or "weighted_sum",
+            self._value / multiple,
+            solution.bound / multiple,
+            self._demands.conditions,
         )
         return {"certificates": as_columns([{"id": self._id, **row}])}
 
@@ -150,10 +138,10 @@ class PrintedProgram(PruningSearch):
                 positive,
                 self._weights,
                 credit=self.credit,
-                demand=self._demand,
+                demand=self._demands.diversity,
                 majority=self.majority,
-                max_members=self._most,
-                budgets=self._budgets,
+                max_members=self._demands.most,
+                budgets=self._demands.budgets,
                 one_sided=self.one_sided,
             )
             self._solution = program.solve(self.solver, self.seconds, self.gap, self.options)

@@ -47,7 +47,8 @@ class ExactFront(PruningSearch):
     problem : Problem
         Of kind ``pruning``.
     roles : Roles
-        Say which front, unless ``metric`` and ``against`` do.
+        Say which front, unless ``metric`` and ``against`` do. Constraints are part of the program
+        as for ``ip``.
     seed : int
         Of the local searches.
     metric : str, optional
@@ -94,8 +95,21 @@ class ExactFront(PruningSearch):
         weights = weights_of("recall" if costs is None else self.metric, n0, n1)
         _, self._multiple = metric_of(weights, n0, n1)
         whole = costs is None or bool((costs == np.floor(costs)).all())
+        self._demands = self.demands()
         self._task = FrontTask(
-            self.votes, weights, costs, whole, self.majority, iterations, solves, looks, seed
+            self.votes,
+            weights,
+            costs,
+            whole,
+            self.majority,
+            iterations,
+            solves,
+            looks,
+            seed,
+            self._demands.most,
+            self._demands.budgets,
+            self.credit,
+            self._demands.diversity,
         )
         self._least = 0.0 if costs is None else float(costs.min())
         self._cells = cells_between(self._least, self._task.total, cells, whole)
@@ -110,6 +124,12 @@ class ExactFront(PruningSearch):
         """Return the ensembles found, each once."""
         found = self._solve(LongWork())
         points = [(s.x, s.threshold) for s in found if s.x is not None]
+        if not points:
+            raise InputError(
+                "constraints: expected demands that some ensemble meets, "
+                + ("proved that none does" if self._exact else "found none within the iterations")
+                + "; relax one of them"
+            )
         X = np.array([x for x, _ in points], dtype=np.int64)
         rows = self.rows(X, [threshold for _, threshold in points])
         _, first = np.unique(rows, axis=0, return_index=True)
@@ -175,9 +195,12 @@ class ExactFront(PruningSearch):
         return self._found
 
     def _condition(self, at_most: float) -> dict[str, float]:
+        demanded = self._demands.conditions
         if self._task.costs is None:
-            return {"at_least_true_negative_rate": 1.0 - at_most / self.votes.totals[0]}
-        return {f"at_most_{self.against}": at_most}
+            rate = 1.0 - at_most / self.votes.totals[0]
+            return {**demanded, "at_least_true_negative_rate": rate}
+        name = f"at_most_{self.against}"
+        return {**demanded, name: min(at_most, demanded.get(name, at_most))}
 
     def _areas(self, found: list[Solved]) -> tuple[float, float]:
         """Return the area below the front's and the bounds' steps, as shares of 1 by 1."""

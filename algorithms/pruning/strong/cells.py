@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.pruning.diversity import Demand
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound
 from algorithms.pruning.strong.instance import Budget, Instance
 from algorithms.pruning.votes import VoteTable, Weights
@@ -63,6 +64,8 @@ class FrontTask:
         Simplex iterations of a solve and solves of a cell, at most.
     looks, seed : int
         Of the first local search of each solve.
+    most, budgets, credit, demand :
+        What members have to keep to besides, as for :class:`Instance`.
     """
 
     table: VoteTable
@@ -74,6 +77,10 @@ class FrontTask:
     solves: int
     looks: int
     seed: int
+    most: int | None = None
+    budgets: tuple[Budget, ...] = ()
+    credit: FloatArray | None = None
+    demand: Demand | None = None
 
     @property
     def total(self) -> float:
@@ -82,14 +89,16 @@ class FrontTask:
 
     def instance(self, at_most: float) -> Instance:
         """Return the program with at most so much of the resource."""
+        rest: dict[str, Any] = {
+            "majority": self.majority,
+            "max_members": self.most,
+            "credit": self.credit,
+            "demand": self.demand,
+        }
         if self.costs is None:
-            return Instance.with_cap(self.table, int(at_most), majority=self.majority)
-        return Instance.of(
-            self.table,
-            self.weights,
-            majority=self.majority,
-            budgets=[Budget(self.costs, at_most)],
-        )
+            return Instance.with_cap(self.table, int(at_most), budgets=self.budgets, **rest)
+        budgets = [Budget(self.costs, at_most), *self.budgets]
+        return Instance.of(self.table, self.weights, budgets=budgets, **rest)
 
     def taken(self, x: Array, threshold: int) -> float:
         """Return what an ensemble takes of the resource."""

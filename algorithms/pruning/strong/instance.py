@@ -115,11 +115,19 @@ class Instance:
 
     @classmethod
     def with_cap(
-        cls, table: VoteTable, cap: int, *, majority: bool = False, max_members: int | None = None
+        cls,
+        table: VoteTable,
+        cap: int,
+        *,
+        majority: bool = False,
+        max_members: int | None = None,
+        budgets: Sequence[Budget] = (),
+        credit: FloatArray | None = None,
+        demand: Demand | None = None,
     ) -> Instance:
         """Maximise true positives with at most ``cap`` false positives (epsilon-constraint).
 
-        Classes stay apart, as both sides of a pattern matter.
+        Classes stay apart, as both sides of a pattern matter. Errors as of :meth:`of`.
         """
         patterns, (negative, positive) = table.unpacked, table.records.T
         return cls(
@@ -128,8 +136,11 @@ class Instance:
             positive[positive > 0].astype(np.float64),
             np.zeros(int((negative > 0).sum())),
             0.0,
-            _most(max_members, table.k, None),
+            _most(max_members, table.k, demand),
             majority,
+            tuple(budgets),
+            credit if demand is not None else None,
+            demand,
             cap_weights=negative[negative > 0].astype(np.float64),
             cap=float(cap),
         )

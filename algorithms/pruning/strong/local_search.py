@@ -92,8 +92,8 @@ def _rules(instance: Instance) -> kernels.Rules:
         np.array([budget.costs for budget in instance.budgets], dtype=np.float64).reshape(-1, k),
         np.array([budget.limit for budget in instance.budgets], dtype=np.float64),
         np.zeros((1, 1)) if instance.credit is None else instance.credit,
-        -1.0 if demand is None else max(demand.tau - TOLERANCE, 0.0),
-        0.0 if demand is None else demand.gamma - TOLERANCE,
+        -1.0 if demand is None else demand.tau,
+        0.0 if demand is None else demand.gamma,
         instance.min_members,
         instance.max_members,
     )

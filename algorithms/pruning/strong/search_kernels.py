@@ -101,10 +101,10 @@ def admitted(x: Array, rules: Rules) -> bool:
             for other in range(len(x)):
                 if x[other]:
                     own += rules.credit[k, other]
-            if own < rules.tau * (size - 1):
+            if own / (size - 1) < rules.tau:  # as it is reported, to the last bit
                 return False
             every += own
-    return every >= rules.gamma * size * (size - 1)
+    return every / (size * (size - 1)) >= rules.gamma
 
 
 @njit

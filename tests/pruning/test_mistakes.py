@@ -1,0 +1,115 @@
+"""Bad input to pruning through the command: exit code 2 and one clear sentence each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from framework.cli.main import main
+from framework.libraries.library import Library
+from tests.command import write
+from tests.made_up_libraries import made_up
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a pruning of a library in this process; return exit code, what was said, and where."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("signal.signal", lambda *handler: None)
+
+    def run(library, problem=None, constraints=(), **algorithm):
+        folder(library, tmp_path / "pool")
+        config = {
+            "name": "x",
+            "problem": {"kind": "pruning", "library": {"path": "pool"}, **(problem or {})},
+            "objectives": [{"metric": "accuracy", "sense": "max"}],
+            "constraints": list(constraints),
+            "algorithm": {"kind": "ip", **algorithm},
+            "budget": {"evaluations": 10},
+            "workers": "serial",
+            "tracking": None,
+        }
+        code = main(["run", str(write(tmp_path / "x.yaml", config)), "--out", "out", "--quiet"])
+        return code, capsys.readouterr(), tmp_path / "out"
+
+    return run
+
+
+def complaint(err):
+    """Return the one line that says what is wrong; nothing follows it."""
+    lines = err.splitlines()
+    assert [line.startswith("paretolab: ") for line in lines] == [False] * (len(lines) - 1) + [True]
+    return lines[-1]
+
+
+def folder(library, path):
+    """Write a made-up library as one that was checked."""
+    classes, y = library.classes, library.y_validation
+    labels = y if classes is None else np.array(classes, dtype=object)[y]
+    Library.from_arrays(
+        library.ids, library.validation, labels, classes, library.costs, name="pool"
+    ).save(path)
+
+
+ALIKE = replace(made_up(k=4), validation=np.full((4, 60), 0.9, dtype=np.float32))
+LIBRARIES = {
+    "expected two classes, found 3": made_up(k=4, classes=3),
+    "found models for regression": made_up(k=4, classes=0),
+    "expected two classifiers or more, found 1": made_up(k=1),
+    "all 4 vote alike on every validation record": ALIKE,
+}
+PARAMETERS = {
+    "right and wrong answers are worth the same": {"weights": [0, 0, 0, 0]},
+    "expected a finite number, found nan": {"weights": [1, 0, float("nan"), 0]},
+    "expected tau <= gamma": {"diversity": [0.8, 0.2]},
+    "above the most diverse pair's": {"diversity": [0.0, 1.0]},
+    "expected at least 2 (diversity is between members)": {"diversity": "f3", "max_members": 1},
+    "expected a mixed-integer solver that is installed": {"kind": "ip_cvxpy", "solver": "NONE"},
+    "true_negative_rate with true_positive_rate": {
+        "kind": "ip_front",
+        "metric": "true_positive_rate",
+        "against": "members",
+    },
+}
+
+
+@pytest.mark.parametrize("sentence", LIBRARIES)
+def test_libraries_that_cannot_be_pruned(command, sentence):
+    code, said, out = command(LIBRARIES[sentence])
+    assert code == 2
+    assert sentence in complaint(said.err)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("sentence", PARAMETERS)
+def test_parameters_that_mean_nothing(command, sentence):
+    code, said, out = command(made_up(k=6), **PARAMETERS[sentence])
+    assert code == 2
+    assert sentence in complaint(said.err)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("kind", ["ip", "ip_cvxpy"])
+def test_demands_that_no_ensemble_meets(command, kind):
+    cheap = [{"metric": "memory", "at_most": 1e-6}]
+    code, said, _ = command(made_up(k=6), kind=kind, constraints=cheap)
+    assert code != 0
+    assert "proved that none does" in said.err
+
+
+def test_the_smallest_budget_has_an_ensemble_and_a_gap(command):
+    given, rng = made_up(k=30, n=300), np.random.default_rng(0)
+    right = rng.random((30, 300)) < 0.6
+    called = np.where(right, given.y_validation, 1 - given.y_validation)
+    hard = replace(given, validation=called.astype(np.float32))
+    code, said, out = command(hard, iterations=0, looks=1)
+    assert code == 0, said.err
+    assert "no model is written: the library has its models' predictions alone" in said.err
+    summary = json.loads((out / "summary.json").read_text())
+    found = summary["findings"]
+    assert found["status"] == "stopped"
+    assert found["bound"] > found["value"] > 0
+    assert found["gap"] == pytest.approx(found["bound"] / found["value"] - 1)
