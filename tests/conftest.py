@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import settings
@@ -28,6 +28,7 @@ from algorithms.hull.peers.moea_dd import MOEADD
 from algorithms.hull.peers.mpso_d import MPSOD
 from algorithms.hull.peers.two_arch2 import TwoArch2
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
+from algorithms.multistage.baselines.tuned import Tuned
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.plan import METRICS as EXACT_METRICS
@@ -43,6 +44,7 @@ from algorithms.pruning.searches.baselines import (
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from algorithms.pruning.searches.ip_front import ExactFront
+from framework import registry
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
@@ -99,6 +101,10 @@ def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str
     ]
     return Roles(problem.metrics, objectives, constraints)
 
+
+# Looked up once and for all: a test that fakes installed packages must not decide what is kept.
+for group in get_args(registry.Group):
+    registry.names(group)
 
 # A line for each registered problem: its registry name -> small instances of it.
 PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
@@ -180,6 +186,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             partial(pruning, 4),
         ],
     ),
+    "tuned": (partial(Tuned, batch=4), [rivals]),
     "exact": (
         Exact,
         [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],

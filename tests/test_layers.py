@@ -154,7 +154,10 @@ def test_the_families_are_the_folders_of_algorithms():
     assert all(WORDS.search(family) for family in FAMILIES - {"hull"})  # a word of geometry
 
 
-BELOW = {"pruning": {"ensembling"}}  # a pruned vote is a weighted ensemble with a threshold
+BELOW = {
+    "pruning": {"ensembling"},  # a pruned vote is a weighted ensemble with a threshold
+    "multistage": {"general"},  # a rival is tuned by trying a grid
+}
 
 
 @pytest.mark.parametrize(

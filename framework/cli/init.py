@@ -21,7 +21,7 @@ class Init:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         known = ", ".join(_templates())
-        parser.add_argument("kind", nargs="?", default="multistage", help=f"one of {known}")
+        parser.add_argument("kind", metavar="KIND", help=f"one of {known}")
         parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
 
     @staticmethod

@@ -37,12 +37,12 @@ class CostGroups:
         """Return no groups, of ``n`` features."""
         return cls(np.full(n, -1, dtype=np.int64), np.zeros(0))
 
-    def begun_at(self, stages: Sequence[Iterable[int]]) -> list[list[int]]:
-        """Return the groups whose first feature is acquired in each stage."""
+    def begun_at(self, steps: Sequence[Iterable[int]]) -> list[list[int]]:
+        """Return the groups whose first feature is acquired in each step."""
         met: set[int] = set()
         begun = []
-        for stage in stages:
-            new = sorted({int(self.of[i]) for i in stage} - met - {-1})
+        for step in steps:
+            new = sorted({int(self.of[i]) for i in step} - met - {-1})
             met.update(new)
             begun.append(new)
         return begun

@@ -182,7 +182,8 @@ def _in_order(
     """Return an entry a feature, NaN where there is none and there may be none."""
     if not isinstance(given, Mapping):
         if len(given) != len(names):
-            without = f" ({', '.join(map(repr, left_out))} are none)" if left_out else ""
+            verb = "is not one" if len(left_out) == 1 else "are not"
+            without = f" ({', '.join(map(repr, left_out))} {verb})" if left_out else ""
             raise InputError(
                 f"{where}: expected {len(names)} entries, one a feature{without}, found "
                 f"{len(given)}"

@@ -188,7 +188,10 @@ def tested(front: Front, problem: Problem, seed: int) -> Front:
     if not len(front):
         return front
     test = problem.evaluate_test(front.X, RowStreams(seed, front.ids))
-    return front if test is None else Front(front.rows, front.roles, front.gene_names, test)
+    if test is None:
+        return front
+    ordered = {name: test[name] for name in front.roles.metrics if name in test}
+    return Front(front.rows, front.roles, front.gene_names, ordered)
 
 
 def summarise(

@@ -118,7 +118,7 @@ class DeployableModel(ABC):
             The model takes whole records only.
         """
         raise InputError(
-            f"model: expected one that acquires features stage by stage, found one of kind "
+            f"model: expected one that acquires features step by step, found one of kind "
             f"{self.kind}; give it whole records"
         )
 

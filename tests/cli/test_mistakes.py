@@ -167,7 +167,10 @@ def test_options(refuse_here, arguments, sentence):
             {"problem__costs": {"values": {"f1": 1, "f2": 2}}},
             "problem.costs.values: expected an entry for each feature, found none for 'f3' and 3 m",
         ),
-        ({"problem__costs": {"values": [1, 2, 3]}}, "expected 6 entries, one a feature, found 3"),
+        (
+            {"problem__costs": {"values": [1, 2, 3]}},
+            "expected 6 entries, one a feature ('target' is not one), found 3",
+        ),
         ({"problem__costs": {"values": [1, 2, 3, 4, 5, -6]}}, "expected a number of at least 0"),
         ({"problem__costs": {"path": "no costs.csv"}}, "no costs.csv: expected a CSV file"),
         (

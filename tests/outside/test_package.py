@@ -180,7 +180,7 @@ def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
 def test_its_classifier_is_exported_asked_and_logged(call, staged):
     call("choose", "staged", "--best", "accuracy", "--export", "stages_model", "--no-mlflow")
     answers = call("predict", "stages_model", "stages_model/example.csv").stdout.splitlines()
-    assert answers[0] == "label,confidence,stage,cost"
+    assert answers[0] == "label,confidence,stage,cost,missing"
     assert len(answers) > 1
     parameters = {
         key: v for one in logged(call, "staged", "stages") for key, v in one.data.params.items()

@@ -65,7 +65,7 @@ def test_sync_to_a_server_that_is_away(tmp_path, capsys):
     run_dir = made_up.start(tmp_path / "out")
     assert Sync.run(arguments(Sync, str(run_dir.path), "--uri", "http://127.0.0.1:9")) == 2
     error = capsys.readouterr().err.strip()
-    assert error.startswith(f"{run_dir.path}: expected to log to http://127.0.0.1:9")
+    assert error.startswith(f"paretolab: {run_dir.path}: expected to log to http://127.0.0.1:9")
     assert len(error.splitlines()) == 1
 
 

@@ -66,7 +66,9 @@ def test_a_single_objective_has_no_fronts(comparison, tmp_path):
 
     case = comparison.cases[0]
     single = Roles(list(case.roles.metrics.values()), case.roles.objectives[:1])
-    runs = tuple(replace(run, losses=run.losses[:, :1]) for run in case.runs)
+    runs = tuple(
+        replace(run, losses=run.losses[:, :1], path=tmp_path / "gone") for run in case.runs
+    )
     alone = compare_case(case.name, runs, single)
     paths = write_report(compare_cases("one objective", [alone]), tmp_path)
     names = {path.name for path in paths}

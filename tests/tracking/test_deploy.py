@@ -22,5 +22,6 @@ def test_mlflow_serves_weighted_ensembles(tmp_path):
     frame.head(3).to_csv(tmp_path / "model" / "example.csv", index=False)
     deploy.save_model(tmp_path / "model", tmp_path / "mlflow")
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "mlflow"))
-    assert loaded.metadata.get_input_schema().input_names() == list(frame.columns)
+    answered = loaded.metadata.get_output_schema().input_names()
+    assert answered == list(model.answers(frame).columns)
     pd.testing.assert_frame_equal(loaded.predict(frame), model.predict_table(frame))
