@@ -229,6 +229,7 @@ METRICS: dict[str, Collection[str]] = {
 }
 DETERMINISTIC = {
     "backfitting",
+    "tuned",
     "full_ensemble",
     "hill_climbing",
     "kappa_pruning",

@@ -52,7 +52,7 @@ def test_what_is_left_out_has_a_default(tmp_path):
 def test_columns_that_are_no_features_may_have_costs():
     raw = {"values": {"age": 1, "sex": 2, "time": 3, "id": 9}}
     assert costs(raw, left_out=["id"]) == [1, 2, 3]
-    with pytest.raises(InputError, match=r"one a feature \('id' are none\), found 4"):
+    with pytest.raises(InputError, match=r"one a feature \('id' is not one\), found 4"):
         costs({"values": [1, 2, 3, 4]}, left_out=["id"])
 
 

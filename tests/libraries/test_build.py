@@ -250,7 +250,7 @@ def test_the_workers_of_a_run_build_its_library(
     monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
     asked: list[object] = []
 
-    def train_all(*_: object, workers: object, address: object, report: object) -> Iterator[None]:
+    def train_all(*_: object, workers: object, address: object, **more: object) -> Iterator[None]:
         asked.append((workers, address))
         raise InputError("seen")
 

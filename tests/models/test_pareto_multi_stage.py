@@ -206,7 +206,7 @@ def test_objectives_and_constraints_are_asked_for(records, search):
     [
         ({"costs": {**COSTS, "mean raduis": 1}}, "did you mean 'mean radius'"),
         ({"costs": {"mean radius": 1}}, "found none for 'mean texture'"),
-        ({"costs": [1, 2]}, "expected 5 entries, one a feature ('target' is not one), found 2"),
+        ({"costs": [1, 2]}, "expected 5 entries, one a feature \\('target' is not one\\), found 2"),
         ({"costs": [1, 2, 3, 4, -1]}, "greater than or equal to 0|from 0|>= 0|at least 0"),
         ({"threshold": 1.5}, "ParetoMultiStage.threshold: expected confidences above 0"),
         ({"max_stages": 9}, "ParetoMultiStage.max_stages: expected at most the 5 features"),

@@ -93,7 +93,8 @@ def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
     every = every[problem.space.contains(every) & every[:, :6].any(axis=1)]
     values, name = problem.evaluate(every), NAMES[measure]
     several = values["members"] > 1
-    tau, gamma = (np.quantile(values[f"{name}_{m}"][several], 0.8) for m in ("min", "mean"))
+    # just below what can be had: solvers count to some digits only
+    tau, gamma = (np.quantile(values[f"{name}_{m}"][several], 0.8) - 1e-6 for m in ("min", "mean"))
     asked = Constraint(f"{name}_min", at_least=tau), Constraint(f"{name}_mean", at_least=gamma)
     _, front = solve(cls, problem, roles(problem, *asked))
     meets = several & (values[f"{name}_min"] >= tau) & (values[f"{name}_mean"] >= gamma)
