@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -44,7 +44,6 @@ from algorithms.pruning.searches.baselines import (
 from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from algorithms.pruning.searches.ip_front import ExactFront
-from framework import registry
 from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
@@ -101,10 +100,6 @@ def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str
     ]
     return Roles(problem.metrics, objectives, constraints)
 
-
-# Looked up once and for all: a test that fakes installed packages must not decide what is kept.
-for group in get_args(registry.Group):
-    registry.names(group)
 
 # A line for each registered problem: its registry name -> small instances of it.
 PROBLEMS: dict[str, list[Callable[[], Problem]]] = {

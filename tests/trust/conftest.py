@@ -26,9 +26,12 @@ tracking: null
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _nothing_is_drawn() -> Iterator[None]:
-    """Draw nothing: pictures take longer than all else here, and are tested elsewhere."""
+    """Draw nothing: pictures take longer than all else here, and are tested elsewhere.
+
+    Of a module, not of the session: other tests of the same process want their pictures.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name in ("plots.write_plots", "plots.write_system", "report_page.write_report"):
             patch.setattr(f"tracking.figures.{name}", lambda *_, **__: [])
