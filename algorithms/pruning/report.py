@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from framework.experiment.run_dir import RunDir
+from framework.files import write_whole
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"  # apart for every kind of colour vision
 _RATES = (
@@ -38,7 +40,9 @@ def write_pruning(run_dir: RunDir) -> list[Path]:
     _draw_members(axes[1, 1], front.iloc[0])
     run_dir.plots.mkdir(exist_ok=True)
     path = run_dir.plots / "pruning.png"
-    figure.savefig(path, dpi=120)
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=120)
+    write_whole(path, content.getvalue())
     return [path]
 
 
