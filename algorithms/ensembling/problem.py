@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 
 from algorithms.ensembling.kernels import traits as kernels
 from algorithms.ensembling.kernels.picks import Picks, picks_of
-from algorithms.ensembling.scores import Scores, Truth, check_names, default_score
+from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
 from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
 from framework.data.labels import Label
@@ -149,6 +149,8 @@ class EnsembleProblem(Problem, Deployable):
         content = [VERSION, fingerprint_of(library), max_count, self.score, self.costs]
         if not self.positive:  # runs of before know of no other
             content.append("positive: first")
+        if any(name in OF_SQUARES for name in self.score):
+            content.append("squares: products")  # other last bits than before
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig

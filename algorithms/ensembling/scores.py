@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.ensembling.kernels import auc as ranks
 from algorithms.ensembling.kernels import deviations as kernels
+from algorithms.ensembling.kernels import squares
 from algorithms.ensembling.kernels.picks import Picks, picks_of
 from algorithms.ensembling.kernels.traits import combine
 from framework import registry
@@ -56,29 +58,28 @@ def _facts(truth: Truth) -> _Facts:
     return _Facts(truth.y, 0, np.zeros(0, dtype=np.int64), spread)
 
 
-class _Sums(NamedTuple):
-    """Deviations of some ensembles from the truth, before they are divided.
+class _Table(NamedTuple):
+    """Deviations, and where scores are made of their squares the products of each two models'."""
 
-    See :func:`algorithms.ensembling.kernels.deviations.blocks`.
-    """
+    deviations: kernels.Deviations
+    products: IntArray | None
 
-    sums: IntArray
-    divisors: IntArray
-    unit: float
-    truth: _Facts
 
-    def through(self, kernel: Callable[..., None], *options: Any) -> FloatArray:
-        """Return what a kernel makes of each row, (n,)."""
-        out = np.empty(len(self.sums))
-        kernel(self.sums, self.divisors, *options, out)
-        return out
+class _Rows:
+    """What scores are made of, for rows of picks: each thing when it is asked for, once."""
 
+    def __init__(self, table: _Table, picks: Picks, truth: _Facts) -> None:
+        self.table, self.picks, self.truth = table.deviations, picks, truth
+        self._products = table.products
+
+    @cached_property
+    def mean_square(self) -> FloatArray:
+        return squares.mean_square(self.table, self._products, self.picks)
+
+    @cached_property
     def hits(self) -> IntArray:
-        """Return how many records of each class are answered right, (n, C)."""
-        out = np.empty((len(self.sums), self.truth.classes), dtype=np.int64)
-        kernel = kernels.hits_of_two if self.truth.classes == 2 else kernels.hits_of_many
-        kernel(self.sums, self.divisors, self.truth.y, out)
-        return out
+        """Records of each class that are answered right, (n, C)."""
+        return kernels.hits(self.table, self.picks, self.truth.y, self.truth.classes)
 
 
 class _Score(NamedTuple):
@@ -88,42 +89,43 @@ class _Score(NamedTuple):
     """
 
     sense: Sense
-    f: Callable[[_Sums], FloatArray]
+    f: Callable[[_Rows], FloatArray]
     high: float | None
     text: str
 
 
-def _log_loss(found: _Sums) -> FloatArray:
-    return found.through(kernels.mean_minus_log)
+def _log_loss(rows: _Rows) -> FloatArray:
+    return kernels.mean_minus_log(rows.table, rows.picks)
 
 
-def _brier(found: _Sums) -> FloatArray:
-    a_record = found.sums.shape[1] // len(found.truth.y)
-    return np.asarray(found.through(kernels.mean_square, found.unit) * a_record)
+def _brier(rows: _Rows) -> FloatArray:
+    a_record = rows.table.whole.shape[1] // len(rows.truth.y)
+    return np.asarray(rows.mean_square * a_record)
 
 
-def _accuracy(found: _Sums) -> FloatArray:
-    return np.asarray(found.hits().sum(axis=1) / len(found.truth.y))
+def _accuracy(rows: _Rows) -> FloatArray:
+    return np.asarray(rows.hits.sum(axis=1) / len(rows.truth.y))
 
 
-def _balanced_accuracy(found: _Sums) -> FloatArray:
-    counts = found.truth.counts
-    recalls = found.hits()[:, counts > 0] / counts[counts > 0]
+def _balanced_accuracy(rows: _Rows) -> FloatArray:
+    counts = rows.truth.counts
+    recalls = rows.hits[:, counts > 0] / counts[counts > 0]
     return np.asarray(recalls.sum(axis=1) / (counts > 0).sum())
 
 
-def _rmse(found: _Sums) -> FloatArray:
-    return np.sqrt(found.through(kernels.mean_square, found.unit))
+def _rmse(rows: _Rows) -> FloatArray:
+    return np.sqrt(rows.mean_square)
 
 
-def _mae(found: _Sums) -> FloatArray:
-    return found.through(kernels.mean_absolute, found.unit)
+def _mae(rows: _Rows) -> FloatArray:
+    return kernels.mean_absolute(rows.table, rows.picks)
 
 
-def _r2(found: _Sums) -> FloatArray:
-    return np.asarray(1.0 - found.through(kernels.mean_square, found.unit) / found.truth.spread)
+def _r2(rows: _Rows) -> FloatArray:
+    return np.asarray(1.0 - rows.mean_square / rows.truth.spread)
 
 
+OF_SQUARES = ("brier", "rmse", "r2")
 AUC = "roc_auc"
 _AUC_TEXT = "area under the ROC curve; of several classes, the mean of each against the rest"
 
@@ -169,13 +171,16 @@ class Scores:
         self._P = P.reshape(len(P), -1)
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
         self._own = own
-        self._sums: list[tuple[kernels.Deviations, tuple[str, ...]]] = []
+        self._tables: list[tuple[_Table, tuple[str, ...]]] = []
         by_table: dict[Callable[..., kernels.Deviations], list[str]] = {}
         for name in names:
             if name in own:
                 by_table.setdefault(_table_for(name, truth.classes), []).append(name)
         for table, its in by_table.items():
-            self._sums.append((table(P, truth.y), tuple(its)))
+            deviations = table(P, truth.y)
+            squared = any(name in OF_SQUARES for name in its)
+            products = squares.products_of(deviations) if squared else None
+            self._tables.append((_Table(deviations, products), tuple(its)))
         self._scorers = {
             name: _scorer(name, truth)
             for name in names
@@ -187,8 +192,9 @@ class Scores:
         found: dict[str, FloatArray] = {}
         if self._ranks is not None:
             found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, picks)
-        for table, names in self._sums:
-            found |= self._of_sums(table, names, picks)
+        for table, names in self._tables:
+            rows = _Rows(table, picks, self._facts)
+            found |= {name: self._own[name].f(rows) for name in names}
         if self._scorers:
             found |= self._of_means(picks)
         return {name: found[name] for name in self.names}
@@ -214,16 +220,6 @@ class Scores:
         return Metric(
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
-
-    def _of_sums(
-        self, table: kernels.Deviations, names: Sequence[str], picks: Picks
-    ) -> dict[str, FloatArray]:
-        found = {name: np.empty(picks.n) for name in names}
-        for rows, sums, divisors in kernels.blocks(table, picks):
-            given = _Sums(sums, divisors, table.unit, self._facts)
-            for name in names:
-                found[name][rows] = self._own[name].f(given)
-        return found
 
     def _of_means(self, picks: Picks) -> dict[str, FloatArray]:
         width, n = self._P.shape[1], picks.n

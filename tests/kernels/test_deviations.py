@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.ensembling.kernels import deviations as kernels
+from algorithms.ensembling.kernels import squares
 from algorithms.ensembling.kernels.picks import picks_of
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from tests import oracles
@@ -80,8 +81,11 @@ def test_log_loss_of_the_least_probabilities(exponents, second):
     check((p[None], np.full(len(p), int(second)), np.array([[1]])), ["log_loss"], 2, 1e-12)
 
 
+@pytest.mark.parametrize("large", [False, True])  # large tables have no products of models
 @pytest.mark.parametrize(("classes", "names"), [(2, OF_CLASSES), (3, OF_CLASSES), (0, OF_VALUES)])
-def test_batches_change_no_bit(classes, names, monkeypatch):
+def test_batches_change_no_bit(classes, names, large, monkeypatch):
+    if large:
+        monkeypatch.setattr(squares, "MOST_MODELS", 5)
     rng = np.random.default_rng(4)
     y = rng.integers(0, classes, 150) if classes else rng.normal(size=150)
     P = predictions(6, y, classes, rng)

@@ -8,7 +8,7 @@ so that they may be built from any common part, and neither the batch nor the wo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -92,42 +92,59 @@ def _fixed(p: Array) -> IntArray:
     return np.rint(np.clip(p, 0.0, 1.0) * np.float64(_ONE)).astype(np.int64)
 
 
-def blocks(table: Deviations, picks: Picks) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Yield sums over the picks of some rows at a time, until all are done.
+class _Part(NamedTuple):
+    """Rows of picks, and what the deviations of all of them have in common.
 
-    Yields
-    ------
-    rows : int64 (m,)
-        Positions of the rows.
-    sums : int64 (m, W)
-        Overwritten by the next block.
-    divisors : int64 (m,)
-        Sums over them are means: the numbers of picks. Of a row of more than :data:`MOST_PICKS`
-        picks the mean itself is rounded, and its divisor is 1.
+    rows : positions, (m,); common : sum of the picks that all share, (W,); models, counts, starts :
+    what each row picks beyond these, rows end to end; divisors : sums over them are means, (m,).
+    """
 
-    Notes
-    -----
-    O(W members) a row, for what it picks beyond the picks that all rows share.
+    rows: IntArray
+    common: IntArray
+    models: IntArray
+    counts: Array
+    starts: IntArray
+    divisors: IntArray
+
+
+def parts(table: Deviations, picks: Picks) -> Iterator[_Part]:
+    """Yield the rows of at most :data:`MOST_PICKS` picks, then each row of more by itself.
+
+    Of the latter the mean itself is rounded, and its divisor is 1.
     """
     totals = total_picks(picks.counts, picks.starts)
     many = totals > MOST_PICKS
     few = np.flatnonzero(~many)
     width = table.whole.shape[1]
-    held = np.empty((min(max(1, _BLOCK_BYTES // (8 * width)), picks.n), width), dtype=np.int64)
     if len(few):
         usual = picks.take(few) if many.any() else picks
         base = shared(*usual, len(table.whole))
         common = np.empty(width, dtype=np.int64)
         add_up(table.whole, base, np.zeros_like(common), common)
-        rest, counts, starts = remainder(*usual, base)
-        for start in range(0, len(few), len(held)):
-            rows = few[start : start + len(held)]
-            out = held[: len(rows)]
-            fill(table.whole, rest, counts, starts[start : start + len(rows) + 1], common, out)
-            yield rows, out, totals[rows]
+        yield _Part(few, common, *remainder(*usual, base), totals[few])
+    nothing = np.zeros(0, dtype=np.int64)
     for r in np.flatnonzero(many).tolist():
-        _mean(table.whole, *picks.take([r]), held[0])
-        yield np.array([r]), held[:1], np.ones(1, dtype=np.int64)
+        mean = np.empty(width, dtype=np.int64)
+        _mean(table.whole, *picks.take([r]), mean)
+        none = (nothing, nothing.astype(np.uint32), np.zeros(2, dtype=np.int64))
+        yield _Part(np.array([r]), mean, *none, np.ones(1, dtype=np.int64))
+
+
+def _blocks(table: Deviations, picks: Picks) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield positions of some rows at a time, their sums (m, W) and divisors (m,).
+
+    The sums are overwritten by the next block. O(W members) a row, for what it picks beyond the
+    picks that all rows share.
+    """
+    width = table.whole.shape[1]
+    held = np.empty((min(max(1, _BLOCK_BYTES // (8 * width)), picks.n), width), dtype=np.int64)
+    for part in parts(table, picks):
+        for start in range(0, len(part.rows), len(held)):
+            some = slice(start, start + len(held))
+            rows = part.rows[some]
+            starts = part.starts[start : start + len(rows) + 1]
+            fill(table.whole, part.models, part.counts, starts, part.common, held[: len(rows)])
+            yield rows, held[: len(rows)], part.divisors[some]
 
 
 @njit
@@ -143,40 +160,92 @@ def _mean(
         out[i] = np.int64(np.rint(mean / total))
 
 
-@njit
-def mean_minus_log(sums: IntArray, totals: IntArray, out: FloatArray) -> None:
-    """Set ``out`` (n,) to the mean of -log(probability of the true class).
+def mean_minus_log(table: Deviations, picks: Picks) -> FloatArray:
+    """Return the mean of -log(probability of the true class) of each row, (n,).
 
-    ``sums`` (n, N) are of :func:`of_true_class`. Probabilities are multiplied, and a logarithm is
-    taken of many at once.
+    ``table`` is of :func:`of_true_class`. The last pick of a row is added on the way, so that of
+    ensembles which differ by one pick no sum is ever written.
+    """
+    out = np.empty(picks.n)
+    for part in parts(table, picks):
+        found = np.empty(len(part.rows))
+        _mean_minus_log(table.whole, *part[1:], found)
+        out[part.rows] = found
+    return out
+
+
+@njit
+def _mean_minus_log(
+    whole: IntArray,
+    common: IntArray,
+    models: IntArray,
+    counts: Array,
+    starts: IntArray,
+    divisors: IntArray,
+    out: FloatArray,
+) -> None:
+    scratch = np.empty((1, len(common)), dtype=np.int64)
+    for r in range(len(out)):
+        at, stop = starts[r], starts[r + 1]
+        row, last, count = common, common, np.int64(0)
+        if stop > at:
+            last, count = whole[models[stop - 1]], np.int64(counts[stop - 1])
+        if stop > at + 1:
+            fill(whole, models, counts, np.array([at, stop - 1]), common, scratch)
+            row = scratch[0]
+        out[r] = _minus_logs(row, last, count, divisors[r] * _ONE) / len(row)
+
+
+@njit
+def _minus_logs(row: IntArray, last: IntArray, count: int, one: int) -> float:
+    """Return the sum of -log((row + count * last) / one + 1).
+
+    Probabilities are multiplied, and a logarithm is taken of many at once.
     """
     lanes = np.empty(_LANES)
-    for r in range(len(out)):
-        row, one = sums[r], totals[r] * _ONE
-        factor = 1.0 / np.float64(one)
-        whole = len(row) - len(row) % _LANES
-        lanes[:] = 1.0
-        loss = 0.0
-        for start in range(0, whole, _LANES):
-            part = row[start : start + _LANES]
-            for lane in range(_LANES):
-                p = np.float64(part[lane] + one) * factor
-                lanes[lane] *= min(max(p, _LEAST), 1.0 - _LEAST)
-            if start // _LANES % _FACTORS == _FACTORS - 1:
-                for lane in range(_LANES):
-                    if lanes[lane] < _SMALL:
-                        loss -= math.log(lanes[lane])
-                        lanes[lane] = 1.0
+    lanes[:] = 1.0
+    factor = 1.0 / np.float64(one)
+    whole = len(row) - len(row) % _LANES
+    loss = 0.0
+    for start in range(0, whole, _LANES):
+        some, more = row[start : start + _LANES], last[start : start + _LANES]
         for lane in range(_LANES):
-            loss -= math.log(lanes[lane])
-        for i in range(whole, len(row)):
-            p = np.float64(row[i] + one) * factor
-            loss -= math.log(min(max(p, _LEAST), 1.0 - _LEAST))
-        out[r] = loss / len(row)
+            p = np.float64(some[lane] + count * more[lane] + one) * factor
+            lanes[lane] *= min(max(p, _LEAST), 1.0 - _LEAST)
+        if start // _LANES % _FACTORS == _FACTORS - 1:
+            for lane in range(_LANES):
+                if lanes[lane] < _SMALL:
+                    loss -= math.log(lanes[lane])
+                    lanes[lane] = 1.0
+    for lane in range(_LANES):
+        loss -= math.log(lanes[lane])
+    for i in range(whole, len(row)):
+        p = np.float64(row[i] + count * last[i] + one) * factor
+        loss -= math.log(min(max(p, _LEAST), 1.0 - _LEAST))
+    return loss
+
+
+def mean_square(table: Deviations, picks: Picks) -> FloatArray:
+    """Return the mean square of each row's deviations, (n,)."""
+    return _through(_mean_square, table, picks)
+
+
+def mean_absolute(table: Deviations, picks: Picks) -> FloatArray:
+    """Return the mean size of each row's deviations, (n,)."""
+    return _through(_mean_absolute, table, picks)
+
+
+def _through(kernel: Callable[..., None], table: Deviations, picks: Picks) -> FloatArray:
+    out = np.empty(picks.n)
+    for rows, sums, divisors in _blocks(table, picks):
+        found = np.empty(len(rows))
+        kernel(sums, divisors, table.unit, found)
+        out[rows] = found
+    return out
 
 
 @njit
-def mean_square(sums: IntArray, totals: IntArray, unit: float, out: FloatArray) -> None:
+def _mean_square(sums: IntArray, totals: IntArray, unit: float, out: FloatArray) -> None:
     """Set ``out`` (n,) to the mean square of deviations, of which ``sums`` (n, W) are."""
     lanes = np.empty(_LANES)
     for r in range(len(out)):
@@ -198,7 +267,7 @@ def mean_square(sums: IntArray, totals: IntArray, unit: float, out: FloatArray) 
 
 
 @njit
-def mean_absolute(sums: IntArray, totals: IntArray, unit: float, out: FloatArray) -> None:
+def _mean_absolute(sums: IntArray, totals: IntArray, unit: float, out: FloatArray) -> None:
     """Set ``out`` (n,) to the mean size of deviations, of which ``sums`` (n, W) are."""
     lanes = np.empty(_LANES)
     for r in range(len(out)):
@@ -217,8 +286,22 @@ def mean_absolute(sums: IntArray, totals: IntArray, unit: float, out: FloatArray
         out[r] = total / len(row)
 
 
+def hits(table: Deviations, picks: Picks, y: IntArray, classes: int) -> IntArray:
+    """Return the number of records of each class whose likeliest class is right, (n, classes).
+
+    ``table`` is of :func:`of_true_class` for two classes, else of :func:`of_every_class`.
+    """
+    out = np.empty((picks.n, classes), dtype=np.int64)
+    kernel = _hits_of_two if classes == 2 else _hits_of_many
+    for rows, sums, divisors in _blocks(table, picks):
+        found = np.empty((len(rows), classes), dtype=np.int64)
+        kernel(sums, divisors, y, found)
+        out[rows] = found
+    return out
+
+
 @njit
-def hits_of_two(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) -> None:
+def _hits_of_two(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) -> None:
     """Count in ``out`` (n, 2) the records of each class whose likelier class is right.
 
     ``sums`` (n, N) are of :func:`of_true_class`; of equally likely classes the first is meant.
@@ -234,7 +317,7 @@ def hits_of_two(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) ->
 
 
 @njit
-def hits_of_many(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) -> None:
+def _hits_of_many(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) -> None:
     """Count in ``out`` (n, C) the records of each class whose likeliest class is right.
 
     ``sums`` (n, N * C) are of :func:`of_every_class`; of equally likely classes the first is meant.
