@@ -1,0 +1,85 @@
+"""The folder of an MLflow model that someone sent: what is opened of it is data, never its code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from framework.errors import InputError
+from framework.models.store import load_model
+from tests.trust.forging import node_of, plain_node, seal, tuple_node, with_attribute
+from tests.trust.test_received import said
+from tracking.mlflow_log import deploy
+
+TOUCH = "open('forged', 'w').close()\n"
+
+
+@pytest.fixture(scope="module")
+def logged(finished, tmp_path_factory):
+    """The MLflow model of a run's chosen solution, as MLflow hands it out."""
+    place = tmp_path_factory.mktemp("mlflow") / "model"
+    deploy.save_model(finished / "model", place)
+    return place
+
+
+@pytest.fixture
+def sent(logged, tmp_path, monkeypatch):
+    """A copy that a test may forge; whoever runs code leaves a file beside it."""
+    shutil.copytree(logged, tmp_path / "sent")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "sent"
+
+
+def test_no_code_of_the_folder_runs(sent, finished, capsys):
+    model = sent / "artifacts" / "model"
+    example = str(model / "example.csv")
+    (code,) = sent.glob("*.py")
+    code.write_text(TOUCH)
+    for name in ("conftest.py", "sitecustomize.py", "sklearn.py"):
+        (sent / name).write_text(TOUCH)
+    (sent / "python_model.pkl").write_bytes(b"cos\nsystem\n(S'touch forged'\ntR.")
+    about = (sent / "MLmodel").read_text()
+    (sent / "MLmodel").write_text(about.replace("mlflow.pyfunc.model", "os"))
+    assert said(capsys, "predict", str(model), example)[0] == 0
+    code_of_all, text = said(capsys, "predict", str(sent), example)
+    assert (code_of_all, "paretolab: " in text, "model.json" in text) == (2, True, True)
+    assert not Path("forged").exists()
+    frame = pd.read_csv(example)
+    same = load_model(model).answers(frame), load_model(finished / "model").answers(frame)
+    pd.testing.assert_frame_equal(*same)
+
+
+def test_forged_estimators_are_refused_through_mlflow_too(sent):
+    import mlflow.pyfunc
+
+    model = sent / "artifacts" / "model"
+    system = node_of("FunctionNode", "os.system")
+    parts = {
+        "func": system,
+        "args": tuple_node(plain_node("touch forged")),
+        "kwds": node_of(
+            "DictNode", "builtins.dict", {}, key_types=node_of("ListNode", "builtins.list", [])
+        ),
+        "namespace": plain_node(None),
+    }
+    forged = node_of("PartialNode", "functools.partial", parts)
+    stored = model / "stage_1.skops"
+    stored.write_bytes(with_attribute(stored.read_bytes(), "criterion", forged))
+    seal(model)
+    with pytest.raises(InputError, match=r"a call of os\.system"):
+        mlflow.pyfunc.load_model(str(sent))
+    assert not Path("forged").exists()
+
+
+def test_a_flipped_bit_is_noticed_through_mlflow_too(sent):
+    import mlflow.pyfunc
+
+    stored = sent / "artifacts" / "model" / "stage_1.skops"
+    content = bytearray(stored.read_bytes())
+    content[len(content) // 2] ^= 1
+    stored.write_bytes(content)
+    with pytest.raises(InputError, match=r"stage_1\.skops: was changed since"):
+        mlflow.pyfunc.load_model(str(sent))
