@@ -197,7 +197,7 @@ def _mean_minus_log(
 
 
 @njit
-def _minus_logs(row: IntArray, last: IntArray, count: int, one: int) -> float:
+def _minus_logs(row: IntArray, last: IntArray, count: np.int64, one: np.int64) -> float:
     """Return the sum of -log((row + count * last) / one + 1).
 
     Probabilities are multiplied, and a logarithm is taken of many at once.
