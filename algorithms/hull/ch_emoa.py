@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.hull.base import HullSearch, Reference
-from algorithms.hull.kernels import hull3d, layers
+from algorithms.hull.kernels import facets, hull3d, layers
 from framework.algorithm import Lookahead, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
@@ -62,7 +62,7 @@ class CHEMOA(HullSearch):
             crossover_rate=crossover_rate,
             reference=reference,
         )
-        self._state = hull3d.empty_state(len(self.reference.fixed) + population + 1)
+        self._state = facets.empty_state(len(self.reference.fixed) + population + 1)
         self.genomes = np.zeros((population + 1, self.space.d), dtype=self.space.dtype)
         self._points = np.zeros((population + 1, 3), dtype=np.int64)
         self._usable = np.zeros(population + 1, dtype=bool)
@@ -94,7 +94,7 @@ class CHEMOA(HullSearch):
 
     def outcome(self) -> Outcome:
         """Return VAS and the ids of the first layer."""
-        state = hull3d.empty_state(len(self.reference.fixed) + self._n)
+        state = facets.empty_state(len(self.reference.fixed) + self._n)
         first = len(self.reference.fixed)
         state.points[:first] = self.reference.fixed
         hull3d.build(state, first)

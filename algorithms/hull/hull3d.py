@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from algorithms.hull.kernels import facets
 from algorithms.hull.kernels import hull3d as kernels
 from framework.arrays import IntArray
 from framework.errors import InputError
@@ -44,7 +45,7 @@ class Hull3D:
                 "hull: expected coordinates from 0 to X, Y, Z with X Y Z of at most 2^60, found "
                 f"{given.min(initial=0)} to {extents}"
             )
-        self._state = kernels.empty_state(len(given) + room)
+        self._state = facets.empty_state(len(given) + room)
         self._state.points[: len(given)] = given
         self._n = len(given)
         if not kernels.build(self._state, self._n):

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 
 from algorithms.hull.hull3d import MOST_VOLUME, Hull3D
-from algorithms.hull.kernels.hull3d import MOST_STEPS
+from algorithms.hull.kernels.facets import MOST_STEPS
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.hull.kernels import hull3d
+from algorithms.hull.kernels import facets, hull3d
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
 
@@ -35,7 +35,7 @@ class Population(NamedTuple):
         Members, length of the queue, free slots, deletions, deletions from the queue.
     """
 
-    hull: hull3d.State
+    hull: facets.State
     lost: IntArray
     ids: IntArray
     queue: IntArray
@@ -49,7 +49,7 @@ class Population(NamedTuple):
 def empty_population(fixed: IntArray, size: int) -> Population:
     """Return a population with room for ``size`` members and a child, over fixed points (k, 3)."""
     capacity = len(fixed) + size + 1
-    hull = hull3d.empty_state(capacity)
+    hull = facets.empty_state(capacity)
     hull.points[: len(fixed)] = fixed
     hull3d.build(hull, len(fixed))
 
@@ -131,7 +131,7 @@ def _enqueue(pop: Population, slot: int) -> None:
 @njit
 def _weigh_around(pop: Population, v: int, first: int) -> None:
     """Compute the contributions of vertex v and of its neighbours (Algorithm 5, lines 10-14)."""
-    n = hull3d.link(pop.hull, v)
+    n = facets.link(pop.hull, v)
     pop.around[:n] = pop.hull.ring[:n]
     if v >= first:
         pop.lost[v] = hull3d.contribution(pop.hull, v)
@@ -159,7 +159,7 @@ def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
         pop.counts[_QUEUE] -= 1
     else:
         slot = _least(pop)
-        n = hull3d.link(pop.hull, slot)
+        n = facets.link(pop.hull, slot)
         pop.around[:n] = pop.hull.ring[:n]
         hull3d.delete(pop.hull, slot)
         _weigh(pop, n, first)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from algorithms.hull.kernels import hull3d
+from algorithms.hull.kernels import facets, hull3d
 from framework.arrays import BoolArray, IntArray
 from framework.jit import njit
 
 
 @njit
 def worst(
-    state: hull3d.State, fixed: IntArray, points: IntArray, usable: BoolArray, ids: IntArray
+    state: facets.State, fixed: IntArray, points: IntArray, usable: BoolArray, ids: IntArray
 ) -> int:
     """Return the row that 3DCH-EMOA deletes.
 
@@ -56,7 +56,7 @@ def worst(
 
 @njit
 def _level(
-    state: hull3d.State, fixed: IntArray, points: IntArray, rows: IntArray
+    state: facets.State, fixed: IntArray, points: IntArray, rows: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Make the hull of some rows; return which of them are corners, and which are not."""
     state.planes[:3] = 0
