@@ -32,13 +32,11 @@ from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
     Points,
-    Sets,
     States,
     bounds_of,
     expand,
-    look_ahead,
-    look_at_open,
 )
+from algorithms.multistage.exact.feature_sets import Sets, look_ahead, look_at_open
 from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, FloatArray, IntArray
 from framework.front import nondominated
