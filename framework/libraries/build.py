@@ -26,8 +26,9 @@ from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
+from framework.libraries.folder import FORMAT, LIBRARY_FILE
 from framework.libraries.folds import PoolData, prepare
-from framework.libraries.library import FORMAT, LIBRARY_FILE, Cost, Library, load_library
+from framework.libraries.library import Cost, Library, load_library
 from framework.libraries.measure import UNITS, measure
 from framework.libraries.members import (
     ABOUT_FILE,

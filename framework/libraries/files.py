@@ -13,8 +13,9 @@ import pandas as pd
 from framework.arrays import Array
 from framework.data.files import read_frame
 from framework.errors import InputError
+from framework.libraries.folder import open_array
 from framework.libraries.importing_config import ArraysConfig
-from framework.libraries.library import Cost, Library, open_array
+from framework.libraries.library import Cost, Library
 from framework.libraries.measure import UNITS
 
 _ID = "id"  # column of a table of costs

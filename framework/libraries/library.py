@@ -40,12 +40,17 @@ from framework.libraries.checks import (
     checked_predictions,
     class_codes,
 )
-from framework.plain_files import read_json
+from framework.libraries.folder import (
+    FORMAT,
+    LIBRARY_FILE,
+    check_files,
+    digest_of,
+    digests_of,
+    open_array,
+    read_description,
+)
 
-FORMAT = 2
-LIBRARY_FILE = "library.json"
 ARRAYS = ("validation", "y_validation", "test", "y_test")
-_OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model.skops")
 
 
 class Cost(NamedTuple):
@@ -265,15 +270,15 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         There is none, it is of another format, or a file was changed since it was written.
     """
     path = Path(folder)
-    plain = _read_json(path)
+    plain = read_description(path)
     try:
-        _check_files(path, plain["files"])
+        check_files(path, plain["files"])
         digests = dict(plain["arrays"])
         arrays = {
             key: open_array(path / f"{key}.npy") if key in digests else None for key in ARRAYS
         }
         for key, array in arrays.items():
-            if array is not None and _digest(array) != digests[key]:
+            if array is not None and digest_of(array) != digests[key]:
                 raise InputError(f"{key}.npy was changed since the library was written")
         costs = {key: Cost(cost["values"], cost["unit"]) for key, cost in plain["costs"].items()}
         classes = checked_classes(plain["classes"], "classes")
@@ -307,26 +312,6 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
     return library
 
 
-def digests_of(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of a library but its arrays and ``library.json``."""
-    found = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
-    digests = {}
-    for path in found:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        digests[path.relative_to(folder).as_posix()] = digest
-    return digests
-
-
-def _check_files(folder: Path, listed: Mapping[str, str]) -> None:
-    found = digests_of(folder)
-    for name in sorted({*found, *listed}):
-        if name not in found:
-            raise InputError(f"{name} is missing")
-        if found[name] != listed.get(name):
-            raise InputError(f"{name} was changed since the library was written")
-
-
 def _checked(
     ids: tuple[str, ...],
     arrays: Sequence[Any],
@@ -354,11 +339,11 @@ def _checked(
     library = Library(
         ids=ids,
         validation=predictions("validation", validation, y),
-        y_validation=_read_only(y),
+        y_validation=frozen(y),
         classes=classes,
         costs=table,
         test=None if test is None else predictions("test", test, y_test),
-        y_test=None if y_test is None else _read_only(y_test),
+        y_test=None if y_test is None else frozen(y_test),
         configs=checked_configs(configs, len(ids), "configs"),
         name=name,
         folder=folder,
@@ -380,55 +365,5 @@ def _about(library: Library) -> dict[str, Any]:
             for name, cost in library.costs.items()
         },
         "configs": None if library.configs is None else list(library.configs),
-        "arrays": {key: _digest(array) for key, array in arrays.items() if array is not None},
+        "arrays": {key: digest_of(array) for key, array in arrays.items() if array is not None},
     }
-
-
-def _digest(array: Array) -> str:
-    """Return the sha256 over type, shape and values, a slice at a time."""
-    digest = hashlib.sha256(f"{array.dtype.newbyteorder('<').str} {array.shape} ".encode())
-    for part in array if array.ndim > 1 else [array]:
-        digest.update(np.ascontiguousarray(part).astype(array.dtype.newbyteorder("<")).data)
-    return digest.hexdigest()
-
-
-def _read_only(array: Array) -> Array:
-    copy = np.array(array)
-    copy.flags.writeable = False
-    return copy
-
-
-def open_array(path: Path) -> Array:
-    """Open a ``.npy`` file as a memory map, read-only and without pickles.
-
-    Raises
-    ------
-    InputError
-        It is missing or damaged.
-    """
-    try:
-        with path.open("rb") as file:
-            if file.read(6) != np.lib.format.MAGIC_PREFIX:
-                raise ValueError("no file in numpy's format")
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged header may fail anywhere in numpy
-        found = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise InputError(f"{path.name}: expected an array of numbers, found: {found}") from error
-    return array
-
-
-def _read_json(folder: Path) -> dict[str, Any]:
-    path = folder / LIBRARY_FILE
-    if not path.is_file():
-        raise InputError(
-            f"{folder}: expected a library's folder, found no {LIBRARY_FILE} in it; make one with "
-            "`paretolab library build`"
-        )
-    plain = read_json(path, "a library's description")
-    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        found = plain.get("format") if isinstance(plain, dict) else plain
-        raise InputError(
-            f"{path}: expected a library of format {FORMAT}, found {found!r}; make it again with "
-            "this version of paretolab"
-        )
-    return plain

@@ -28,8 +28,9 @@ from framework.libraries import build as building
 from framework.libraries import training_pool
 from framework.libraries.build import build_library, obtain_library
 from framework.libraries.config import BuildConfig, LibrarySection
+from framework.libraries.folder import LIBRARY_FILE
 from framework.libraries.folds import _folds, prepare
-from framework.libraries.library import LIBRARY_FILE, Library, load_library
+from framework.libraries.library import Library, load_library
 from framework.libraries.measure import measure
 from framework.libraries.members import load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
