@@ -10,6 +10,8 @@ from framework.data import CostsConfig, DatasetConfig, SplitConfig
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.settings import Section
 
+MissingPolicy = Literal["impute", "ask", "inconclusive"]
+
 
 class MultiStageSettings(Section):
     """What a multi-stage problem needs to know besides the records.
@@ -33,7 +35,7 @@ class MultiStageSettings(Section):
     max_stages: int | None = Field(None, ge=1)
     remove_features: bool = False
     error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
-    missing: Literal["impute", "ask", "inconclusive"] = "impute"
+    missing: MissingPolicy = "impute"
     classifier: ClassifierConfig = ClassifierConfig()
     calibration: CalibrationMethod = "none"
 

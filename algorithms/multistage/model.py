@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
+from algorithms.multistage import model_store
+from algorithms.multistage.cascade import Outcome, acquired, cascade
+from algorithms.multistage.config import MissingPolicy
+from algorithms.multistage.model_card import card_of
+from algorithms.multistage.stepwise import next_step
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.cost_groups import CostGroups
 from framework.data.encoding import Encoder
@@ -18,50 +23,14 @@ from framework.errors import InputError
 from framework.models.checks import (
     Threshold,
     costs_for,
-    is_label,
     records_for,
-    stored_labels,
     thresholds_for,
     training_records,
     with_rejects,
 )
-from framework.models.classifier_files import read_classifier, write_classifier
-from framework.models.confidence import decide
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
-
-MissingPolicy = Literal["impute", "ask", "inconclusive"]
-
-
-def policy_of(found: Any) -> MissingPolicy:
-    """Return what is done with missing values, if it is something that can be done.
-
-    Raises
-    ------
-    InputError
-        It is none of the three.
-    """
-    policies: tuple[MissingPolicy, ...] = get_args(MissingPolicy)
-    for policy in policies:
-        if found == policy:
-            return policy
-    raise InputError(f"missing: expected one of {', '.join(policies)}, found {found!r}")
-
-
-class Outcome(NamedTuple):
-    """How records (n of them) went through the stages.
-
-    probabilities : float64 (n, K), at the stage where each left.
-    best : int64 (n,), position of the most likely class.
-    stage : int64 (n,), the stage where each left, from 1 as wherever a stage is named.
-    conclusive : bool (n,), whether it left with enough confidence.
-    """
-
-    probabilities: FloatArray
-    best: IntArray
-    stage: IntArray
-    conclusive: BoolArray
 
 
 class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
@@ -289,39 +258,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         ValueError
             Other features than those of ``fit``.
         """
-        return self.cascade(records_for(self, X))
-
-    def cascade(self, X: pd.DataFrame | Array, *, stop: bool = False) -> Outcome:
-        """Do the same as ``outcome`` while reading only the features that are acquired.
-
-        A frame may have its columns in any order and may have further columns. Columns of features
-        that no stage acquires may be missing. With ``stop`` a record ends at the first stage that
-        it has not all values of, with the probabilities of the stage before, or zeros.
-        """
-        n = len(X)
-        probabilities = np.zeros((n, len(self.classes_)))
-        best, stage = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        conclusive = np.zeros(n, dtype=bool)
-        undecided = np.arange(n)
-        encoded = np.empty((n, self.encoder_.width))
-        steps = zip(self.stages_, self.classifiers_, self._columns(), strict=True)
-        for number, (features, classifier, columns) in enumerate(steps, start=1):
-            if len(undecided) == 0:
-                break
-            if stop:
-                known = ~self.encoder_.missing(X, features, undecided).any(axis=1)
-                stage[undecided[~known]] = number
-                undecided, encoded = undecided[known], encoded[known]
-                if len(undecided) == 0:  # nobody has the features: the columns may not be there
-                    break
-            acquired = self.encoder_.columns_of(features)
-            encoded[:, acquired] = self.encoder_.transform_features(X, features, undecided)
-            found = classifier.predict_proba(encoded[:, columns])
-            likely, confident = decide(found, self.thresholds_)
-            probabilities[undecided], best[undecided] = found, likely
-            stage[undecided], conclusive[undecided] = number, confident
-            undecided, encoded = undecided[~confident], encoded[~confident]
-        return Outcome(probabilities, best, stage, conclusive)
+        return cascade(self, records_for(self, X))
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, whatever else is in it.
@@ -351,7 +288,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
                     f"data: expected a column {name!r}, found none of that name"
                     f"{nearest(name, frame.columns)}"
                 )
-        outcome = self.cascade(frame, stop=self.missing != "impute")
+        outcome = cascade(self, frame, stop=self.missing != "impute")
         missing = self._asked_for(frame, outcome)
         stopped = (missing != "") & (self.missing != "impute")
         labels = self.labels_of(outcome)
@@ -385,50 +322,20 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
         See :func:`~algorithms.multistage.stepwise.next_step`.
         """
-        from algorithms.multistage.stepwise import next_step
-
         return next_step(self, record)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
-        numbered = enumerate(self.classifiers_, start=1)
-        names = [write_classifier(files, f"stage_{number}", c) for number, c in numbered]
-        return {
-            "classes": self.classes_.tolist(),
-            "reject_label": self.reject_label,
-            "thresholds": self.thresholds_.tolist(),
-            "costs": self.costs_.tolist(),
-            "missing": self.missing,
-            "cost_groups": None if self.cost_groups is None else self.cost_groups.to_json(),
-            "stages": [stage.tolist() for stage in self.stages_],
-            "classifiers": names,
-            "encoder": self.encoder_.to_json(),
-        }
+        return model_store.write(self, files)
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MultiStageClassifier:
         """Return the model that ``save_into`` wrote."""
-        classes = stored_labels(description["classes"], "classes")
-        reject_label = description["reject_label"]
-        if reject_label is not None and not is_label(reject_label):
-            raise InputError(f"reject_label: expected a label or null, found {reject_label!r}")
-        groups = description.get("cost_groups")
-        return cls.from_fitted(
-            Encoder.from_json(description["encoder"]),
-            description["stages"],
-            [read_classifier(files, str(name), classes) for name in description["classifiers"]],
-            classes,
-            description["costs"],
-            dict(zip(description["classes"], description["thresholds"], strict=True)),
-            reject_label,
-            CostGroups.from_json(groups, len(description["costs"])) if groups else None,
-            policy_of(description.get("missing", "impute")),
-        )
+        model: MultiStageClassifier = model_store.read(cls, files, description)
+        return model
 
     def card(self) -> Card:
         """Return what the README says of the model."""
-        from algorithms.multistage.model_card import card_of
-
         return card_of(self)
 
     def _set(self, encoder: Encoder) -> None:
@@ -440,8 +347,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
     def _columns(self) -> list[IntArray]:
         """Return the encoded columns that each stage's classifier takes."""
-        unions = [np.sort(np.concatenate(self.stages_[: j + 1])) for j in range(len(self.stages_))]
-        return [self.encoder_.columns_of(union) for union in unions]
+        numbers = range(1, len(self.stages_) + 1)
+        return [self.encoder_.columns_of(acquired(self, number)) for number in numbers]
 
 
 def _stages(stages: Sequence[Sequence[int | str]] | None, encoder: Encoder) -> tuple[IntArray, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-from framework.arrays import Array, FloatArray
+from algorithms.multistage.cascade import Staged
 from framework.models.card import cell
 from framework.models.model import Card
 
@@ -19,27 +17,6 @@ enough; features of later stages are then neither needed nor paid for. {reject}
 | class | confidence that an answer needs |
 | --- | --- |
 {thresholds}"""
-
-
-class Staged(Protocol):
-    """What the card says of a fitted multi-stage classifier."""
-
-    reject_label: Any
-    encoder_: Any
-    stages_: list[Array]
-    costs_: FloatArray
-    classes_: Array
-    thresholds_: FloatArray
-
-    cost_groups: Any
-
-    def stage_costs(self) -> FloatArray:
-        """Return the cost of each stage, shape (stages,)."""
-        ...
-
-    def cumulative_costs(self) -> FloatArray:
-        """Return the cost of each stage and those before it, shape (stages,)."""
-        ...
 
 
 def card_of(model: Staged) -> Card:

@@ -12,13 +12,12 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from algorithms.multistage import class_metrics
-from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.measuring import Measuring
 from algorithms.multistage.part_store import PartStore
@@ -36,9 +35,6 @@ from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import RowStreams
-
-if TYPE_CHECKING:
-    from algorithms.multistage.model import MissingPolicy
 
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
@@ -321,17 +317,9 @@ class MultiStageProblem(Problem, Deployable):
         return deploy(self, x, self._models(np.array(self._keys(x))))
 
     def walk(self, model: Any) -> Any:
-        from algorithms.multistage.routing import walk_records
+        from algorithms.multistage.routing import walk_held_records
 
-        data, n = self.data, self.data.n_validation
-        about = self.calibration, len(data.y)
-        walk = walk_records(model, data.held[:, :n].T, data.y_held[:n], *about)
-        if len(data.y_held) == n:
-            return walk
-        unseen = walk_records(model, data.held[:, n:].T, data.y_held[n:], *about)
-        return replace(
-            walk, confusions={**walk.confusions, "test": unseen.confusions["validation"]}
-        )
+        return walk_held_records(model, self.data, self.calibration)
 
     def _models(self, keys: WordArray) -> list[bytes]:
         """Return the models of sub-classifiers: from the disk, else trained (again)."""

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from algorithms.multistage.cascade import acquired
+from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import Array, FloatArray, IntArray
 from framework.models.confidence import decide
 from framework.models.routing import StageWalk, Walk
 
 _BINS = 10
+
+
+def walk_held_records(model: Any, data: StageData, calibration: str) -> Walk:
+    """Return how the validation records go through a model, and its answers to the test records.
+
+    Parameters
+    ----------
+    model : MultiStageClassifier
+    data : StageData
+    calibration : {'none', 'isotonic', 'sigmoid'}
+        How the probabilities of its stages were calibrated.
+    """
+    n, about = data.n_validation, (calibration, len(data.y))
+    walk = walk_records(model, data.held[:, :n].T, data.y_held[:n], *about)
+    if len(data.y_held) == n:
+        return walk
+    unseen = walk_records(model, data.held[:, n:].T, data.y_held[n:], *about)
+    return replace(walk, confusions={**walk.confusions, "test": unseen.confusions["validation"]})
 
 
 def walk_records(
@@ -31,7 +52,7 @@ def walk_records(
     costs, stages = model.cumulative_costs(), []
     given = np.full(len(encoded), len(model.classes_))  # the last column: no answer
     for j, features in enumerate(model.stages_):
-        columns = model.encoder_.columns_of(np.sort(np.concatenate(model.stages_[: j + 1])))
+        columns = model.encoder_.columns_of(acquired(model, j + 1))
         entering = len(waiting)
         found = np.zeros((0, len(model.classes_)))
         if entering:

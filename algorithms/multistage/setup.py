@@ -24,8 +24,7 @@ from framework.models.classifiers import LOGISTIC_REGRESSION
 from framework.registry import nearest
 
 if TYPE_CHECKING:
-    from algorithms.multistage.config import MultiStageConfig, MultiStageSettings
-    from algorithms.multistage.model import MissingPolicy
+    from algorithms.multistage.config import MissingPolicy, MultiStageConfig, MultiStageSettings
     from framework.data.splits import Split, SplitConfig
 
 INCONCLUSIVE = "inconclusive"

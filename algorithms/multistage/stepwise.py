@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, FloatArray
+from algorithms.multistage.cascade import Staged, acquired
+from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.models.confidence import decide
 from framework.registry import nearest
-
-
-class Staged(Protocol):
-    """What is asked of a fitted multi-stage classifier."""
-
-    missing: str
-    reject_label: Any
-    encoder_: Any
-    stages_: Sequence[Array]
-    classifiers_: list[Any]
-    classes_: Array
-    thresholds_: FloatArray
-    costs_: FloatArray
-    cost_groups: Any
 
 
 def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,8 +70,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _probabilities(model: Staged, frame: pd.DataFrame, number: int) -> FloatArray:
     """Return the probabilities (1, K) of a stage; its classifier takes features in their order."""
-    acquired = np.sort(np.concatenate(model.stages_[:number]))
-    encoded = model.encoder_.transform_features(frame, acquired)
+    encoded = model.encoder_.transform_features(frame, acquired(model, number))
     found: FloatArray = model.classifiers_[number - 1].predict_proba(encoded)
     return found
 
