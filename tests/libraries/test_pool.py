@@ -1,0 +1,153 @@
+"""What a build trains on what: pools and their families, folds, outer splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.errors import InputError
+from framework.libraries.config import BuildConfig
+from framework.libraries.folds import _folds, prepare
+from framework.libraries.members import predictions
+from framework.libraries.pool import FAMILIES, plans
+from framework.libraries.train import train
+from framework.models.estimators import load_estimator
+from tests.libraries.builds import SYNTHETIC, config
+
+MISTAKES = [
+    ({"families": ["knn", "lightgb"]}, "found 'lightgb'; did you mean 'lightgbm'"),
+    ({"families": ["ridge"]}, "for a classification, found 'ridge'"),
+    ({"families": ["knn", "knn"]}, "each family once"),
+    ({"families": []}, "at least 1"),
+    ({"name": "../up"}, "first a letter or digit"),
+    ({"folds": 1}, "greater than or equal to 2"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES)
+def test_mistakes_in_the_section(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(**changes)
+
+
+def test_data_too_small_for_the_folds() -> None:
+    few = {"synthetic": {**SYNTHETIC, "samples": 20}}
+    with pytest.raises(InputError, match=r"library.folds: .*for each of 10 folds, found 16"):
+        prepare(config(dataset=few, folds=10), "library")
+
+
+@given(st.lists(st.integers(0, 3), min_size=8, max_size=60), st.integers(2, 4), st.integers(0, 9))
+def test_folds_are_a_partition_that_keeps_every_class(
+    strata: list[int], count: int, seed: int
+) -> None:
+    codes = np.array(strata)
+    classes = (0, 1, 2, 3)
+    if min(np.bincount(codes)[np.unique(codes)]) < 2:
+        with pytest.raises(InputError, match="two training records or more of each class"):
+            _folds(codes, count, seed, classes, "f")
+        return
+    folds = _folds(codes, count, seed, classes, "f")
+    assert np.array_equal(np.sort(np.concatenate(folds)), np.arange(len(codes)))
+    assert max(map(len, folds)) - min(map(len, folds)) <= 1
+    for fold in folds:
+        assert set(np.delete(codes, fold)) == set(codes)
+
+
+@given(st.integers(1, 80), st.integers(0, 20), st.sampled_from(["classification", "regression"]))
+@settings(max_examples=15)
+def test_a_smaller_pool_begins_a_larger_one(models: int, seed: int, task: str) -> None:
+    large = plans(None, models + 7, seed, task, 100)
+    assert plans(None, models, seed, task, 100) == large[:models]
+    assert len({plan.id for plan in large}) == len(large)
+    assert len({json.dumps(plan.config) for plan in large}) == len(large)
+    counts = {family: sum(p.family == family for p in large) for family in FAMILIES}
+    assert all(counts[name] <= family.most for name, family in FAMILIES.items())
+
+
+def test_slow_families_are_left_out_of_large_data() -> None:
+    families = {plan.family for plan in plans(None, 20, 0, "classification", 40_000)}
+    assert families.isdisjoint({"svm", "gradient_boosting"})
+    assert [p.family for p in plans(["svm"], 1, 0, "classification", 40_000)] == ["svm"]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_family_trains_and_loads(task: str, tmp_path: Path) -> None:
+    """Classifiers with drawn parameters, regressors with the first ones."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    classes = task == "classification"
+    frame["target"] = np.arange(60) % 3 if classes else 100 + 10 * frame["a"] + frame["b"] ** 2
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    dataset = {"path": tmp_path / "data.csv"}
+    section = config(dataset=dataset, task=task, families=None, folds=2)
+    data = prepare(section, "library").data
+    codes = range(3) if classes else None
+    drawn = plans(None, 2 * len(FAMILIES), 3, task, len(data.y))
+    for plan in [plan for plan in drawn if plan.id.endswith("_2" if classes else "_1")]:
+        trained = train(plan, data)
+        assert trained.validation.shape == ((len(data.y), 3) if classes else (len(data.y),))
+        model = load_estimator(trained.content, plan.id)
+        found = predictions(model, data.test, codes).astype(np.float32)
+        assert np.array_equal(found, trained.test), plan.id
+
+
+def test_a_balanced_pool_has_as_many_of_each_family(tmp_path: Path) -> None:
+    families = ["lda", "naive_bayes", "decision_tree", "knn"]
+    drawn = plans(families, 40, 0, "classification", 100, balanced=True)
+    for size in range(4, 41, 4):
+        counts = [sum(p.family == name for p in drawn[:size]) for name in families]
+        assert counts == [size // 4] * 4
+    assert plans(families, 20, 0, "classification", 100, balanced=True) == drawn[:20]
+    with_subsets = {p.family for p in drawn if "drawn_features" in p.parameters}
+    assert with_subsets == {"lda", "naive_bayes", "decision_tree"}  # knn has enough to vary
+    data = prepare(config(families=families, folds=2), "library").data
+    found = [train(plan, data) for plan in drawn[4:6]]
+    assert not np.array_equal(found[0].validation, found[1].validation)
+    assert load_estimator(found[0].content, "lda").n_features_in_ == data.design.shape[1]
+
+
+@pytest.mark.parametrize("more", [{}, {"families": ["lda", "knn"], "models": 5}])
+def test_a_balanced_pool_needs_a_multiple_of_its_families(more: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="balanced: expected families and a multiple"):
+        config(**{"families": None, "models": 4, "balanced": True, **more})
+
+
+def test_outer_folds_and_held_out_validation_records_are_disjoint() -> None:
+    seen = []
+    for fold in range(5):
+        split = {"folds": 5, "fold": fold, "validation": 0.3, "seed": 3}
+        data = prepare(config(split=split), "library").data
+        parts = [data.design, data.validation, data.test]
+        assert data.validation is not None
+        assert data.folds == ()
+        whole = sum(map(len, parts))
+        assert [len(part) / whole for part in parts] == pytest.approx([0.56, 0.24, 0.2], abs=0.02)
+        assert len(data.y_validation) == len(data.validation) == len(data.asked)
+        shares = [np.mean(y) for y in (data.y, data.y_validation, data.y_test)]
+        assert max(shares) - min(shares) < 0.06
+        seen.append(len(data.y_test))
+    assert sum(seen) == whole
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"folds": 5, "fold": 5}, "fold from 0 to below folds=5"),
+        ({"folds": 5, "test": 0.2}, "both"),
+    ],
+)
+def test_impossible_outer_folds_are_refused(split: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(split=split)
+
+
+def test_outer_folds_survive_being_written_out() -> None:
+    section = config(split={"folds": 5, "fold": 2})
+    assert BuildConfig.model_validate(section.model_dump(mode="json")) == section
