@@ -45,14 +45,16 @@ def workers_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def set_argument(parser: argparse.ArgumentParser) -> None:
+def set_argument(
+    parser: argparse.ArgumentParser, example: str = "algorithm.mutation_rate=0.1"
+) -> None:
     """Add --set."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="override a key, such as algorithm.mutation_rate=0.1",
+        help=f"override a key, such as {example}",
     )
 
 

@@ -82,7 +82,8 @@ def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
 
 def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.comparison import compare_grid
-    from framework.experiment.grid_run import Options, run_grid
+    from framework.experiment.grid_run import run_grid
+    from framework.experiment.many import Options
 
     vouch(grid.base.cluster, args)
     errors = console(stderr=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from framework.cli.arguments import workers_argument, workers_of
+from framework.cli.arguments import set_argument, workers_argument, workers_of
 from framework.cli.cluster_options import add_cluster_arguments, overrides, vouch
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
@@ -53,13 +53,7 @@ class LibraryCommand:
 
 def _file_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="CONFIG", help="YAML file with a section `library`")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override a key, such as library.models=24",
-    )
+    set_argument(parser, example="library.models=24")
     parser.add_argument("--out", metavar="DIR", help="directory (default: libraries/NAME)")
 
 

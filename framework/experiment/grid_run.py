@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +15,9 @@ from framework.errors import InputError
 from framework.experiment.cell import evaluate_cell, is_over, run_cell
 from framework.experiment.comparison import compare_grid
 from framework.experiment.config import RunConfig
-from framework.experiment.experiment import followers, uid_of
+from framework.experiment.experiment import uid_of
 from framework.experiment.grid import Cell, Grid
-from framework.experiment.many import Problems, alone
+from framework.experiment.many import Options, Problems, alone, followed
 from framework.experiment.results import mean_indicators, write_results
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
@@ -31,7 +29,7 @@ from framework.experiment.single_run import (
     make_roles,
 )
 from framework.files import write_whole
-from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
+from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Metric
 
@@ -51,29 +49,7 @@ class Ended(NamedTuple):
     seconds_left: float
 
 
-@dataclass(frozen=True)
-class Options:
-    """How to run, as opposed to what.
-
-    Attributes
-    ----------
-    address : str or None
-        A running Ray cluster.
-    track : bool
-        Whether to log to MLflow.
-    ended : callable
-        Takes every cell that has ended.
-    report : callable
-        Takes lines for the user.
-    """
-
-    address: str | None
-    track: bool
-    ended: Callable[[Ended], None]
-    report: Callable[[str], None]
-
-
-def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any], list[Path]]:
+def run_grid(grid: Grid, out: RunDir, options: Options[Ended]) -> tuple[dict[str, Any], list[Path]]:
     """Run the cells of an experiment that are not done; write its tables, figures and page.
 
     Whatever happens, what was evaluated is in the journals of the cells. A cell that fails for a
@@ -100,7 +76,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         runner = _Runner(grid, out, options, len(cells) - len(todo), len(cells))
         _write_start(grid, out, runner.problems)
         runner.check(todo)
-        stack.enter_context(_followed(grid, out, options))
+        stack.enter_context(followed(grid.base, out, options))
         started = time.perf_counter()
         summary: dict[str, Any] = {"name": grid.base.name, "cells": len(cells)}
         try:
@@ -132,7 +108,9 @@ def _status(out: RunDir, cell: Cell) -> str | None:
 class _Runner:
     """Takes cells through their runs."""
 
-    def __init__(self, grid: Grid, out: RunDir, options: Options, done: int, total: int) -> None:
+    def __init__(
+        self, grid: Grid, out: RunDir, options: Options[Ended], done: int, total: int
+    ) -> None:
         self.problems = Problems()
         self._grid, self._out, self._options = grid, out, options
         self._done, self._total = done, total
@@ -248,7 +226,7 @@ class _Pools(ExitStack):
         How many cells it takes at a time.
     """
 
-    def __init__(self, config: RunConfig, out: RunDir, options: Options) -> None:
+    def __init__(self, config: RunConfig, out: RunDir, options: Options[Ended]) -> None:
         super().__init__()
         self._workers, self._config, self._out, self._options = (
             config.workers,
@@ -263,8 +241,7 @@ class _Pools(ExitStack):
     def choose(self, seconds_left: float, cells: int) -> RunPool:
         """Return who runs so many cells that take this process so long."""
         asked = uses_ray(self._workers, self._options.address)
-        pays = self._workers == "auto" and seconds_left >= RAY_PAYS_SECONDS and cells > 1
-        if not self._joined and (asked or (pays and (os.cpu_count() or 1) > 1)):
+        if not self._joined and (asked or (cells > 1 and ray_pays(self._workers, seconds_left))):
             self._join(cells)
         return self.now
 
@@ -320,20 +297,6 @@ def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:
     out.write_about(problem, make_roles(grid.base, problem), **about)
     out.write_config(grid.base)
     out.summary_file.unlink(missing_ok=True)  # it is running again
-
-
-@contextmanager
-def _followed(grid: Grid, out: RunDir, options: Options) -> Iterator[None]:
-    """Have the experiment logged to MLflow while it goes on, where that is wanted."""
-    observers = followers(grid.base, out, options.track)
-    for follower in observers:
-        follower.on_start()
-    try:
-        yield
-    finally:
-        for line in [follower.on_written() for follower in observers]:
-            if line:
-                options.report(line)
 
 
 def _first_line(error: BaseException) -> str:

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.experiment.experiment import followers
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.files import locked
 from framework.problem import Problem
 
 _MOST = 8  # problems kept in memory
+
+Ended = TypeVar("Ended")
+
+
+@dataclass(frozen=True)
+class Options(Generic[Ended]):
+    """How to run, as opposed to what.
+
+    Attributes
+    ----------
+    address : str or None
+        A running Ray cluster.
+    track : bool
+        Whether to log to MLflow.
+    ended : callable
+        Takes every run that has ended.
+    report : callable
+        Takes lines for the user.
+    """
+
+    address: str | None
+    track: bool
+    ended: Callable[[Ended], None]
+    report: Callable[[str], None]
 
 
 class Problems:
@@ -56,3 +83,17 @@ def alone(out: RunDir, kind: str) -> Iterator[None]:
 
     with locked(out.path / f"{kind}.lock", refuse):
         yield
+
+
+@contextmanager
+def followed(config: RunConfig, out: RunDir, options: Options[Ended]) -> Iterator[None]:
+    """Have all of it followed while it goes on, by whatever wants to (MLflow, say)."""
+    observers = followers(config, out, options.track)
+    for follower in observers:
+        follower.on_start()
+    try:
+        yield
+    finally:
+        for line in [follower.on_written() for follower in observers]:
+            if line:
+                options.report(line)

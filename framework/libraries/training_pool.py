@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,7 @@ from framework.errors import ClusterError, EnvironmentFailure
 from framework.libraries.folds import PoolData
 from framework.libraries.pool import PoolPlan
 from framework.libraries.train import Trained, train
-from framework.parallel.choice import RAY_PAYS_SECONDS, uses_ray
+from framework.parallel.choice import ray_pays, uses_ray
 from framework.parallel.config import ClusterConfig
 
 Outcome = tuple[PoolPlan, Trained | str]  # a text says why there is none
@@ -64,9 +63,7 @@ def train_all(
 
 def _worth_ray(workers: str | int, start: float, done: int, left: int) -> bool:
     spent = time.perf_counter() - start
-    if workers == "serial" or os.cpu_count() == 1 or spent < _TRY:
-        return False
-    return spent / done * left > RAY_PAYS_SECONDS
+    return spent >= _TRY and ray_pays(workers, spent / done * left)
 
 
 def _attempt(plan: PoolPlan, data: PoolData) -> Trained | str:

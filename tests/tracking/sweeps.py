@@ -8,9 +8,10 @@ from pathlib import Path
 import optuna
 import yaml
 
+from framework.experiment.many import Options
 from framework.experiment.run_dir import RunDir
 from tracking.sweep.config import SweepPlan, load_plan
-from tracking.sweep.run import Options, Told, run_sweep
+from tracking.sweep.run import Told, run_sweep
 
 RAW = {
     "name": "little",

@@ -121,7 +121,8 @@ class _Shown:
 
 
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
-    from tracking.sweep.run import Options, run_sweep
+    from framework.experiment.many import Options
+    from tracking.sweep.run import run_sweep
 
     vouch(plan.config.cluster, args)
     errors = console(stderr=True)

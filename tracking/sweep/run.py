@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import yaml
@@ -16,12 +14,12 @@ from framework.environment import no_result, reason_of
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
-from framework.experiment.many import Problems, alone
+from framework.experiment.many import Options, Problems, alone, followed
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
 from framework.files import write_whole
-from framework.parallel.choice import RAY_PAYS_SECONDS
+from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.mlflow_log.follower import reason
@@ -57,29 +55,7 @@ class Told(NamedTuple):
     error: str | None
 
 
-@dataclass(frozen=True)
-class Options:
-    """How to run, as opposed to what.
-
-    Attributes
-    ----------
-    address : str or None
-        A running Ray cluster.
-    track : bool
-        Whether to log to MLflow.
-    told : callable
-        Takes every trial that has ended.
-    report : callable
-        Takes lines for the user.
-    """
-
-    address: str | None
-    track: bool
-    told: Callable[[Told], None]
-    report: Callable[[str], None]
-
-
-def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
+def run_sweep(plan: SweepPlan, out: RunDir, options: Options[Told]) -> tuple[dict[str, Any], Table]:
     """Run, or go on with, a sweep in its directory; return its summary and its best trials.
 
     A sweep that was stopped loses nothing: finished trials are in the study, evaluated rows in
@@ -116,7 +92,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         url = plan.sweep.storage or f"sqlite:///{(out.path / 'optuna.db').absolute().as_posix()}"
         study = stack.enter_context(open_study(plan, url, f"{plan.config.name}-{uid[:8]}"))
         _write_start(plan, out, problem, roles, uid)
-        stack.enter_context(_logged(plan, out, options))
+        stack.enter_context(followed(plan.config, out, options))
         trials = _Trials(plan, out, study, meter, problems, options)
         started = time.perf_counter()
         try:
@@ -148,7 +124,7 @@ class _Trials:
         study: SweepStudy,
         meter: Meter,
         problems: Problems,
-        options: Options,
+        options: Options[Told],
     ) -> None:
         self.plan, self.out, self.study, self.meter = plan, out, study, meter
         self._problems = problems
@@ -227,7 +203,7 @@ class _Trials:
         if error is not None and no_result(error):
             self.left[number] = text = reason_of(error)
             trial.write_summary(trial.summary() | {"status": INTERRUPTED, "error": text})
-            self._options.told(Told(self._done, number, params, None, text))
+            self._options.ended(Told(self._done, number, params, None, text))
             return
         self._done += 1
         if error is None:
@@ -239,13 +215,13 @@ class _Trials:
             text = f"{type(error).__name__}: {reason(error)}"
             self._note_failure(trial, params, text)
             self.study.fail(number, text)
-            self._options.told(Told(self._done, number, params, None, text))
+            self._options.ended(Told(self._done, number, params, None, text))
             return
         summary = trial.summary()
         summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
         trial.write_summary(summary)
         self.study.tell(number, list(values.values()))
-        self._options.told(Told(self._done, number, params, values, None))
+        self._options.ended(Told(self._done, number, params, values, None))
 
     def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:
         if not trial.about_file.is_file():  # it did not get as far
@@ -265,7 +241,7 @@ class _Trials:
 class _Pools(ExitStack):
     """Who runs the trials: this process, or Ray where that is asked for or pays."""
 
-    def __init__(self, plan: SweepPlan, out: RunDir, options: Options) -> None:
+    def __init__(self, plan: SweepPlan, out: RunDir, options: Options[Told]) -> None:
         super().__init__()
         self._plan, self._out, self._options = plan, out, options
         self._serial = SerialPool(run_one)
@@ -281,12 +257,9 @@ class _Pools(ExitStack):
         workers, address = self._plan.config.workers, self._options.address
         if self._ray is not None:
             return self._ray
-        if address is None and workers == "serial":
+        pays = self._plan.sweep.batch > 1 and ray_pays(workers, seconds_left)
+        if not uses_ray(workers, address) and not pays:
             return self._serial
-        if address is None and workers == "auto":
-            alone = os.cpu_count() == 1 or self._plan.sweep.batch == 1
-            if alone or seconds_left < RAY_PAYS_SECONDS:
-                return self._serial
         count = workers if isinstance(workers, int) else None
         self._ray, text = self.enter_context(
             ray_pool(run_one, self._out, count, address, self._plan.config.cluster)
@@ -304,19 +277,3 @@ def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, u
     )
     out.write_config(plan.config)
     out.summary_file.unlink(missing_ok=True)  # it is running again
-
-
-@contextmanager
-def _logged(plan: SweepPlan, out: RunDir, options: Options) -> Iterator[None]:
-    """Log the sweep to MLflow while it goes on, where that is wanted."""
-    from tracking.mlflow_log.tracker import follow
-
-    tracker = follow(out, plan.config) if options.track else None
-    if tracker is None:
-        yield
-        return
-    tracker.on_start()
-    try:
-        yield
-    finally:
-        options.report(tracker.on_written())
