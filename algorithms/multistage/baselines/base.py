@@ -1,4 +1,4 @@
-"""What the rivals that are no cascades share: encoding, costs, confidence and rejection."""
+"""What the baselines that are no cascades share: encoding, costs, confidence and rejection."""
 
 from __future__ import annotations
 
@@ -50,9 +50,15 @@ class BudgetedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     feature_names_in_ : (n_features_in_,), if fitted on a frame with column names
     """
 
-    costs: Sequence[float] | FloatArray | None
-    threshold: Threshold
-    reject_label: Any
+    def __init__(
+        self,
+        costs: Sequence[float] | FloatArray | None,
+        threshold: Threshold,
+        reject_label: Any,
+    ) -> None:
+        self.costs = costs
+        self.threshold = threshold
+        self.reject_label = reject_label
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

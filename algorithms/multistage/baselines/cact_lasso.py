@@ -47,10 +47,8 @@ class CaCTLasso(BudgetedClassifier):
         threshold: Threshold = 0.75,
         reject_label: Any = None,
     ) -> None:
+        super().__init__(costs, threshold, reject_label)
         self.penalty = penalty
-        self.costs = costs
-        self.threshold = threshold
-        self.reject_label = reject_label
 
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:
         if not 0 <= self.penalty < np.inf:

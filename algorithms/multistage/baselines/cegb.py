@@ -67,13 +67,11 @@ class CEGB(BudgetedClassifier):
         threshold: Threshold = 0.75,
         reject_label: Any = None,
     ) -> None:
+        super().__init__(costs, threshold, reject_label)
         self.tradeoff = tradeoff
         self.leaves = leaves
         self.rounds = rounds
         self.learning_rate = learning_rate
-        self.costs = costs
-        self.threshold = threshold
-        self.reject_label = reject_label
 
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:
         if self.tradeoff < 0 or self.leaves < 2 or self.rounds < 1 or self.learning_rate <= 0:

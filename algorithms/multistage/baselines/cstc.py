@@ -101,13 +101,11 @@ class CSTC(BudgetedClassifier):
         threshold: Threshold = 0.75,
         reject_label: Any = None,
     ) -> None:
+        super().__init__(costs, threshold, reject_label)
         self.tradeoff = tradeoff
         self.depth = depth
         self.inner_weight = inner_weight
         self.starts = starts
-        self.costs = costs
-        self.threshold = threshold
-        self.reject_label = reject_label
 
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:
         if min(self.tradeoff, self.depth, self.inner_weight) < 0 or self.starts < 1:
