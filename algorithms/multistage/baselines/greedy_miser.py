@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from algorithms.multistage.baselines.base import BudgetedClassifier
-from algorithms.multistage.baselines.tree_kernel import fit_forest, run_forest
+from algorithms.multistage.baselines.tree_kernel import Prices, Rules, fit_forest, run_forest
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.models.checks import Threshold
@@ -114,13 +114,10 @@ class GreedyMiser(BudgetedClassifier):
             Z,
             target,
             self.start_,
-            self._feature_of(),
-            2.0 * prices if stopping else prices,
+            Prices(self._feature_of(), 2.0 * prices if stopping else prices),
+            Rules(self.learning_rate, stopping, squares=not stopping),
             rounds=self.rounds,
             depth=self.depth,
-            step=self.learning_rate,
-            stopping=stopping,
-            squares=not stopping,
         )
 
     def _targets(self, codes: IntArray, log_loss: bool) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Which rivals there are, and the grid that each is tuned on."""
+"""Which baselines there are, and the grid that each is tuned on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ record at all (the others count less than any of these)."""
 
 
 class Method(NamedTuple):
-    """A rival and how it is tuned.
+    """A baseline and how it is tuned.
 
     estimator : class
     grid : the values of each tuned parameter, each with each.
@@ -37,7 +37,7 @@ class Method(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A rival with one choice of its tuned parameters."""
+    """A baseline with one choice of its tuned parameters."""
 
     method: MethodName
     parameters: Mapping[str, Any]
@@ -82,7 +82,7 @@ METHODS: dict[MethodName, Method] = {
 
 
 def cells_of(methods: Iterable[MethodName]) -> list[Cell]:
-    """Return every cell of the grids of some rivals, method by method, the last parameter fastest.
+    """Return every cell of the grids of some baselines, method by method, the last parameter fastest.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def estimator_of(cell: Cell, **common: Any) -> Any:
     ----------
     cell : Cell
     **common
-        Such as ``costs``, ``threshold`` and ``reject_label``; those that a rival does not take
+        Such as ``costs``, ``threshold`` and ``reject_label``; those that a baseline does not take
         (one that never rejects) are left out.
     """
     kind = METHODS[cell.method].estimator

@@ -50,12 +50,12 @@ class Measured(NamedTuple):
 
 
 def measure(classifier: Budgeted, X: pd.DataFrame | Array, y: Array) -> Measured:
-    """Metric a fitted classifier, whatever it is, with its own thresholds and costs.
+    """Measure a fitted classifier, whatever it is, with its own thresholds and costs.
 
     Parameters
     ----------
     classifier : Budgeted
-        Any of the rivals, or a fitted
+        Any of the baselines, or a fitted
         :class:`~algorithms.multistage.model.MultiStageClassifier`.
     X : DataFrame or array (n, d), n >= 1
     y : (n,)

@@ -1,4 +1,4 @@
-"""Tuning the rivals as a problem: a candidate is one cell of their grids."""
+"""Tuning the baselines as a problem: a candidate is one cell of their grids."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from framework.settings import Section
 from framework.space import Integers
 from framework.streams import RowStreams
 
-FORMAT = 2  # raise it when a rival's fits or the grids change
+FORMAT = 2  # raise it when a baseline's fits or the grids change
 
 
 class Records(NamedTuple):
@@ -62,10 +62,10 @@ class RivalConfig(Section):
 class RivalProblem(Problem, Deployable):
     """Coverage, accuracy and cost of fitted budgeted classifiers, over the grids they are tuned on.
 
-    A genome is one gene, the number of a cell: a rival with one choice of its parameters. It is
+    A genome is one gene, the number of a cell: a baseline with one choice of its parameters. It is
     fitted on the training records and measured on the validation records. ``grid`` searches every
-    cell, and finds the front of everything the rivals can do; ``tuned`` returns the one cell that a
-    user who tunes a rival would take.
+    cell, and finds the front of everything the baselines can do; ``tuned`` returns the one cell that a
+    user who tunes a baseline would take.
 
     Usually made by :meth:`from_config`.
 
@@ -175,10 +175,10 @@ class RivalProblem(Problem, Deployable):
         if not len(self.test.y):
             return None
         fitted = [self._fitted(self.cells[int(cell)]) for cell in X[:, 0]]
-        return _columns([measure(rival, *self.test) for rival in fitted])
+        return _columns([measure(one, *self.test) for one in fitted])
 
     def decode(self, x: Array) -> Any:
-        """Return the fitted rival of a cell, with the label ``inconclusive`` for rejects."""
+        """Return the fitted baseline of a cell, with the label ``inconclusive`` for rejects."""
         from algorithms.multistage.setup import INCONCLUSIVE
 
         return self._fitted(self.cells[int(x[0])], reject_label=INCONCLUSIVE)

@@ -37,6 +37,51 @@ class Forest(NamedTuple):
     value: FloatArray
 
 
+class Tree(NamedTuple):
+    """One of the trees of a :class:`Forest`: its three arrays (M,)."""
+
+    column: IntArray
+    threshold: FloatArray
+    value: FloatArray
+
+
+class Records(NamedTuple):
+    """Encoded records.
+
+    Z : float64 (n, D).
+    bins : uint16 (n, D), see :func:`bin_records`.
+    cuts : float64 (D, C), see :func:`cut_points`.
+    """
+
+    Z: FloatArray
+    bins: Array
+    cuts: FloatArray
+
+
+class Prices(NamedTuple):
+    """What splits cost.
+
+    feature_of : int64 (D,), the feature that an encoded column belongs to.
+    of_feature : float64 (d,), what the splits on a feature cost until it was bought; 0 then.
+    """
+
+    feature_of: IntArray
+    of_feature: FloatArray
+
+
+class Rules(NamedTuple):
+    """How trees are boosted.
+
+    step : share of each tree that is added.
+    stopping : whether a split must be worth its price (see above).
+    squares : whether the loss is the squared error instead of the log loss.
+    """
+
+    step: float
+    stopping: bool
+    squares: bool
+
+
 def cut_points(Z: FloatArray) -> FloatArray:
     """Return where each column of records (n, D) may be split, (D, at most 1023), padded with inf.
 
@@ -117,44 +162,35 @@ def _middle(values: Array, records: Array, bins: Array, at: int) -> float:
 
 @njit
 def _grow(
-    Z: Array,
-    bins: Array,
-    cuts: Array,
-    residual: Array,
-    feature_of: Array,
-    prices: Array,
-    stopping: bool,
-    column: Array,
-    threshold: Array,
-    value: Array,
-    node: Array,
+    records: Records, residual: Array, prices: Prices, stopping: bool, tree: Tree, node: Array
 ) -> None:
-    """Grow a tree, level by level and from left to right; what it bought is free afterwards."""
+    """Grow a tree, level by level and from left to right; what it bought is free afterwards.
+
+    ``node`` (n,) is filled with the leaf of each record.
+    """
+    bins, cuts = records.bins, records.cuts
     n_bins = cuts.shape[1] + 1
     sums, counts = np.zeros(n_bins), np.zeros(n_bins, dtype=np.int64)
-    price = np.empty(bins.shape[1])
-    for j in range(len(price)):
-        price[j] = prices[feature_of[j]]
+    price = prices.of_feature[prices.feature_of]
     node[:] = 0
-    for m in range(len(column)):
-        records = np.flatnonzero(node == m)
-        if len(records) == 0:
+    for m in range(len(tree.column)):
+        here = np.flatnonzero(node == m)
+        if len(here) == 0:
             continue
-        value[m] = residual[records].mean()
-        if 2 * m + 2 >= len(column):
+        tree.value[m] = residual[here].mean()
+        if 2 * m + 2 >= len(tree.column):
             continue
-        split, at = _best_split(bins, residual, records, n_bins, price, stopping, sums, counts)
+        split, at = _best_split(bins, residual, here, n_bins, price, stopping, sums, counts)
         if split < 0:
             continue
-        column[m] = split
-        prices[feature_of[split]] = 0.0
+        tree.column[m] = split
+        prices.of_feature[prices.feature_of[split]] = 0.0
         if stopping:
-            threshold[m] = cuts[split, at]
-            for j in range(len(price)):
-                price[j] = prices[feature_of[j]]
+            tree.threshold[m] = cuts[split, at]
+            price = prices.of_feature[prices.feature_of]
         else:
-            threshold[m] = _middle(Z[:, split], records, bins[:, split], at)
-        for i in records:
+            tree.threshold[m] = _middle(records.Z[:, split], here, bins[:, split], at)
+        for i in here:
             node[i] = 2 * m + 1 if bins[i, split] <= at else 2 * m + 2
 
 
@@ -181,38 +217,20 @@ def _residuals(scores: Array, target: Array, squares: bool, residual: Array) -> 
 
 @njit
 def boost(
-    Z: Array,
-    bins: Array,
-    cuts: Array,
-    target: Array,
-    start: Array,
-    feature_of: Array,
-    prices: Array,
-    step: float,
-    stopping: bool,
-    squares: bool,
-    column: Array,
-    threshold: Array,
-    value: Array,
+    records: Records, target: Array, start: Array, prices: Prices, rules: Rules, forest: Forest
 ) -> None:
     """Fit trees to the negative gradient of a loss, round by round.
 
     Parameters
     ----------
-    Z : float64 (n, D)
-    bins : uint16 (n, D)
-    cuts : float64 (D, C)
+    records : Records
     target : float64 (n, R)
     start : float64 (R,)
         Scores before the first round.
-    feature_of : int64 (D,)
-    prices : float64 (d,)
-        What the splits on a feature cost until it was bought; set to 0 then.
-    step : float
-        Share of each tree that is added.
-    stopping, squares : bool
-        How trees grow (see above); the squared error instead of the log loss.
-    column, threshold, value : (rounds, R, M)
+    prices : Prices
+        What was bought costs 0 afterwards.
+    rules : Rules
+    forest : Forest
         Filled in; ``column`` must be -1 and the others 0 before.
 
     Notes
@@ -223,38 +241,21 @@ def boost(
     scores = np.zeros((n, classes)) + start
     residual = np.empty((classes, n))
     node = np.zeros(n, dtype=np.int64)
-    for t in range(len(column)):
-        _residuals(scores, target, squares, residual)
+    for t in range(len(forest.column)):
+        _residuals(scores, target, rules.squares, residual)
         for r in range(classes):
-            _grow(
-                Z,
-                bins,
-                cuts,
-                residual[r],
-                feature_of,
-                prices,
-                stopping,
-                column[t, r],
-                threshold[t, r],
-                value[t, r],
-                node,
-            )
-            value[t, r] *= step
+            tree = Tree(forest.column[t, r], forest.threshold[t, r], forest.value[t, r])
+            _grow(records, residual[r], prices, rules.stopping, tree, node)
+            for m in range(len(tree.value)):
+                tree.value[m] *= rules.step
             for i in range(n):
-                scores[i, r] += value[t, r, node[i]]
+                scores[i, r] += tree.value[node[i]]
 
 
 @njit
-def walk(
-    Z: Array,
-    column: Array,
-    threshold: Array,
-    value: Array,
-    feature_of: Array,
-    scores: Array,
-    needed: Array,
-) -> None:
+def walk(forest: Forest, Z: Array, feature_of: Array, scores: Array, needed: Array) -> None:
     """Add each record's scores (n, R), and mark the features on its paths in ``needed`` (n, d)."""
+    column, threshold, value = forest.column, forest.threshold, forest.value
     for i in range(len(Z)):
         for t in range(column.shape[0]):
             for r in range(column.shape[1]):
@@ -270,32 +271,19 @@ def fit_forest(
     Z: FloatArray,
     target: FloatArray,
     start: FloatArray,
-    feature_of: IntArray,
-    prices: FloatArray,
+    prices: Prices,
+    rules: Rules,
     *,
     rounds: int,
     depth: int,
-    step: float,
-    stopping: bool,
-    squares: bool,
 ) -> Forest:
-    """Boost trees on encoded records (n, D); see :func:`boost`."""
+    """Boost trees on encoded records (n, D), ``prices`` untouched; see :func:`boost`."""
     cuts = cut_points(Z)
     shape = (rounds, target.shape[1], 2 ** (depth + 1) - 1)
     forest = Forest(np.full(shape, -1, dtype=np.int64), np.zeros(shape), np.zeros(shape))
-    boost(
-        np.ascontiguousarray(Z),
-        bin_records(Z, cuts),
-        cuts,
-        np.ascontiguousarray(target),
-        start,
-        feature_of,
-        prices.copy(),
-        step,
-        stopping,
-        squares,
-        *forest,
-    )
+    records = Records(np.ascontiguousarray(Z), bin_records(Z, cuts), cuts)
+    prices = Prices(prices.feature_of, prices.of_feature.copy())
+    boost(records, np.ascontiguousarray(target), start, prices, rules, forest)
     return forest
 
 
@@ -305,5 +293,5 @@ def run_forest(
     """Return the scores (n, R) of encoded records (n, D), and the features they need (n, d)."""
     scores = np.zeros((len(Z), len(start))) + start
     needed = np.zeros((len(Z), n_features), dtype=bool)
-    walk(np.ascontiguousarray(Z), *forest, feature_of, scores, needed)
+    walk(forest, np.ascontiguousarray(Z), feature_of, scores, needed)
     return scores, needed

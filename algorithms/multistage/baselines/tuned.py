@@ -1,4 +1,4 @@
-"""Tuning a rival: every cell of its grid is tried, and the best one is what it returns."""
+"""Tuning a baseline: every cell of its grid is tried, and the best one is what it returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tuned(GridSearch):
     Parameters
     ----------
     problem : Problem
-        Of kind ``rivals``, with one rival.
+        Of kind ``rivals``, with one baseline.
     roles : Roles
     seed : int
         Not used, as nothing is random.
