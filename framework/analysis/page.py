@@ -5,7 +5,7 @@ A package registers a function under ``paretolab.pages`` that takes a
 names it in ``experiment.pages`` has it in its report::
 
     [project.entry-points."paretolab.pages"]
-    emsco-rivals = "mine.paper:rivals"
+    my-paper = "mine.paper:page"
 """
 
 from __future__ import annotations

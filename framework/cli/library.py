@@ -22,7 +22,7 @@ from framework.parallel.config import ClusterConfig
 class LibraryCommand:
     """Make libraries of fitted models' predictions and costs, and look at them."""
 
-    help = "build, import or show a library of models for ensembles"
+    help = "build, import or show a library of fitted models"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """Libraries: the predictions of a pool of fitted models and the costs of each, as one table.
 
-Searches over ensembles read the table and never call a model.
+Searches over sets of models read the table and never call a model.
 
 On disk a library is a folder of open formats::
 

@@ -82,7 +82,7 @@ METHODS: dict[MethodName, Method] = {
 
 
 def cells_of(methods: Iterable[MethodName]) -> list[Cell]:
-    """Return every cell of the grids of some baselines, method by method, the last parameter fastest.
+    """Return every cell of the grids of some methods, in their order, the last parameter fastest.
 
     Examples
     --------
