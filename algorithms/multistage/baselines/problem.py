@@ -64,7 +64,7 @@ class RivalProblem(Problem, Deployable):
 
     A genome is one gene, the number of a cell: a baseline with one choice of its parameters. It is
     fitted on the training records and measured on the validation records. ``grid`` searches every
-    cell, and finds the front of everything the baselines can do; ``tuned`` returns the one cell that
+    cell, and finds the front of all that baselines can do; ``tuned`` returns the one cell that
     a user who tunes a baseline would take.
 
     Usually made by :meth:`from_config`.
