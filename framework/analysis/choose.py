@@ -150,13 +150,48 @@ def choose(
     if id is not None:
         return _by_id(front, left, id)
     if best is not None:
-        return _first(front, left, _loss(front, best, "best")[left])
+        return _first(front, left, loss_of(front, best, "best")[left])
     if weights is not None:
         return _first(front, left, _weighted(front, left, weights))
     if expected is not None:
         return _first(front, left, expected.of(front)[left])
     scaled = _normalised(front.losses[left])
     return _first(front, left, np.sqrt((scaled**2).sum(axis=1)))
+
+
+def column_of(front: Front, metric: str, place: str) -> Array:
+    """Return a validation metric in natural sign, shape (n,).
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+    """
+    known = front.roles.metrics
+    if metric not in known:
+        if metric.startswith("test_"):
+            raise InputError(
+                f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
+                "data voids what they say about the chosen solution"
+            )
+        raise InputError(
+            f"{place}: expected one of {', '.join(known)}; found {metric!r}{nearest(metric, known)}"
+        )
+    return front.rows.values[metric]
+
+
+def loss_of(front: Front, metric: str, place: str) -> FloatArray:
+    """Return a metric to minimise, shape (n,), by its objective's sense or else its metric's.
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+    """
+    column = column_of(front, metric, place)
+    senses = {objective.metric: objective.sense for objective in front.roles.objectives}
+    sense = senses.get(metric, front.roles.metrics[metric].sense)
+    return np.asarray(-column if sense == "max" else column, dtype=np.float64)
 
 
 def _narrow(
@@ -168,7 +203,7 @@ def _narrow(
         raise InputError("front: expected at least one solution, found none")
     for item in where:
         condition = parse_condition(item) if isinstance(item, str) else item
-        column = _column(front, condition.metric, "where")[left]
+        column = column_of(front, condition.metric, "where")[left]
         kept = condition.holds(column)
         if not kept.any():
             best = column[np.argmin(np.abs(column - condition.value))]
@@ -179,7 +214,7 @@ def _narrow(
         left = left[kept]
     for limit in within:
         margin = parse_margin(limit) if isinstance(limit, str) else limit
-        left = left[margin.holds(_loss(front, margin.metric, "within")[left])]
+        left = left[margin.holds(loss_of(front, margin.metric, "within")[left])]
     return left
 
 
@@ -205,7 +240,7 @@ def _weighted(front: Front, left: IntArray, weights: Mapping[str, float]) -> Flo
     if not weights or any(not w >= 0 for w in weights.values()) or not any(weights.values()):
         shown = ", ".join(f"{name}={weight:g}" for name, weight in weights.items()) or "none"
         raise InputError(f"weights: expected weights >= 0, one of them positive; found {shown}")
-    losses = np.column_stack([_loss(front, name, "weights")[left] for name in weights])
+    losses = np.column_stack([loss_of(front, name, "weights")[left] for name in weights])
     return np.asarray(_normalised(losses) @ np.array(list(weights.values())))
 
 
@@ -213,29 +248,6 @@ def _normalised(losses: FloatArray) -> FloatArray:
     """Scale each column to 0 (its least) ... 1 (its greatest); a constant one is 0."""
     low, high = losses.min(axis=0), losses.max(axis=0)
     return np.asarray((losses - low) / np.where(high > low, high - low, 1.0))
-
-
-def _column(front: Front, metric: str, place: str) -> Array:
-    """Return a validation metric in natural sign, shape (n,)."""
-    known = front.roles.metrics
-    if metric not in known:
-        if metric.startswith("test_"):
-            raise InputError(
-                f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
-                "data voids what they say about the chosen solution"
-            )
-        raise InputError(
-            f"{place}: expected one of {', '.join(known)}; found {metric!r}{nearest(metric, known)}"
-        )
-    return front.rows.values[metric]
-
-
-def _loss(front: Front, metric: str, place: str) -> FloatArray:
-    """Return a metric to minimise, by its objective's sense or else its metric's."""
-    column = _column(front, metric, place)
-    senses = {objective.metric: objective.sense for objective in front.roles.objectives}
-    sense = senses.get(metric, front.roles.metrics[metric].sense)
-    return np.asarray(-column if sense == "max" else column, dtype=np.float64)
 
 
 def _listed(ids: IntArray) -> str:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.analysis.choose import Condition, parse_condition
+from framework.analysis.choose import Condition, column_of, loss_of, parse_condition
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 from framework.front import Front
-from framework.registry import nearest
 
 _NOTHING = 1e-9  # chances below this are the solver's rounding
 
@@ -61,11 +60,7 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
     from scipy.optimize import linprog
 
     conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
-    metric = front.roles.metrics.get(best)
-    goal = _column(front, best, "best")
-    assert metric is not None
-    senses = {o.metric: o.sense for o in front.roles.objectives}
-    sign = -1.0 if senses.get(best, metric.sense) == "max" else 1.0
+    _column(front, best, "best")
     above, limits, equal, values = [], [], [np.ones(len(front))], [1.0]
     for condition in conditions:
         column = _column(front, condition.metric, "where")
@@ -82,7 +77,7 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
                 "as near as one likes"
             )
     found = linprog(
-        sign * goal,
+        loss_of(front, best, "best"),
         A_ub=np.array(above) if above else None,
         b_ub=limits or None,
         A_eq=np.array(equal),
@@ -112,16 +107,11 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
 
 def _column(front: Front, name: str, place: str) -> FloatArray:
     """Return the values of a metric that mixes, shape (n,)."""
-    metrics = front.roles.metrics
+    column, metrics = column_of(front, name, place), front.roles.metrics
     mixing = [known for known, metric in metrics.items() if metric.mixes]
-    if name not in metrics:
-        raise InputError(
-            f"{place}: expected a metric of the run ({', '.join(metrics)}), found {name!r}"
-            f"{nearest(name, metrics)}"
-        )
     if not metrics[name].mixes:
         raise InputError(
             f"{place}: expected a metric whose values mix ({', '.join(mixing) or 'none here'}), "
             f"found {name!r}, which is no mean over records"
         )
-    return np.asarray(front.rows.values[name], dtype=np.float64)
+    return np.asarray(column, dtype=np.float64)

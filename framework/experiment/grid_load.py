@@ -216,14 +216,24 @@ def _own_method(
 ) -> Method:
     """Return a method with the problem that it has in a case."""
     algorithm, beside = parts_of_method(method)
-    problem: dict[str, Any] = {}
+    problem, place = None, path
     if "problem" in beside:
         tree, place = _raw_case(raw, change, path)
-        wanted = _without_nulls(_over(tree.get("problem") or {}, beside["problem"]))
-        problem = section("problems", wanted, f"{where}.problem", base=place.parent)
-    checked = section("algorithms", algorithm, where, base=path.parent)
-    budget = beside.get("budget")
-    return Method(checked, problem, budget and check(Budget, budget, f"{where}.budget"))
+        problem = _without_nulls(_over(tree.get("problem") or {}, beside["problem"]))
+    checked = {"algorithm": algorithm, "problem": problem, "budget": beside.get("budget")}
+    return _checked_method(checked, where, path.parent, place.parent)
+
+
+def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path) -> Method:
+    """Return a method of its ``algorithm``, and its own ``problem`` and ``budget`` if it has some.
+
+    ``base`` and ``data`` are the folders that paths of algorithm and problem are relative to.
+    """
+    algorithm = section("algorithms", dict(parts["algorithm"]), where, base=base)
+    problem, budget = parts.get("problem"), parts.get("budget")
+    if problem:
+        problem = section("problems", problem, f"{where}.problem", base=data)
+    return Method(algorithm, problem or {}, budget and check(Budget, budget, f"{where}.budget"))
 
 
 def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,20 +242,15 @@ def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kept_methods(raw: Mapping[str, Any], path: Path) -> dict[str, dict[str, Method]]:
     """Return what :meth:`Grid.dump` wrote of methods that are others than usual."""
-    own: dict[str, dict[str, Method]] = {}
-    for case, methods in raw.items():
-        for label, kept in methods.items():
-            where = f"{path}: own_methods.{case}.{label}"
-            parts = {"algorithms": dict(kept["algorithm"]), "problems": kept.get("problem")}
-            algorithm = section("algorithms", parts["algorithms"] or {}, where, base=path.parent)
-            problem = parts["problems"]
-            if problem:
-                problem = section("problems", problem, f"{where}.problem", base=path.parent)
-            budget = kept.get("budget")
-            own.setdefault(case, {})[label] = Method(
-                algorithm, problem or {}, budget and check(Budget, budget, f"{where}.budget")
+    return {
+        case: {
+            label: _checked_method(
+                kept, f"{path}: own_methods.{case}.{label}", path.parent, path.parent
             )
-    return own
+            for label, kept in methods.items()
+        }
+        for case, methods in raw.items()
+    }
 
 
 def _check_keys(grid: GridConfig, where: str) -> None:
