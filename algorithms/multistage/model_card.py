@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from algorithms.multistage.cascade import Staged
+from framework.data.cost_groups import CostGroups
 from framework.models.card import cell
 from framework.models.model import Card
 
@@ -38,8 +39,8 @@ def card_of(model: Staged) -> Card:
 
 def _stages(model: Staged) -> str:
     names, total = model.encoder_.feature_names, model.cumulative_costs()
-    g, rows = model.cost_groups, []
-    begun = [[]] * len(total) if g is None else g.begun_at(model.stages_)
+    g, rows = model.cost_groups or CostGroups.none(len(names)), []
+    begun = g.begun_at(model.stages_)
     for j, stage in enumerate(model.stages_):
         features = ", ".join(f"{cell(names[i])} ({model.costs_[i]:g})" for i in stage)
         features += "".join(f", once {cell(g.names[n])} ({g.costs[n]:g})" for n in begun[j])
