@@ -9,7 +9,8 @@ import yaml
 
 from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
-from framework.experiment.config import flatten, load_config, parameters
+from framework.experiment.config import check, flatten, load_config, parameters
+from framework.libraries.importing_config import ModelsConfig
 
 GOOD = {
     "name": "try",
@@ -121,6 +122,21 @@ MISTAKES = [
     # keys of earlier versions
     (put("trials", 3), "trials: is now called 'repeats'", ""),
     (put("budget.failures", 0.5), "budget.failures: is now called 'max_failed_share'", ""),
+    (
+        put("problem", {"kind": "ensemble", "library": {"path": "lib"}, "most": 5}),
+        "problem.most: is now called 'max_count'",
+        "",
+    ),
+    (
+        put("algorithm", {"kind": "local_search", "kick": 2}),
+        "algorithm.kick: is now called 'perturbation'",
+        "",
+    ),
+    (
+        put("algorithm", {"kind": "multi_ges", "charge": "mean"}),
+        "algorithm.charge: is now called 'cost_charging'",
+        "",
+    ),
     # missing
     (drop("budget"), "budget: expected a value, found nothing", ""),
     (put("objectives", [{"sense": "min"}]), "objectives.0.metric: expected a value, found no", ""),
@@ -168,6 +184,13 @@ def test_a_mistake_is_one_line(write, change, start, end):
     assert "\n" not in message
     assert message.startswith(f"try.yaml: {start}")
     assert message.endswith(end)
+
+
+def test_a_key_that_is_an_option_now():
+    given = {"folder": "models", "validation": "data.csv", "trusted": ["mine.Model"]}
+    with pytest.raises(InputError) as caught:
+        check(ModelsConfig, given, "library.yaml: import.models")
+    assert str(caught.value) == "library.yaml: import.models.trusted: is now the option --trust"
 
 
 def test_several_mistakes_are_all_named(write):

@@ -89,7 +89,9 @@ def _line(
         known = list(dict.fromkeys(name for found in models for name in found.model_fields))
         for found in models:
             if place[-1] in getattr(found, "renamed", {}):
-                return f"{start}: is now called {found.renamed[place[-1]]!r}"
+                new = found.renamed[place[-1]]
+                option = new.startswith("--")
+                return f"{start}: is now " + (f"the option {new}" if option else f"called {new!r}")
         listed = f"one of {', '.join(known)}" if known else "no key"
         hint = registry.nearest(place[-1], known)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"

@@ -45,7 +45,7 @@ class ModelsConfig(Section):
     costs, units : as for arrays, beside those that are measured.
     """
 
-    renamed: ClassVar[Mapping[str, str]] = {"trusted": "--trust, an option of the command"}
+    renamed: ClassVar[Mapping[str, str]] = {"trusted": "--trust"}
 
     folder: PlacedPath
     validation: PlacedPath
