@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.moves.variation import SPACES
+from framework import registry
 from framework.cli.library import read_section
 from framework.cli.main import _parser
 from framework.experiment.config import RunConfig, load_config
@@ -124,3 +126,24 @@ def test_every_key_is_documented() -> None:
     for section in sections:
         for key in section:
             assert f"`{key}`" in text or f"{key}:" in text, f"expected {key!r} in the reference"
+
+
+def matrix() -> str:
+    """Return the table of searches and the spaces that their classes declare.
+
+    A bracket: on the problems alone whose tables the search reads.
+    """
+    spaces = [space for space in SPACES if isinstance(space.words, str)]
+    lines = ["| kind | " + " | ".join(space.words for space in spaces) + " |"]
+    lines.append("| --- |" + " :-: |" * len(spaces))
+    for kind in registry.names("algorithms"):
+        search = registry.load("algorithms", kind)
+        mark = "x" if search.reads is object else "(x)"
+        cells = [mark if issubclass(space, search.spaces) else "" for space in spaces]
+        lines.append(f"| `{kind}` | " + " | ".join(cells) + " |")
+    return "\n".join(line.replace("|  |", "| |").replace("|  |", "| |") for line in lines)
+
+
+def test_searches_and_their_spaces_are_what_the_classes_declare() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert matrix() in text, f"expected in configuration.md:\n{matrix()}"

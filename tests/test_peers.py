@@ -10,6 +10,7 @@ import pytest
 from algorithms.general.pymoo_searches import (
     NSGAII,
     NSGAIII,
+    RVEA,
     SMSEMOA,
     _dominating,
     _less_infeasible,
@@ -185,3 +186,25 @@ def test_tournaments():
     for tournament in (_dominating, _less_infeasible):
         share = (tournament(rows, ties, random_state=rng)[:, 0] == 1).mean()
         assert 0.45 < share < 0.55
+
+
+@pytest.mark.parametrize("cls", [NSGAIII, RVEA])
+def test_methods_with_directions_return_their_members(cls):
+    problem = FunctionProblem("zed1")
+    roles = roles_of(problem)
+    more = {"horizon": 1000} if cls is RVEA else {}
+    algorithm = cls(problem, roles, seed=0, population=50, **more)
+    assert algorithm.outcome().returned is None
+    rows = {}
+    for _ in range(20):
+        X = algorithm.ask()
+        first = algorithm._next_id - len(X)
+        evaluator = SerialEvaluator(problem, 0)
+        evaluator.submit(np.arange(first, first + len(X)), X)
+        (batch,) = evaluator.collect()
+        rows |= {int(i): x.tobytes() for i, x in zip(batch.ids, X, strict=True)}
+        algorithm.tell(batch)
+    returned = algorithm.outcome().returned
+    members = {x.tobytes() for x in algorithm._search.pop.get("X")}
+    assert {rows[int(i)] for i in returned} == members
+    assert 10 < len(returned) <= 50

@@ -26,7 +26,7 @@ from algorithms.general.members import CrowdedMembers, Members, PymooMembers
 from algorithms.moves.seen import Seen
 from algorithms.moves.unseen import unseen
 from algorithms.moves.variation import SPACES, Variation, variation
-from framework.algorithm import Algorithm, Lookahead, known_horizon, name_of
+from framework.algorithm import Algorithm, Lookahead, Outcome, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
@@ -162,6 +162,7 @@ class Peer(Algorithm):
         children = self._children[ok]
         children.set("F", losses)
         children.set("G", violation[:, np.newaxis])
+        children.set("row", rows.ids)
         # NSGA-III switches warnings off for the whole process; RVEA takes arcs of 1 + 1e-16
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             self._search.tell(infills=children)
@@ -207,11 +208,24 @@ class NSGAII(Peer):
         return CrowdedMembers(self.population, self.space.d, m, self._moves.dtype)
 
 
-class NSGAIII(Peer):
+class _Directed(Peer):
+    """A search around reference directions; it returns its members, unless it looks ahead."""
+
+    def outcome(self) -> Outcome:
+        """Return the ids of the feasible members."""
+        if self._members is not None or not self._search.is_initialized:
+            return Outcome()
+        members = self._search.pop
+        feasible = members.get("CV")[:, 0] <= 0.0
+        return Outcome(returned=np.sort(members.get("row").astype(np.int64)[feasible]))
+
+
+class NSGAIII(_Directed):
     """NSGA-III: non-dominated sorting and niches around reference directions.
 
     The directions are the finest simplex lattice (Das and Dennis 1998) of at most ``population``
-    points. A parent is the less infeasible of two random rows. Parameters: :class:`Peer`.
+    points. A parent is the less infeasible of two random rows. Parameters: :class:`Peer`. Without
+    ``lookahead`` the last members are returned, as PlatEMO does.
 
     Deb and Jain 2014, doi:10.1109/TEVC.2013.2281535.
     """
@@ -223,7 +237,7 @@ class NSGAIII(Peer):
         return NSGA3(directions, pop_size=population, selection=selection, **parts)
 
 
-class RVEA(Peer):
+class RVEA(_Directed):
     """RVEA: reference vectors, and angles that weigh more as the search goes on.
 
     Parameters
@@ -239,7 +253,7 @@ class RVEA(Peer):
     Notes
     -----
     Cheng, Jin, Olhofer and Sendhoff 2016, doi:10.1109/TEVC.2016.2519378. Vectors are adapted ten
-    times (fr = 0.1). Its schedule is one of generations.
+    times (fr = 0.1). Its schedule is one of generations. The last members are returned.
     """
 
     def __init__(

@@ -49,7 +49,8 @@ class FCHEMOA(HullSearch):
       every decision is exact; points nearer than a step are equal.
     - ``outcome().returned`` has the ids of the frontal members, which the method returns. The
       run's front, over everything evaluated, is another set. ``by_queue`` is the share of
-      deletions that were not by contribution.
+      deletions that were not by contribution; the table ``hull`` has VAS after every
+      ``population`` rows.
 
     A row costs O(n) with a small factor (is it seen from a facet?), the rest O(neighbours).
     """
@@ -82,6 +83,8 @@ class FCHEMOA(HullSearch):
         self._mode = _MODES[non_frontal]
         self._state = frontal.empty_population(self.reference.fixed, population)
         self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
+        self._told = 0
+        self._history: list[tuple[int, float]] = []
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""
@@ -102,6 +105,9 @@ class FCHEMOA(HullSearch):
             rows.ids,
             draws,
         )
+        before, self._told = self._told, self._told + len(batch)
+        if self._told // self.population > before // self.population:
+            self._history.append((self._told, self.vas))
 
     @property
     def vas(self) -> float:
@@ -109,8 +115,10 @@ class FCHEMOA(HullSearch):
         return self.reference.share(int(self._state.hull.counts[2]))
 
     def outcome(self) -> Outcome:
-        """Return VAS, the frontal members' ids, and the share of deletions from the queue."""
+        """Return VAS, also on the way, the frontal members, and the share of queue deletions."""
         deleted, by_queue = frontal.tally(self._state)
         ids = self._state.ids[frontal.frontal(self._state)]
         findings = {"vas": self.vas, "by_queue": by_queue / max(deleted, 1)}
-        return Outcome(findings, returned=ids.copy())
+        evaluations, volumes = zip(*self._history, strict=True) if self._history else ((), ())
+        columns = {"evaluations": np.array(evaluations, dtype=np.int64), "vas": np.array(volumes)}
+        return Outcome(findings, returned=ids.copy(), tables={"hull": columns})

@@ -12,8 +12,11 @@ import numpy as np
 from algorithms.hull.kernels import network as kernels
 from algorithms.hull.network_config import NetworkConfig, Records
 from algorithms.hull.reference import TWO_CLASSES
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
+from framework.cache import cache_dir
 from framework.errors import InputError
+from framework.part_store import PartStore
+from framework.parts import Parts
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
@@ -21,6 +24,7 @@ from framework.space import Bits
 from framework.streams import RowStreams
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
+_KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only part there is
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
 
@@ -53,12 +57,14 @@ class NetworkProblem(Problem, Deployable):
     -----
     Sparse networks of Zhao et al. (3DFCH-EMOA), Section 4.4: n-10-6-2, all units sigmoid, 100
     epochs of batches of 5, a bit a weight, validation records alone in the search. The paper
-    gives no optimiser: Adam on the cross-entropy. Every worker trains the same network by itself.
+    gives no optimiser: Adam on the cross-entropy. The trained network is a shared part: one worker
+    trains it, all are sent it, and it is kept on disk (PARETOLAB_CACHE).
 
     A fine-tuned network sees the records in an order that its genome draws, so that equal genomes
     have equal values. O(validation records x kept connections) a mask.
     """
 
+    part_name = "networks"
     Config: ClassVar[type[Section]] = NetworkConfig
     known_metrics = (
         Metric(_RATES[0], "min", text="share of negative records called positive", mixes=True),
@@ -102,14 +108,64 @@ class NetworkProblem(Problem, Deployable):
             self.metrics[-1]._replace(high=float(self.connections), steps=self.connections),
         )
         self.fingerprint = fingerprint
-        self._trained: tuple[FloatArray, FloatArray] | None = None
+        self._network: FloatArray | None = None  # weights, then biases
+        self._failed = ""
+        self._store: PartStore | None = None
 
     @classmethod
     def from_config(cls, config: NetworkConfig) -> Self:
         """Load, split and encode the data of a configuration."""
         from algorithms.hull.network_setup import set_up
 
-        return cls(**set_up(config))
+        problem = cls(**set_up(config))
+        problem.open_store()
+        return problem
+
+    def open_store(self) -> None:
+        folder = cache_dir()
+        if folder is not None:
+            config = self.config.model_dump_json(include={"hidden", "training"})
+            digest = hashlib.sha256(config.encode())
+            digest.update(self.design.tobytes() + self.positive.tobytes())
+            words = self.connections + int(self.sizes[1:].sum())
+            self._store = PartStore(folder, digest.hexdigest(), 1, words, self.part_name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The trained network and the disk stay with the driver; workers are sent the network.
+        return {**self.__dict__, "_network": None, "_failed": "", "_store": None}
+
+    @property
+    def n_parts(self) -> int:
+        return int(self._network is not None or bool(self._failed))
+
+    def missing_parts(self, X: Array) -> WordArray:
+        if not self.n_parts and self._store is not None:
+            self._hold(self._store.get(_KEY))
+        return _KEY[self.n_parts :]
+
+    def build_parts(self, keys: WordArray) -> Parts:
+        trained = [self._pretrained().view(np.uint64) for _ in keys]
+        return Parts(keys, np.array(trained, dtype=np.uint64)[:, np.newaxis], [b""] * len(keys))
+
+    def add_parts(self, parts: Parts) -> None:
+        if not self.n_parts:
+            self._hold(parts)
+            if self._store is not None and parts.models:
+                self._store.put(parts)
+
+    def parts_since(self, start: int) -> Parts:
+        if start or not self.n_parts:
+            return Parts(_KEY[:0], np.zeros((0, 0, 0), dtype=np.uint64))
+        if self._network is None:
+            return self.failed_parts(_KEY, self._failed)
+        return Parts(_KEY, self._network.view(np.uint64)[np.newaxis, np.newaxis])
+
+    def _hold(self, parts: Parts) -> None:
+        """Take the network from parts, or why there is none."""
+        if parts.errors:
+            self._failed = parts.errors[0]
+        elif len(parts):
+            self._network = parts.bits[0, 0].view(np.float64)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -129,23 +185,35 @@ class NetworkProblem(Problem, Deployable):
         return [[point[j] for j in order] for point in TWO_CLASSES]
 
     def network(self) -> tuple[FloatArray, FloatArray]:
-        """Return the trained weights and biases, flat; trained when they are first asked for."""
-        if self._trained is None:
-            training = self.config.training
-            rng = _stream(training.seed, _START)
-            bound = np.concatenate(
-                [
-                    np.full(n * m, np.sqrt(6.0 / (n + m)))
-                    for n, m in zip(self.sizes[:-1], self.sizes[1:], strict=True)
-                ]
-            )
-            weights = rng.uniform(-bound, bound)
-            biases = np.zeros(int(self.sizes[1:].sum()))
-            everything = np.ones(self.connections, dtype=np.int8)
-            rng = _stream(training.seed, _ORDER)
-            self._train(weights, biases, everything, training.epochs, rng)
-            self._trained = weights, biases
-        return self._trained
+        """Return the trained weights and biases, flat; trained here where nobody did before.
+
+        Raises
+        ------
+        RuntimeError
+            Who was to train it could not.
+        """
+        if len(self.missing_parts(_KEY[:0])):
+            self.add_parts(self.build_parts(_KEY))
+        if self._network is None:
+            raise RuntimeError(self._failed)
+        return self._network[: self.connections], self._network[self.connections :]
+
+    def _pretrained(self) -> FloatArray:
+        """Train a network on the training records; return its weights, then its biases."""
+        training = self.config.training
+        rng = _stream(training.seed, _START)
+        bound = np.concatenate(
+            [
+                np.full(n * m, np.sqrt(6.0 / (n + m)))
+                for n, m in zip(self.sizes[:-1], self.sizes[1:], strict=True)
+            ]
+        )
+        weights = rng.uniform(-bound, bound)
+        biases = np.zeros(int(self.sizes[1:].sum()))
+        everything = np.ones(self.connections, dtype=np.int8)
+        rng = _stream(training.seed, _ORDER)
+        self._train(weights, biases, everything, training.epochs, rng)
+        return np.concatenate([weights, biases])
 
     def masks(self, X: Array) -> Array:
         """Return which connections each genome keeps, int8 (n, connections)."""

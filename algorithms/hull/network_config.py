@@ -26,6 +26,7 @@ class TrainingConfig(Section):
 class NetworkConfig(Section):
     """``{kind: network, dataset: {sklearn: breast_cancer}}``.
 
+    distinct : whether of equal records only the first one counts, so that none is in two parts.
     hidden : units of each hidden layer.
     gates : whether a gene keeps a connection, or an input or hidden unit with all of its.
     finetune : epochs of training of the masked network before it is scored.
@@ -33,6 +34,7 @@ class NetworkConfig(Section):
 
     dataset: DatasetConfig
     split: SplitConfig = _PAPER_SPLIT
+    distinct: bool = False
     hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
     gates: Literal["connections", "neurons"] = "connections"
     training: TrainingConfig = TrainingConfig()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from algorithms.hull.model import SparseNetworkClassifier
 
 
+_LABEL = " label"  # no column's name: those of tables are stripped
+
+
 def set_up(config: NetworkConfig) -> dict[str, Any]:
     """Load, split and encode the data; return the arguments of ``NetworkProblem``.
 
@@ -30,15 +33,19 @@ def set_up(config: NetworkConfig) -> dict[str, Any]:
             "problem.dataset: expected two classes, found "
             f"{len(table.classes)}: {', '.join(map(str, table.classes[:5]))}"
         )
-    split = split_records(table.labels, config.split)
+    features, labels = table.features, table.labels
+    if config.distinct:
+        first = ~features.assign(**{_LABEL: labels}).duplicated().to_numpy()
+        features, labels = features[first], labels[first]
+    split = split_records(labels, config.split)
     if len(split.validation) == 0:
         raise InputError("problem.split.validation: expected a share above 0, found 0")
-    training = table.features.iloc[split.train]
+    training = features.iloc[split.train]
     encoder = table.fit_encoder(training)
-    positive = table.labels == table.positive
+    positive = labels == table.positive
 
     def part(rows: Array) -> Records:
-        return Records(encoder.transform(table.features.iloc[rows]), positive[rows])
+        return Records(encoder.transform(features.iloc[rows]), positive[rows])
 
     settings = config.model_dump_json(exclude={"dataset"})
     return {
@@ -54,7 +61,7 @@ def set_up(config: NetworkConfig) -> dict[str, Any]:
             "example": table.example,
             "describe": {
                 **table.about(),
-                "records": len(table.labels),
+                "records": len(labels),
                 "features": len(table.features.columns),
                 "classes": [str(label) for label in table.classes],
                 "positive": str(table.classes[table.positive]),

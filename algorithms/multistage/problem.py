@@ -20,7 +20,6 @@ from algorithms.multistage import class_metrics
 from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.measuring import Measuring
-from algorithms.multistage.part_store import PartStore
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fingerprint
 from algorithms.multistage.stage_tables import StageTables
@@ -30,6 +29,7 @@ from framework.cache import cache_dir
 from framework.data.cost_groups import CostGroups
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.part_store import PartStore
 from framework.parts import Parts
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
@@ -172,7 +172,7 @@ class MultiStageProblem(Problem, Deployable):
         folder = cache_dir()
         if folder is not None:
             shape = self.data.planes, self.data.words
-            self._store = PartStore(folder, self.parts_fingerprint, *shape)
+            self._store = PartStore(folder, self.parts_fingerprint, *shape, self.part_name)
 
     def describe(self) -> Mapping[str, Any]:
         return self._about_data

@@ -99,9 +99,13 @@ class Case:
     group: str = ""
 
     def beaten(self) -> int:
-        """Return how many vectors of the reference some run dominates; 0 for an exact one."""
-        everything = [self.reference, *(run.losses for run in self.runs)]
-        kept = nondominated(np.concatenate(everything))[: len(self.reference)]
+        """Return how many vectors of the reference some run dominates; 0 for an exact one.
+
+        Those that the reference itself dominates (in the dent of a true front) do not count.
+        """
+        best = self.reference[nondominated(self.reference)]
+        everything = [best, *(run.losses for run in self.runs)]
+        kept = nondominated(np.concatenate(everything))[: len(best)]
         return int((~kept).sum())
 
 
@@ -208,7 +212,8 @@ def compare_case(
     roles : Roles
         The same for all.
     reference : numpy.ndarray, shape (r, objectives), optional
-        Losses to measure against; the non-dominated vectors of all runs together if None.
+        Losses to measure against, distinct; the non-dominated vectors of all runs together if
+        None.
     reference_text : str
         Where the reference comes from.
     anchors : numpy.ndarray, shape (k, objectives), optional
@@ -226,8 +231,8 @@ def compare_case(
     """
     if reference is None:
         reference = np.concatenate([run.losses for run in runs])
+        reference = reference[nondominated(reference)]
         reference_text = f"front of all {len(runs)} runs together"
-    reference = reference[nondominated(reference)]
     if not len(reference):
         raise InputError(f"compare: expected a solution of some run on {name}, found none")
     judged = [

@@ -72,7 +72,7 @@ class Choose:
             id=args.id,
         )
         out = console()
-        out.print(front_table(front, mark=position))
+        out.print(front_table(front, mark=position, returned=run_dir.returned()))
         out.print(f"chosen (*): solution {front.ids[position]}")
         if expected is not None:
             costs_command.show(front, position, expected)

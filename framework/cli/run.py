@@ -75,7 +75,7 @@ def execute_in(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> 
     front = run_dir.front()
     if len(front):
         tracked = config.tracking is not None and not args.no_mlflow
-        out.print(front_table(front, mark=marked(run_dir, front)))
+        out.print(front_table(front, mark=marked(run_dir, front), returned=run_dir.returned()))
         show_walk(out, Chosen.read(run_dir.model))
         show_steps(out, next_steps(run_dir, front, tracked))
     else:

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from framework.arrays import Array
+from framework.arrays import Array, IntArray
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.models.routing import Chosen, Walk
@@ -42,7 +42,9 @@ def program() -> str:
     return shlex.quote(_short(own))
 
 
-def front_table(front: Front, *, mark: int | None = None) -> Table:
+def front_table(
+    front: Front, *, mark: int | None = None, returned: IntArray | None = None
+) -> Table:
     """Return the front as a table, at most 14 rows spread over the order of the first amount.
 
     Parameters
@@ -50,6 +52,8 @@ def front_table(front: Front, *, mark: int | None = None) -> Table:
     front : Front
     mark : int, optional
         Position of a solution to show in any case, with a star.
+    returned : numpy.ndarray, shape (r,), optional
+        Ids of what the method returns by its own definition: a column says which are.
     """
     names = _shown(front)
     order = np.argsort(front.rows.values[_ordering(front)], kind="stable")
@@ -64,10 +68,14 @@ def front_table(front: Front, *, mark: int | None = None) -> Table:
     tested = [name for name in names if _differs_on_test(front, name)]
     for name in tested:
         table.add_column(f"{name}\n(test)", justify="right", style="dim")
+    if returned is not None:
+        table.add_column("returned")
     for i in picked:
         star = " *" if i == mark else ""
         cells = [_cell(front.rows.values[name][i]) for name in names]
         cells += [_cell((front.test or {})[name][i]) for name in tested]
+        if returned is not None:
+            cells.append("yes" if front.ids[i] in returned else "")
         table.add_row(f"{front.ids[i]}{star}", *cells)
     return table
 

@@ -27,8 +27,11 @@ from framework.experiment.grid import Cell, Grid
 from framework.experiment.grid_config import Judge, Records
 from framework.experiment.grid_load import reload_grid
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
+from framework.experiment.single_run import make_problem
+from framework.front import Front, nondominated
 from framework.plain_files import damaged
+from framework.problem import Problem
+from framework.roles import Roles
 
 _FINISHED = ("done", "failed")
 
@@ -93,7 +96,10 @@ def compare(
     for name, own in zip(names, by_problem.values(), strict=True):
         runs = _unique([_run(p, labels[p.path], judge, records) for p in own])
         roles = own[0].roles()
-        wanted = None if reference is None else _losses(Front.load(reference, roles), records)
+        wanted = None
+        if reference is not None:
+            wanted = _losses(Front.load(reference, roles), records)
+            wanted = wanted[nondominated(wanted)]
         cases.append(
             compare_case(
                 name,
@@ -145,18 +151,23 @@ def _case_of(name: str, cells: Sequence[Cell], out: RunDir, grid: Grid) -> Case:
     section = grid.section
     runs, reference, text = [], None, ""
     judge, records = section.judge, section.records
+    first = RunDir(out.path / cells[0].place)
+    roles = first.roles()
+    if section.reference is not None and section.reference.points is not None:
+        problem = make_problem(grid.cases[name])
+        reference, text = true_losses(problem, roles, section.reference.points), "the true front"
     for cell in cells:
         run_dir = RunDir(out.path / cell.place)
         if cell.method is None:
             reference = _losses(run_dir.front(), records)
+            reference = reference[nondominated(reference)]
             text = f"front of {cell.config.algorithm['kind']}"
         else:
             runs.append(_run(run_dir, cell.method, judge, records, cell.place))
-    first = RunDir(out.path / cells[0].place)
     return compare_case(
         name,
         runs,
-        first.roles(),
+        roles,
         reference=reference,
         reference_text=text,
         anchors=_anchors(first),
@@ -164,6 +175,23 @@ def _case_of(name: str, cells: Sequence[Cell], out: RunDir, grid: Grid) -> Case:
         unit=grid.places[name].unit,
         group=grid.places[name].group,
     )
+
+
+def true_losses(problem: Problem, roles: Roles, points: int) -> FloatArray:
+    """Return so many points of a problem's true front, as losses of the objectives.
+
+    Raises
+    ------
+    InputError
+        The problem does not know its true front.
+    """
+    front = problem.true_front(points)
+    if front is None:
+        raise InputError(
+            "reference.points: expected a problem that knows its true front, found one that does "
+            "not; take the front of a search (reference.algorithm)"
+        )
+    return front[:, [problem.metric_names.index(name) for name in roles.names]]
 
 
 def _anchors(run_dir: RunDir) -> FloatArray | None:

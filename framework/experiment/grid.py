@@ -126,7 +126,7 @@ class Grid:
     def _of(self, case: str) -> Iterator[Cell]:
         config = self.cases[case].model_copy(update={"repeats": 1, "workers": "serial"})
         reference = self.section.reference
-        if reference is not None:
+        if reference is not None and reference.algorithm is not None:
             budget = {"budget": reference.budget} if reference.budget else {}
             changed = config.model_copy(update={"algorithm": reference.algorithm, **budget})
             yield Cell(case, None, 0, changed, f"references/{slug(case)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from framework import registry
 from framework.analysis.claims import ClaimConfig
@@ -20,14 +20,22 @@ Records = Literal["validation", "test"]
 
 
 class ReferenceConfig(Section):
-    """A search whose front the runs of a case are measured against, such as an exact one.
+    """What the runs of a case are measured against: the front of a search, or the true front.
 
-    algorithm : its section, ``{kind: exact}`` say.
+    algorithm : section of a search, ``{kind: exact}`` say.
     budget : its own; that of the experiment by default.
+    points : instead of a search, so many points of the true front of a problem that knows it.
     """
 
-    algorithm: dict[str, Any]
+    algorithm: dict[str, Any] | None = None
     budget: Budget | None = None
+    points: int | None = Field(default=None, ge=2)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ReferenceConfig:
+        if (self.algorithm is None) == (self.points is None):
+            raise ValueError("expected either algorithm or points, found both or neither")
+        return self
 
 
 class GridConfig(Section):

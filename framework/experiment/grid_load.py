@@ -152,7 +152,7 @@ def _with_methods(grid: GridConfig, path: Path) -> GridConfig:
                     f"{beside['problem']!r}"
                 )
     reference = grid.reference
-    if reference is not None:
+    if reference is not None and reference.algorithm is not None:
         where = f"{path}: experiment.reference.algorithm"
         with noting(found):
             algorithm = section("algorithms", reference.algorithm, where, base=path.parent)

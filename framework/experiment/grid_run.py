@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError
 from framework.experiment.cell import evaluate_cell, is_over, run_cell
-from framework.experiment.comparison import compare_grid
+from framework.experiment.comparison import compare_grid, true_losses
 from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
 from framework.experiment.grid import Cell, Grid
@@ -135,10 +135,25 @@ class _Runner:
                 make_algorithm(config, problem, make_roles(config, problem))
             except InputError as error:
                 found.append(f"experiment: {method or 'reference'} on {case}: {error}")
+        found += self._without_true_front()
         if todo and not found:
             indicators_of(self._grid.section.indicators, metrics.values())
         if found:
             raise InputError("\n".join(found))
+
+    def _without_true_front(self) -> list[str]:
+        """Return a line for each case whose true front is asked for and not known."""
+        found: list[str] = []
+        reference = self._grid.section.reference
+        if reference is None or reference.points is None:
+            return found
+        for case, config in self._grid.cases.items():
+            problem = self.problems.of(config)
+            try:
+                true_losses(problem, make_roles(config, problem), reference.points)
+            except InputError as error:
+                found.append(f"experiment: {case}: {error}")
+        return found
 
     def run(self, todo: Sequence[Cell]) -> dict[str, str]:
         """Run cells; return why some could not be, by place."""

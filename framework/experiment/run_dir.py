@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 from pydantic import TypeAdapter
 
-from framework.arrays import Array
+from framework.arrays import Array, IntArray
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
@@ -149,6 +149,13 @@ class RunDir:
         roles = self.roles()
         with damaged(self.front_file, "a front"):
             return Front.load(self.front_file, roles)
+
+    def returned(self) -> IntArray | None:
+        """Return the ids of what the method returns by its own definition; None for the front."""
+        if not self.returned_file.is_file():
+            return None
+        with damaged(self.returned_file, "what a method returned"):
+            return Front.load(self.returned_file, self.roles()).ids
 
     def summary(self) -> dict[str, Any]:
         """Return the content of ``summary.json``; an empty mapping if the run has not ended."""

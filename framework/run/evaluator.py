@@ -36,7 +36,14 @@ class Evaluator(ABC):
     problem : Problem
     seed : int
         Seed of the run, for the streams of stochastic problems.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Spent scoring so far, where rows are scored in this process.
     """
+
+    seconds: float | None = None
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem, self.seed = problem, seed
@@ -91,6 +98,7 @@ class SerialEvaluator(Evaluator):
         self._lacking: WordArray | None = None  # parts to build for the oldest batch
         self._built, self._size, self._heavy = 0, 1, True
         self._begun = 0.0  # when the oldest batch was first asked about
+        self.seconds = 0.0
 
     def submit(self, ids: IntArray, X: Array) -> None:
         self._queue.append((ids, X))
@@ -104,7 +112,9 @@ class SerialEvaluator(Evaluator):
             return []
         self._queue.popleft()
         rows = evaluate_rows(self.problem, self.seed, ids, X)
-        self._heavy = perf_counter() - self._begun > _HEAVY_SECONDS
+        spent = perf_counter() - self._begun
+        self._heavy = spent > _HEAVY_SECONDS
+        self.seconds += spent
         self._lacking, self._built, self._begun = None, 0, 0.0
         return [rows]
 

@@ -16,6 +16,8 @@ from framework.errors import InputError
 from framework.experiment.comparison import compare
 from framework.experiment.grid_load import load_grid, reload_grid
 from framework.experiment.results import write_results
+from framework.front import nondominated
+from framework.problems.functions import FunctionProblem
 from tests.experiment import small
 from tests.experiment.test_experiment import command
 
@@ -149,6 +151,7 @@ def test_a_protocol_is_one_key_and_what_is_given_by_hand_counts_more(tmp_path):
             {"claims": [{"says": "a", "indicator": "share", "method": "grid*"}]},
             "claims.0: expected one of better_than, at_least, at_most; found none",
         ),
+        ({"reference": {"budget": None}}, "reference: expected either algorithm or points"),
         ({"folds": {"problem.d": [3, 3]}}, "folds: expected different values for problem.d"),
         ({"folds": {"repeats": [3, 4]}}, "folds: expected keys of problem"),
     ],
@@ -186,3 +189,30 @@ def test_what_a_package_adds_is_in_the_report(whole, tmp_path, monkeypatch):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     for shown in ("Odd", "As in Figure 3.", "<td>1.235</td>", "<td>it holds</td>"):
         assert shown in text
+
+
+def test_runs_are_measured_against_the_true_front(tmp_path):
+    """Dents and all: those that others dominate stay in it."""
+    content = small.raw(
+        cases={"dent": {"problem.name": "zed2"}}, reference={"points": 500}, indicators=["igd"]
+    )
+    content["problem"] = {"kind": "function", "name": "zed2"}
+    content["objectives"].append({"metric": "f3", "sense": "min"})
+    small.write(tmp_path, content)
+    command(tmp_path, "experiment", "little.yaml", "--out", "out", "--quiet")
+    case = compare([tmp_path / "out"]).cases[0]
+    front = FunctionProblem("zed2").true_front(500)
+    np.testing.assert_array_equal(case.reference, front)
+    assert not nondominated(front).all()
+    assert case.beaten() == 0
+    distance = np.linalg.norm(front[:, None] - case.runs[0].losses[None], axis=2).min(axis=1)
+    low, high = front.min(axis=0), front.max(axis=0)
+    np.testing.assert_allclose(high - low, 1, atol=0.02)
+    assert case.frame["igd"][0] == pytest.approx(distance.mean(), rel=0.02)
+
+
+def test_a_true_front_that_nobody_knows_is_said_before_anything_runs(tmp_path):
+    small.write(tmp_path, small.raw(reference={"points": 500}))
+    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
+    assert "experiment: convex: reference.points: expected a problem that knows" in done.err
+    assert not list(tmp_path.glob("out/**/journal.sqlite"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from algorithms.hull.kernels import network as kernels
@@ -119,6 +121,67 @@ def test_training_learns_and_its_seed_decides():
     one, other = network(), network(training={"epochs": 20, "seed": 1})
     assert (network().network()[0] == one.network()[0]).all()
     assert (other.network()[0] != one.network()[0]).any()
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """Return a list that has an entry for every network trained."""
+    done = []
+    train = NetworkProblem._pretrained
+    monkeypatch.setattr(
+        NetworkProblem, "_pretrained", lambda self: done.append(self.sizes) or train(self)
+    )
+    return done
+
+
+def test_a_network_is_trained_once_and_kept(tmp_path, monkeypatch, trainings):
+    monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
+    first = network()
+    X = first.space.sample(np.random.default_rng(0), 20)
+    values = first.evaluate(X, None)
+    for again in (network(), network(split={"train": 0.25, "validation": 0.75, "test": 0})):
+        again.evaluate(X, None)
+    assert len(trainings) == 1  # by the training records, whatever the validation records are
+    again = network()
+    again.open_store()
+    for name, column in again.evaluate(X, None).items():
+        assert (column == values[name]).all()
+    network(training={"epochs": 21}).evaluate(X, None)
+    network(hidden=[4, 2]).network()
+    assert len(trainings) == 3
+
+
+def test_workers_are_sent_the_network(trainings):
+    driver = network()
+    X = driver.space.sample(np.random.default_rng(0), 20)
+    worker, other = pickle.loads(pickle.dumps((driver, driver)))
+    driver.add_parts(worker.build_parts(driver.missing_parts(X)))
+    other.add_parts(driver.parts_since(0))
+    for name, column in driver.evaluate(X, None).items():
+        assert (column == other.evaluate(X, None)[name]).all()
+    assert len(trainings) == 1
+    assert len(driver.parts_since(1)) == 0
+    lost = pickle.loads(pickle.dumps(driver))
+    lost.add_parts(lost.failed_parts(lost.missing_parts(X), "out of memory"))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        lost.evaluate(X, None)
+    told = network()
+    told.add_parts(lost.parts_since(0))
+    assert len(told.missing_parts(X)) == 0
+
+
+def test_equal_records_may_count_once(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    table["target"] = (table["a"] > 0).astype(int)
+    twice = pd.concat([table, table.head(40)])
+    twice.to_csv(tmp_path / "twice.csv", index=False)
+    section = {"dataset": {"path": str(tmp_path / "twice.csv")}, "hidden": [2]}
+    as_is, distinct = network(**section), network(**section, distinct=True)
+    assert (as_is.describe()["records"], distinct.describe()["records"]) == (100, 60)
+    parts = distinct.design.T, distinct.validation.columns, distinct.test.columns
+    records = np.concatenate(parts, axis=1, dtype=np.float32).T
+    assert len(np.unique(records, axis=0)) == 60
 
 
 def test_gates_of_units_keep_whole_rows_of_connections():

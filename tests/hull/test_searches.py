@@ -210,3 +210,16 @@ def test_counts_are_used_as_steps_where_they_fit():
     halves = [(1, 0.5, 0), (1, 0, 0.5), (0.5, 1, 0), (0, 1, 0.5), (0.5, 0, 1), (0, 0.5, 1)]
     assert Reference(halves, (4, 6, 8)).steps.tolist() == [4, 6, 8]
     assert Reference(halves, (4, 7, 8)).steps.tolist() == [1 << 20] * 3
+
+
+def test_the_volume_on_the_way_is_a_table():
+    problem = FunctionProblem("zed1")
+    algorithm = FCHEMOA(problem, roles(problem), seed=3, population=12, batch=5)
+    assert len(algorithm.outcome().tables["hull"]["vas"]) == 0
+    first, seen = 0, {}
+    while first < 100:
+        _, first = answered(problem, algorithm, first)
+        seen[first] = algorithm.vas
+    table = algorithm.outcome().tables["hull"]
+    assert table["evaluations"].tolist() == [12, 27, 37, 52, 62, 72, 87, 97]
+    assert table["vas"].tolist() == [seen[n] for n in table["evaluations"].tolist()]

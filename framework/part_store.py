@@ -1,4 +1,4 @@
-"""Sub-classifiers on disk, so that none is trained twice: an SQLite file for each fingerprint.
+"""Shared parts on disk, so that none is built twice: an SQLite file for each fingerprint.
 
 Several processes may use a file at once. Where it cannot be read or written, the run says so once
 and continues without it.
@@ -31,9 +31,14 @@ class PartStore:
     fingerprint : str
     planes, words : int
         Shape of a part's bits.
+    name : str
+        What the parts are called, in the plural.
     """
 
-    def __init__(self, folder: Path, fingerprint: str, planes: int, words: int) -> None:
+    def __init__(
+        self, folder: Path, fingerprint: str, planes: int, words: int, name: str = "parts"
+    ) -> None:
+        self._name = name
         self.path = folder / f"parts-{fingerprint[:32]}.sqlite"
         self._shape = (planes, words)
         self._db: sqlite3.Connection | None = None
@@ -84,7 +89,7 @@ class PartStore:
         )
         remedy = "; delete that file, it only saves time" if damaged else ""
         print(
-            f"paretolab: sub-classifiers are not kept on disk: {self.path}: {error}{remedy}",
+            f"paretolab: {self._name} are not kept on disk: {self.path}: {error}{remedy}",
             file=sys.stderr,
         )
         self._db = None

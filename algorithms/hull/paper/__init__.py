@@ -1,0 +1,1 @@
+"""What the experiments of the 3DFCH-EMOA paper add to the report of a comparison."""

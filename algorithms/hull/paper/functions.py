@@ -1,0 +1,278 @@
+"""3DFCH-EMOA on test functions: Tables 1 to 5 and 7 to 9, Figures 5 to 12, and their claims.
+
+The methods' labels are those of ``configs/experiments/hull_tables.yaml`` and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from algorithms.hull.hull3d import Hull3D
+from algorithms.hull.kernels.hull3d import MOST_STEPS
+from framework.analysis.compare import Case, Comparison
+from framework.analysis.page import Claim, Page
+from framework.analysis.rank_sum import score, verdict
+from framework.arrays import BoolArray, FloatArray
+from framework.experiment.run_dir import RunDir
+from framework.front import nondominated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FAST, SLOW = "3DFCH-EMOA", "3DCH-EMOA"
+_PRINTED = 5e-4  # what the paper's three digits of VAS cannot tell apart
+_LEAST_DENT = 0.01  # share of a true front that is no corner of its hull: fewer is rounding
+_SIZES_PAPER = {  # n: milliseconds of 3DFCH-EMOA and of 3DCH-EMOA (Table 9)
+    100: (3.60e5, 2.64e6),
+    200: (4.97e5, 7.90e6),
+    300: (5.53e5, 1.93e7),
+    400: (5.82e5, 3.63e7),
+    500: (6.52e5, 4.03e7),
+    1000: (1.10e6, 2.72e8),
+}
+
+
+def tables(comparison: Comparison) -> Page:
+    """Return Table 5 and 7, the share of points in dents, Figures 5 to 10, and claims."""
+    seconds = _seconds(comparison)
+    dents = _dents(comparison)
+    found: dict[str, pd.DataFrame] = {"table5_seconds": seconds.reset_index(names="problem")}
+    if FAST in comparison.methods and comparison.units.groupby(["case", "method"]).size().min() > 1:
+        found["table7"] = _wins(comparison)
+    if len(dents):
+        found["in_the_dent"] = dents.reset_index(names="problem")
+    text = (
+        "Table 5: mean seconds of a run here, evaluation and journal included; on other machines "
+        "and under other load they compare, and say no more. Table 7: wins - losses - draws of "
+        "3DFCH-EMOA by the rank-sum test at 5%, as the paper counts them. In the dent: share of "
+        "the returned points whose direction is that of a dent, which no corner of the true "
+        "front's hull lies in."
+    )
+    figures = {
+        f"figure_{name.lower()}": _fronts(case)
+        for name, case in ((case.name, case) for case in comparison.cases)
+    }
+    return Page("3DFCH-EMOA: test functions", text, _claims(comparison, dents), found, figures)
+
+
+def sizes(comparison: Comparison) -> Page:
+    """Return Table 9, the exponents of time, and Figure 11."""
+    table = _seconds(comparison).reset_index(names="population")
+    table["population"] = [int(name.rpartition("=")[2]) for name in table["population"]]
+    table["ratio"] = table[SLOW] / table[FAST]
+    known = [_SIZES_PAPER.get(n, (np.nan, np.nan)) for n in table["population"]]
+    table["ratio in the paper"] = [slow / fast for fast, slow in known]
+    fits = {name: _exponent(table["population"], table[name]) for name in (FAST, SLOW)}
+    text = (
+        "Seconds of a run. They grow as n to the power of "
+        + ", ".join(f"{power:.2f} ({name})" for name, power in fits.items())
+        + ". Figure 11: the same, the paper's in grey."
+    )
+    claims = [
+        Claim(f"{SLOW} takes {paper} times as long at n = {n}", f"{paper}", f"{here:.1f}", holds)
+        for n, paper in ((100, "7"), (300, "30"), (1000, "247"))
+        for here in table.loc[table["population"] == n, "ratio"]
+        for holds in (bool(here >= 0.9 * float(paper)),)
+    ]
+    return Page("Population sizes", text, claims, {"table9": table}, {"figure_11": _times(table)})
+
+
+def selection(comparison: Comparison) -> Page:
+    """Return Figure 12: VAS on the way, by the rule that deletes non-frontal members."""
+    ways = {name: _way(comparison, name) for name in comparison.methods}
+    ways = {name: way for name, way in ways.items() if len(way)}
+    rows = [
+        {"method": name, "evaluations": int(at), **dict(zip(("vas", "std"), pair, strict=True))}
+        for name, way in ways.items()
+        for at, pair in zip(way.index, way.to_numpy().tolist(), strict=True)
+    ]
+    text = "Figure 12: VAS of the population after each generation's worth of rows, mean of runs."
+    figures = {"figure_12": _ways(ways)} if ways else {}
+    return Page("What is deleted first", text, (), {"figure12": pd.DataFrame(rows)}, figures)
+
+
+def _seconds(comparison: Comparison) -> pd.DataFrame:
+    """Return mean seconds, a row a case and a column a method."""
+    table = comparison.frame.pivot_table(
+        index="case", columns="method", values="seconds", aggfunc="mean", sort=False
+    )
+    return table[[name for name in comparison.methods if name in table]]
+
+
+def _wins(comparison: Comparison) -> pd.DataFrame:
+    """Return 3DFCH-EMOA's wins - losses - draws against each, by indicator and time."""
+    signs = {name: 1.0 if i.better == "low" else -1.0 for name, i in comparison.indicators.items()}
+    rows = []
+    for name, sign in (signs | {"seconds": 1.0}).items():
+        values = {
+            key: sign * part[name].to_numpy(dtype=np.float64)
+            for key, part in comparison.units.groupby(["case", "method"], sort=False)
+        }
+        row = {"indicator": name}
+        for other in comparison.methods:
+            if other != FAST:
+                found = [
+                    verdict(values[case.name, FAST], values[case.name, other])
+                    for case in comparison.cases
+                ]
+                wins, draws, losses = score(found)
+                row[other] = f"{wins}-{losses}-{draws}"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _dents(comparison: Comparison) -> pd.DataFrame:
+    """Return the mean share of points in the dent, of the problems that have one."""
+    found: dict[str, dict[str, float]] = {}
+    for case in comparison.cases:
+        dented = _dented(case.reference)
+        if dented.mean() < _LEAST_DENT:
+            continue
+        front = _directions(case.reference)
+        shares: dict[str, list[float]] = {method: [] for method in comparison.methods}
+        for run in case.runs:
+            nearest = (_directions(run.losses) @ front.T).argmax(axis=1)
+            shares[run.method].append(float(dented[nearest].mean()))
+        found[case.name] = {method: float(np.mean(own)) for method, own in shares.items()}
+    return pd.DataFrame(found).T
+
+
+def _dented(front: FloatArray) -> BoolArray:
+    """Return which points of a true front are no corners of its hull."""
+    hull = Hull3D(np.rint(front * MOST_STEPS).astype(np.int64))
+    dented = np.ones(len(front), dtype=bool)
+    dented[hull.vertices] = False
+    return dented
+
+
+def _directions(points: FloatArray) -> FloatArray:
+    away = 1.0 - points
+    return np.asarray(away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-12))
+
+
+def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
+    """Say what is not one mean against others."""
+    claims = []
+    means = comparison.units.groupby(["case", "method"], sort=False)["vas"].mean().unstack()
+    if {FAST, SLOW} <= set(means):
+        apart = (means[FAST] - means[SLOW]).abs()
+        claims.append(
+            Claim(
+                f"{FAST} reaches the VAS of {SLOW}",
+                "Table 1, to three digits on all",
+                f"{apart.max():.1e} apart at most",
+                bool((apart < _PRINTED).all()),
+            )
+        )
+    hulls = [name for name in (FAST, SLOW) if name in dents]
+    others = [name for name in dents if name not in hulls]
+    if hulls and others:
+        most, least = dents[hulls].to_numpy().max(), dents[others].to_numpy().min()
+        claims.append(
+            Claim(
+                "only the hull methods keep out of the dents",
+                "Section 4.1, Figures 6, 7, 9, 10",
+                f"at most {most:.1%} of their points, of others at least {least:.1%}",
+                bool(most < least),
+            )
+        )
+    seconds = _seconds(comparison)
+    for fast, slow in ((FAST, SLOW), (FAST, "AR-MOEA"), ("RVEA", FAST)):
+        if {fast, slow} <= set(seconds):
+            ratio = seconds[slow] / seconds[fast]
+            claims.append(
+                Claim(
+                    f"{fast} is quicker than {slow}",
+                    "Table 5, on all",
+                    f"{ratio.min():.1f} to {ratio.max():.1f} times",
+                    bool((ratio > 1.0).all()),
+                )
+            )
+    return claims
+
+
+def _exponent(n: Sequence[int], seconds: Sequence[float]) -> float:
+    """Return the power of n by which seconds grow, by least squares of logarithms."""
+    if len(n) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(np.asarray(n)), np.log(np.asarray(seconds)), 1)[0])
+
+
+def _way(comparison: Comparison, method: str) -> pd.DataFrame:
+    """Return mean and standard deviation of VAS by evaluations, over all runs of a method."""
+    files = [
+        RunDir(run.path).path / "hull.csv"
+        for case in comparison.cases
+        for run in case.runs
+        if run.method == method
+    ]
+    parts = [pd.read_csv(file) for file in files if file.is_file()]
+    if not parts:
+        return pd.DataFrame(columns=["mean", "std"])
+    return pd.concat(parts).groupby("evaluations")["vas"].agg(["mean", "std"])
+
+
+def _fronts(case: Case) -> Figure:
+    """Draw the first run of each method (Figures 5 to 10), the true front behind it."""
+    from matplotlib.figure import Figure
+
+    runs = {run.method: run for run in reversed(case.runs)}
+    names = list(dict.fromkeys(run.method for run in case.runs))
+    columns = min(4, len(names))
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(3.2 * columns, 3.1 * lines), layout="constrained")
+    behind = case.reference[:: max(1, len(case.reference) // 1500)]
+    for number, name in enumerate(names, start=1):
+        axes = figure.add_subplot(lines, columns, number, projection="3d")
+        axes.scatter(*behind.T, s=1, color="#d5d9de", linewidths=0)
+        points = runs[name].losses
+        if len(points):
+            shown = points[nondominated(points)]
+            axes.scatter(*shown.T, s=7, color="#34618c", depthshade=False, linewidths=0)
+        axes.view_init(elev=28, azim=40)
+        axes.set_title(f"{name} ({len(points)})", fontsize=9)
+        axes.tick_params(labelsize=6, pad=-2)
+        for axis, label in zip((axes.xaxis, axes.yaxis, axes.zaxis), case.roles.names, strict=True):
+            axis.set_label_text(label, fontsize=7)
+            axis.labelpad = -6
+    figure.suptitle(f"{case.name}: what one run of each method returns", fontsize=11)
+    return figure
+
+
+def _times(table: pd.DataFrame) -> Figure:
+    """Draw seconds against the population's size."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for name, colour in ((FAST, "#34618c"), (SLOW, "#d9822b")):
+        axes.plot(table["population"], table[name], "o-", color=colour, label=f"{name}, here")
+    for column, style in enumerate(("o--", "s--")):
+        known = {n: pair[column] / 1000 for n, pair in _SIZES_PAPER.items()}
+        label = f"{(FAST, SLOW)[column]}, paper"
+        axes.plot(list(known), list(known.values()), style, color="#9aa3ad", label=label)
+    axes.set(xscale="log", yscale="log", xlabel="population", ylabel="seconds of a run")
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _ways(ways: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw VAS against evaluations, and what is left to its best value on a logarithmic scale."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    best = max(way["mean"].max() for way in ways.values())
+    for (name, way), colour in zip(
+        ways.items(), ("#34618c", "#d9822b", "#2e7d4f", "#9aa3ad"), strict=False
+    ):
+        left.plot(way.index, way["mean"], color=colour, label=name)
+        right.plot(way.index, np.maximum(best - way["mean"], 1e-7), color=colour, label=name)
+    left.set(xlabel="evaluations", ylabel="mean VAS", xscale="log")
+    right.set(xlabel="evaluations", ylabel="below the best mean VAS", yscale="log")
+    left.legend(frameon=False, fontsize=9)
+    return figure
