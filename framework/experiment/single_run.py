@@ -152,8 +152,9 @@ def run_single(
             summary = summarise(config, problem, front, last.progress, status, evaluated_by())
             summary |= {"distinct_evaluations": journal.distinct_genomes()}
             summary |= {"incidents": dict(evaluator.incidents())}
-            if evaluator.seconds is not None:
-                summary |= {"evaluation_s": round(evaluator.seconds, 3)}
+            scoring = evaluator.seconds()
+            if scoring is not None:
+                summary |= {"evaluation_s": round(scoring, 3)}
             outcome = algorithm.outcome()
             summary |= {"findings": dict(outcome.findings)}
             front.save(run_dir.front_file)

@@ -37,13 +37,7 @@ class Evaluator(ABC):
     seed : int
         Seed of the run, for the streams of stochastic problems.
 
-    Attributes
-    ----------
-    seconds : float or None
-        Spent scoring so far, where rows are scored in this process.
     """
-
-    seconds: float | None = None
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem, self.seed = problem, seed
@@ -63,6 +57,10 @@ class Evaluator(ABC):
     def parts(self) -> tuple[int, int]:
         """Return how many of the parts that batches wait for are built, and how many there are."""
         return 0, 0
+
+    def seconds(self) -> float | None:
+        """Return the seconds spent scoring so far; None where rows are scored elsewhere."""
+        return None
 
     def incidents(self) -> Mapping[str, int]:
         """Return what befell the workers, counted: workers and nodes lost, failures of nodes."""
@@ -98,7 +96,7 @@ class SerialEvaluator(Evaluator):
         self._lacking: WordArray | None = None  # parts to build for the oldest batch
         self._built, self._size, self._heavy = 0, 1, True
         self._begun = 0.0  # when the oldest batch was first asked about
-        self.seconds = 0.0
+        self._spent = 0.0
 
     def submit(self, ids: IntArray, X: Array) -> None:
         self._queue.append((ids, X))
@@ -114,12 +112,15 @@ class SerialEvaluator(Evaluator):
         rows = evaluate_rows(self.problem, self.seed, ids, X)
         spent = perf_counter() - self._begun
         self._heavy = spent > _HEAVY_SECONDS
-        self.seconds += spent
+        self._spent += spent
         self._lacking, self._built, self._begun = None, 0, 0.0
         return [rows]
 
     def parts(self) -> tuple[int, int]:
         return self._built, 0 if self._lacking is None else len(self._lacking)
+
+    def seconds(self) -> float:
+        return self._spent
 
     def _build(self, X: Array, timeout: float) -> bool:
         """Build what the oldest batch lacks for ``timeout`` seconds; tell whether all is there."""

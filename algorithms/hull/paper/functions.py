@@ -5,7 +5,7 @@ The methods' labels are those of ``configs/experiments/hull_tables.yaml`` and it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -195,11 +195,11 @@ def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
     return claims
 
 
-def _exponent(n: Sequence[int], seconds: Sequence[float]) -> float:
+def _exponent(n: pd.Series[int], seconds: pd.Series[float]) -> float:
     """Return the power of n by which seconds grow, by least squares of logarithms."""
     if len(n) < 2:
         return float("nan")
-    return float(np.polyfit(np.log(np.asarray(n)), np.log(np.asarray(seconds)), 1)[0])
+    return float(np.polyfit(np.log(n.to_numpy()), np.log(seconds.to_numpy()), 1)[0])
 
 
 def _way(comparison: Comparison, method: str) -> pd.DataFrame:

@@ -82,8 +82,8 @@ def _of_run(run: ComparedRun) -> dict[str, float]:
     frame = Front.load(file, place.roles()).frame()
     if not len(frame):
         return dict.fromkeys(READINGS, np.nan)
-    best = frame["accuracy"].idxmax()
-    values = frame["test_accuracy"]
+    values = frame["test_accuracy"].to_numpy(dtype=np.float64)
+    best = int(frame["accuracy"].to_numpy().argmax())
     return {"chosen": float(values[best]), "hindsight": float(values.max())}
 
 
