@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from algorithms.hull.hull3d import Hull3D
-from algorithms.hull.kernels.hull3d import MOST_STEPS
+from algorithms.hull.kernels.facets import MOST_STEPS
 from framework.analysis.compare import Case, Comparison
 from framework.analysis.page import Claim, Page
 from framework.analysis.rank_sum import score, verdict
