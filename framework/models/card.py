@@ -26,9 +26,9 @@ In Python:
 
 ```python
 import pandas as pd
-from framework.models.store import load_model
+import paretolab
 
-model = load_model("DIR")
+model = paretolab.load_model("DIR")
 print(model.predict_table(pd.read_csv("data.csv")))
 ```
 
