@@ -23,8 +23,7 @@ class Measuring:
     data : StageData
     table : PartTable
         Has every sub-classifier that the genomes need.
-    charges : tuple of three arrays of int64
-        Costs of the features, the group of each, and costs of the groups, in fixed point.
+    charges : Charges
     cost_scale : int
     error_costs : numpy.ndarray of float64, shape (K,), or None
     classes : int
@@ -35,7 +34,7 @@ class Measuring:
 
     data: StageData
     table: PartTable
-    charges: tuple[Array, Array, Array]
+    charges: kernels.Charges
     cost_scale: int
     error_costs: FloatArray | None
     classes: int
@@ -45,17 +44,8 @@ class Measuring:
 
     def of(self, X: Array) -> dict[str, FloatArray]:
         """Return the metrics of genomes (n, d); NaN where a sub-classifier could not be built."""
-        table = self.table
         counts = kernels.score(
-            X,
-            table.slots,
-            table.keys,
-            table.bits,
-            self._first,
-            table.failed,
-            *self.charges,
-            self.everyone,
-            self.negatives,
+            X, self.table.held, self._first, self.charges, self.everyone, self.negatives
         )
         records = len(self._labels)
         conclusive = counts[:, kernels.CONCLUSIVE]
@@ -104,7 +94,4 @@ class Measuring:
         return values
 
     def _class_counts(self, X: Array) -> tuple[IntArray, IntArray]:
-        table = self.table
-        return kernels.class_counts(
-            X, table.slots, table.keys, table.bits, self._first, self._labels, self.classes
-        )
+        return kernels.class_counts(X, self.table.held, self._first, self._labels, self.classes)

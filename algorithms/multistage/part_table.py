@@ -36,6 +36,11 @@ class PartTable:
         self.slots = np.full(256, -1, dtype=np.int64)
 
     @property
+    def held(self) -> kernels.Held:
+        """All of it, as the kernels read it."""
+        return kernels.Held(self.slots, self._keys, self._bits, self._failed)
+
+    @property
     def keys(self) -> WordArray:
         """Keys held, shape (n, key words); at least one row is there to compile against."""
         return self._keys
@@ -44,11 +49,6 @@ class PartTable:
     def bits(self) -> WordArray:
         """Bits held, shape (capacity, planes, words)."""
         return self._bits
-
-    @property
-    def failed(self) -> BoolArray:
-        """Which parts could not be built, shape (capacity,)."""
-        return self._failed
 
     def find(self, key: WordArray) -> int:
         """Return the number of a part, or a negative number if it is not held."""

@@ -120,7 +120,7 @@ class MultiStageProblem(Problem, Deployable):
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
         self.groups = costs.groups or CostGroups.none(n)
-        self.charges = costs.units, self.groups.of, costs.group_units
+        self.charges = kernels.Charges(costs.units, self.groups.of, costs.group_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters

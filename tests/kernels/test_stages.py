@@ -66,13 +66,9 @@ def test_scores_are_those_of_records_sent_one_by_one(
     groups = [(set(np.flatnonzero(group_of == g).tolist()), c) for g, c in enumerate((5, 0, 11))]
     counts = kernels.score(
         X,
-        table.slots,
-        table.keys,
-        table.bits,
+        table.held,
         0,
-        table.failed,
-        costs,
-        *charged,
+        kernels.Charges(costs, *charged),
         pack(np.ones(records, dtype=bool)),
         pack(labels != positive),
     )
@@ -101,9 +97,9 @@ def test_first_word_says_where_the_records_begin():
     wide = np.concatenate([np.full_like(table.bits[:, :, :1], 2**64 - 1), table.bits], axis=2)
     costs, everyone = np.ones(4, dtype=np.int64), pack(np.ones(100, dtype=bool))
     groups = np.full(4, -1), np.zeros(0, dtype=np.int64)
-    arguments = table.failed, costs, *groups, everyone, pack(labels != 1)
-    plain = kernels.score(X, table.slots, table.keys, table.bits, 0, *arguments)
-    shifted = kernels.score(X, table.slots, table.keys, wide, 1, *arguments)
+    arguments = kernels.Charges(costs, *groups), everyone, pack(labels != 1)
+    plain = kernels.score(X, table.held, 0, *arguments)
+    shifted = kernels.score(X, table.held._replace(bits=wide), 1, *arguments)
     assert np.array_equal(plain, shifted)
 
 
@@ -118,9 +114,7 @@ def test_classes_are_counted_where_their_records_leave(seed, n, records, classes
     X, probabilities, labels = made_up(seed, n, records, classes, removal)
     thresholds = np.linspace(0.9, 0.6, classes)
     table = table_of(probabilities, labels, thresholds, n, -1)
-    answered, right = kernels.class_counts(
-        X, table.slots, table.keys, table.bits, 0, labels, classes
-    )
+    answered, right = kernels.class_counts(X, table.held, 0, labels, classes)
     present = np.bincount(labels, minlength=classes)
     found = class_metrics.by_class(answered, right, present)
     for i, x in enumerate(X.tolist()):

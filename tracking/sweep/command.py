@@ -22,7 +22,7 @@ from framework.experiment.single_run import FAILED
 
 if TYPE_CHECKING:
     from tracking.sweep.config import SweepPlan
-    from tracking.sweep.run import Told
+    from tracking.sweep.run import Ended
 
 
 class Sweep:
@@ -69,7 +69,7 @@ class _Shown:
 
     def __init__(self, plan: SweepPlan, errors: Console, *, quiet: bool) -> None:
         self._plan, self._errors, self._quiet = plan, errors, quiet
-        self._best: Told | None = None
+        self._best: Ended | None = None
         self._bar: Progress | None = None
         if errors.is_terminal and not quiet:
             self._bar = Progress(
@@ -91,30 +91,32 @@ class _Shown:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, ended: Ended) -> None:
         """Show a trial."""
-        if told.values is not None and self._is_better(told):
-            self._best = told
+        if ended.values is not None and self._is_better(ended):
+            self._best = ended
         if self._bar is not None:
-            self._bar.update(self._task, completed=told.done, text=self._best_text())
+            self._bar.update(self._task, completed=ended.done, text=self._best_text())
         elif not self._quiet:
-            self._print(told)
+            self._print(ended)
 
-    def _print(self, told: Told) -> None:
+    def _print(self, ended: Ended) -> None:
         from tracking.sweep.report import shown_value
 
-        params = ", ".join(f"{k.split('.')[-1]} {shown_value(v)}" for k, v in told.params.items())
-        outcome = f"failed: {told.error}" if told.values is None else _text(told)
-        line = f"{told.done}/{self._plan.sweep.trials} · trial {told.number}: {outcome} · {params}"
+        params = ", ".join(f"{k.split('.')[-1]} {shown_value(v)}" for k, v in ended.params.items())
+        outcome = f"failed: {ended.error}" if ended.values is None else _text(ended)
+        line = (
+            f"{ended.done}/{self._plan.sweep.trials} · trial {ended.number}: {outcome} · {params}"
+        )
         self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _is_better(self, told: Told) -> bool:
+    def _is_better(self, ended: Ended) -> bool:
         """Compare by the first direction."""
-        if self._best is None or self._best.values is None or told.values is None:
+        if self._best is None or self._best.values is None or ended.values is None:
             return True
         first = self._plan.sweep.directions[0]
         sign = 1 if first.sense == "max" else -1
-        return sign * told.values[first.metric] > sign * self._best.values[first.metric]
+        return sign * ended.values[first.metric] > sign * self._best.values[first.metric]
 
     def _best_text(self) -> str:
         return "" if self._best is None else f"best {_text(self._best)} (trial {self._best.number})"
@@ -167,5 +169,5 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(told: Told) -> str:
-    return ", ".join(f"{name} {value:.5g}" for name, value in (told.values or {}).items())
+def _text(ended: Ended) -> str:
+    return ", ".join(f"{name} {value:.5g}" for name, value in (ended.values or {}).items())

@@ -31,7 +31,7 @@ from tracking.sweep.values import Meter
 from tracking.sweep.worker import run_one
 
 
-class Told(NamedTuple):
+class Ended(NamedTuple):
     """A trial that has ended.
 
     Attributes
@@ -55,7 +55,9 @@ class Told(NamedTuple):
     error: str | None
 
 
-def run_sweep(plan: SweepPlan, out: RunDir, options: Options[Told]) -> tuple[dict[str, Any], Table]:
+def run_sweep(
+    plan: SweepPlan, out: RunDir, options: Options[Ended]
+) -> tuple[dict[str, Any], Table]:
     """Run, or go on with, a sweep in its directory; return its summary and its best trials.
 
     A sweep that was stopped loses nothing: finished trials are in the study, evaluated rows in
@@ -124,7 +126,7 @@ class _Trials:
         study: SweepStudy,
         meter: Meter,
         problems: Problems,
-        options: Options[Told],
+        options: Options[Ended],
     ) -> None:
         self.plan, self.out, self.study, self.meter = plan, out, study, meter
         self._problems = problems
@@ -203,7 +205,7 @@ class _Trials:
         if error is not None and no_result(error):
             self.left[number] = text = reason_of(error)
             trial.write_summary(trial.summary() | {"status": INTERRUPTED, "error": text})
-            self._options.ended(Told(self._done, number, params, None, text))
+            self._options.ended(Ended(self._done, number, params, None, text))
             return
         self._done += 1
         if error is None:
@@ -215,13 +217,13 @@ class _Trials:
             text = f"{type(error).__name__}: {reason(error)}"
             self._note_failure(trial, params, text)
             self.study.fail(number, text)
-            self._options.ended(Told(self._done, number, params, None, text))
+            self._options.ended(Ended(self._done, number, params, None, text))
             return
         summary = trial.summary()
         summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
         trial.write_summary(summary)
         self.study.tell(number, list(values.values()))
-        self._options.ended(Told(self._done, number, params, values, None))
+        self._options.ended(Ended(self._done, number, params, values, None))
 
     def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:
         if not trial.about_file.is_file():  # it did not get as far
@@ -241,7 +243,7 @@ class _Trials:
 class _Pools(ExitStack):
     """Who runs the trials: this process, or Ray where that is asked for or pays."""
 
-    def __init__(self, plan: SweepPlan, out: RunDir, options: Options[Told]) -> None:
+    def __init__(self, plan: SweepPlan, out: RunDir, options: Options[Ended]) -> None:
         super().__init__()
         self._plan, self._out, self._options = plan, out, options
         self._serial = SerialPool(run_one)

@@ -7,6 +7,8 @@ of two of entries, each the number of a part or -1.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from framework.arrays import Array, BoolArray, IntArray, WordArray
@@ -14,6 +16,35 @@ from framework.jit import njit
 
 # columns of what score() counts
 CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED = range(8)
+
+
+class Held(NamedTuple):
+    """The sub-classifiers held, found by their feature sets.
+
+    slots : int64 (power of two,), the hash table.
+    keys : uint64 (parts, key words), the feature sets.
+    bits : uint64 (parts, planes, words), a bit a record. Planes: conclusive; conclusive and
+        right; optionally conclusive and called positive.
+    failed : bool (parts,), parts that could not be built.
+    """
+
+    slots: IntArray
+    keys: WordArray
+    bits: WordArray
+    failed: BoolArray
+
+
+class Charges(NamedTuple):
+    """What features cost, in fixed point.
+
+    of_feature : int64 (d,)
+    group_of : int64 (d,), the group of each feature, -1 where it has none.
+    of_group : int64 (m,), what is paid once for a group, with the first of its features.
+    """
+
+    of_feature: IntArray
+    group_of: IntArray
+    of_group: IntArray
 
 
 @njit
@@ -122,14 +153,9 @@ def popcount(v: np.uint64) -> int:
 @njit
 def score(
     X: Array,
-    slots: IntArray,
-    keys: WordArray,
-    bits: WordArray,
+    held: Held,
     first_word: int,
-    failed: BoolArray,
-    costs: IntArray,
-    group_of: IntArray,
-    group_costs: IntArray,
+    charges: Charges,
     everyone: WordArray,
     negatives: WordArray,
 ) -> IntArray:
@@ -138,19 +164,12 @@ def score(
     Parameters
     ----------
     X : numpy.ndarray of int, shape (n, d)
-    slots, keys : the table and the keys held; every set that ``X`` needs is among them
-    bits : numpy.ndarray of uint64, shape (parts, planes, words)
-        Planes: conclusive; conclusive and right; optionally conclusive and called positive.
+    held : Held
+        Every set that ``X`` needs is among them; a partition that needs one that failed is marked
+        FAILED.
     first_word : int
         Where in each plane the words of these records begin.
-    failed : numpy.ndarray of bool, shape (parts,)
-        Parts that could not be built; a partition that needs one is marked FAILED.
-    costs : numpy.ndarray of int64, shape (d,)
-        Fixed-point acquisition costs.
-    group_of : numpy.ndarray of int64, shape (d,)
-        The group of each feature, -1 where it has none.
-    group_costs : numpy.ndarray of int64, shape (m,)
-        What is paid once for a group, with the first of its features.
+    charges : Charges
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
         All records; those whose true class is not the positive one.
 
@@ -165,6 +184,8 @@ def score(
     O(d + stages * words) a row: EMSCO paper, Section 2.2, all records at once.
     """
     n, d = X.shape
+    slots, keys, bits, failed = held
+    costs, group_of, group_costs = charges
     words = len(everyone)
     with_positive = bits.shape[1] > 2
     counts = np.zeros((n, 8), dtype=np.int64)
@@ -209,19 +230,13 @@ def score(
 
 @njit
 def class_counts(
-    X: Array,
-    slots: IntArray,
-    keys: WordArray,
-    bits: WordArray,
-    first_word: int,
-    labels: IntArray,
-    classes: int,
+    X: Array, held: Held, first_word: int, labels: IntArray, classes: int
 ) -> tuple[IntArray, IntArray]:
     """Send every record through the stages and count answers by the record's class.
 
     Parameters
     ----------
-    X, slots, keys, bits, first_word
+    X, held, first_word
         As of :func:`score`; a part that failed answers nobody.
     labels : numpy.ndarray of int64, shape (records,)
     classes : int
@@ -236,6 +251,7 @@ def class_counts(
     O(d + stages * words + records) a row: each record is counted where it leaves.
     """
     n, d = X.shape
+    slots, keys, bits, _ = held
     words = (len(labels) + 63) // 64
     answered = np.zeros((n, classes), dtype=np.int64)
     right = np.zeros((n, classes), dtype=np.int64)
