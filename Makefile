@@ -5,7 +5,7 @@ RUN := .venv/.run-installed
 TEST := .venv/.test-installed
 QUICK := -m 'not slow'
 
-.PHONY: help run test test-all dist bench ui emsco-paper hapens-paper hull-paper clean
+.PHONY: help run test test-all dist bench ui emsco-paper hapens-paper hull-paper pruning-paper clean
 
 help:
 	@echo "make run       install into .venv, then search the quickstart: front, plots, model"
@@ -17,6 +17,7 @@ help:
 	@echo "make emsco-paper    every experiment of the EMSCO paper; MORE='--set experiment.protocol=paper'"
 	@echo "make hapens-paper   every experiment of the HAPEns paper, at its budget"
 	@echo "make hull-paper     every experiment of the 3DFCH-EMOA paper, reduced; MORE as above"
+	@echo "make pruning-paper  every experiment of the paper on ensemble pruning; MORE as above"
 	@echo "make clean     remove .venv and what tools left behind (not runs/ and mlflow.db)"
 
 run: $(RUN)
@@ -61,6 +62,9 @@ hapens-paper: $(RUN)
 hull-paper: $(RUN)
 	for name in tables sizes selection networks; do \
 		$(EXPERIMENT)/hull_$$name.yaml --out runs/hull-paper/$$name $(MORE) || exit; done
+
+pruning-paper: $(RUN)
+	$(EXPERIMENT)/pruning.yaml --out runs/pruning-paper $(MORE)
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov

@@ -23,9 +23,15 @@ from algorithms.pruning.votes import weights_of
 from framework.libraries.library import Library, load_library
 
 PAPER = {
-    "parkinsons": 0.0, "breast_cancer": 0.0, "musk": 0.0, "qsar": 0.0, "messidor": 4.3,
-    "spambase": 0.0, "default_credit": 6.7, "bank_marketing": 5.4,
-}  # fmt: skip
+    "parkinsons": 0.0,
+    "breast_cancer": 0.0,
+    "musk": 0.0,
+    "qsar": 0.0,
+    "messidor": 4.3,
+    "spambase": 0.0,
+    "default_credit": 6.7,
+    "bank_marketing": 5.4,
+}
 
 
 def made_up(k: int = 40, n: int = 600, seed: int = 0) -> Library:

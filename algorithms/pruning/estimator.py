@@ -117,6 +117,8 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         InputError
             Models or parameters that cannot be used, or demands that no ensemble meets.
         """
+        if self.threshold not in ("free", "majority"):
+            raise InputError(f"threshold: expected free or majority, found {self.threshold!r}")
         models = named_models(self.models)
         library = from_models(models, X, y)
         problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)

@@ -273,11 +273,6 @@ class PruningProblem(Problem, Deployable):
         self.__dict__ |= state
         self._set_tables()
 
-    def failures(self) -> BoolArray:
-        """Return which classifier is wrong on which validation record, shape (K, N)."""
-        votes, positive = self._votes(self.library.validation, self.library.y_validation)
-        return np.asarray(votes != positive)
-
     def _set_tables(self) -> None:
         library = self.library
         votes, positive = self._votes(library.validation, library.y_validation)

@@ -127,7 +127,8 @@ class Comparison:
         The same, with the mean over the folds of each unit as one row; column ``case`` names the
         unit. The same rows as ``frame`` where nothing has folds.
     tests : mapping of str to RankTests
-        By indicator, searches in the order of ``methods``; empty where blocks are too few.
+        By indicator, searches in the order of ``methods``; without those that are known of all
+        searches in fewer than two blocks.
     blocks : str
         What a block of the tests is, in the plural: 'groups', 'cases', 'seeds' or 'runs'.
     judged : str
@@ -183,7 +184,7 @@ class Comparison:
 
     def ordered(self) -> list[str]:
         """Return the searches, the best first: by mean rank, else by mean, of :attr:`first`."""
-        if self.tests:
+        if self.first in self.tests:
             order = np.argsort(self.tests[self.first].ranks, kind="stable")
             return [self.methods[i] for i in order]
         means = self.units.groupby("method", sort=False)[self.first].mean()
@@ -340,13 +341,13 @@ def usual_indicators() -> list[str]:
 def _tests(
     frame: pd.DataFrame, methods: list[str], meant: Mapping[str, Indicator], block: list[str]
 ) -> dict[str, RankTests]:
-    """Test each indicator over the blocks that all searches have."""
+    """Test each indicator over the blocks in which all searches have a value."""
     tests = {}
     for name, indicator in meant.items():
         table = frame.pivot_table(index=block, columns="method", values=name, aggfunc="mean")
         table = table.reindex(columns=methods).dropna()
         if min(table.shape) < 2:
-            return {}
+            continue
         values = table.to_numpy(dtype=np.float64)
         tests[name] = rank_tests(values if indicator.better == "low" else -values)
     return tests

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -211,26 +210,6 @@ def test_local_search_keeps_count_of_votes():
     value = VoteTable.of(votes, y).value(found.x, found.threshold, Weights(1, 0, 1, 0))
     assert found.value == value
     assert value > brute_force(votes[:3], y, Weights(1, 0, 1, 0))
-
-
-@pytest.mark.parametrize("demand", [None, "f3"])
-def test_a_solve_that_is_stored_goes_on_as_if_it_had_not_been(demand):
-    votes, y = pool(14, 120, 5)
-    table, credit = VoteTable.of(votes, y), failure_credit(votes != y)
-    instance = Instance.of(
-        table, Weights(1, 0, 1, 0), credit=credit, demand=demand_of(demand, credit)
-    )
-    solver, stored = (BranchAndBound(instance, looks=50) for _ in range(2))
-    for _ in range(60):
-        solver.step()
-        stored = pickle.loads(pickle.dumps(stored))
-        stored.step()
-        assert (stored.bound, stored.iterations, stored.nodes) == (
-            solver.bound,
-            solver.iterations,
-            solver.nodes,
-        )
-        assert np.array_equal(stored.incumbent.x, solver.incumbent.x)
 
 
 def test_gaps_are_shares_of_the_value():

@@ -48,6 +48,16 @@ def test_the_best_of_all_genomes_is_asked_for(cls, threshold, metric):
     assert search.outcome().returned.tolist() == front.ids.tolist()
 
 
+@pytest.mark.parametrize(("tau", "gamma"), [(0.2, 0.5), (0.3, None), (None, 0.4)])
+def test_tau_and_gamma_are_the_two_numbers_of_diversity(tau, gamma):
+    problem = pruning(6)
+    own, _ = solve(IntegerProgram, problem, roles(problem), tau=tau, gamma=gamma)
+    pair = (tau or 0.0, gamma or tau)
+    both, _ = solve(IntegerProgram, problem, roles(problem), diversity=pair)
+    assert own.outcome().findings["diversity"] == {"tau": pair[0], "gamma": pair[1]}
+    assert own.outcome().findings["members"] == both.outcome().findings["members"]
+
+
 CASES = [
     ({}, []),
     ({"diversity": "f2"}, []),

@@ -65,6 +65,8 @@ PARAMETERS = {
     "right and wrong answers are worth the same": {"weights": [0, 0, 0, 0]},
     "expected a finite number, found nan": {"weights": [1, 0, float("nan"), 0]},
     "expected tau <= gamma": {"diversity": [0.8, 0.2]},
+    "found tau=0.8 > gamma=0.2": {"tau": 0.8, "gamma": 0.2},
+    "expected diversity, or tau and gamma, found both": {"diversity": "f2", "tau": 0.1},
     "above the most diverse pair's": {"diversity": [0.0, 1.0]},
     "expected at least 2 (diversity is between members)": {"diversity": "f3", "max_members": 1},
     "expected a mixed-integer solver that is installed": {"kind": "ip_cvxpy", "solver": "NONE"},

@@ -164,3 +164,7 @@ def test_pruned_voting_keeps_to_sizes_and_says_what_cannot_be(fitted):
         PrunedVoting(models, diversity=(0.99, 1.0)).fit(X, y)
     with pytest.raises(InputError, match="weights: expected"):
         PrunedVoting(models, weights="acc").fit(X, y)
+    with pytest.raises(InputError, match=r"^threshold: expected free or majority, found 'unknown'"):
+        PrunedVoting(models, threshold="unknown").fit(X, y)
+    with pytest.raises(InputError, match=r"^max_members: expected at least 1, found 0"):
+        PrunedVoting(models, max_members=0).fit(X, y)

@@ -71,7 +71,8 @@ def test_metrics_are_those_counted_record_by_record(threshold, positive, k):
     problem = PruningProblem(library, threshold=threshold, positive=positive)
     X = problem.space.sample(np.random.default_rng(1), 12)
     members, thresholds = problem.split(X)
-    failures = problem.failures()
+    votes, truth = problem._votes(library.validation, library.y_validation)
+    failures = votes != truth
     tables = [
         (problem.evaluate(X), library.validation, library.y_validation),
         (problem.evaluate_test(X), library.test, library.y_test),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from algorithms.pruning.diversity import demand_of, failure_credit
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches import ip
 from algorithms.pruning.searches.ip import IntegerProgram
@@ -44,9 +45,13 @@ def killed(search, notes, after):
     return True
 
 
-def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been():
+@pytest.mark.parametrize("demand", [None, "f3"])
+def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
     votes, y = pool(14, 120, 5)
-    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    table, credit = VoteTable.of(votes, y), failure_credit(votes != y)
+    instance = Instance.of(
+        table, Weights(1, 0, 1, 0), credit=credit, demand=demand_of(demand, credit)
+    )
     solver, stored = (BranchAndBound(instance, looks=50) for _ in range(2))
     for step in range(80):
         solver.step()

@@ -13,14 +13,13 @@ from pydantic import Field
 from algorithms.pruning import ordering_kernels as kernels
 from algorithms.pruning.searches.base import PruningSearch
 from algorithms.pruning.strong.instance import Instance
-from algorithms.pruning.votes import Weights
 from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Roles
 
-VoteThreshold = Literal["majority", "best"]
+VoteThreshold = Literal["majority", "best", "best_balanced"]
 Measure = Literal["accuracy", "complementariness", "concurrency", "uwa", "kappa"]
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -43,8 +42,9 @@ class NamedRule(PruningSearch):
     roles : Roles
     seed : int
         Not used: nothing is drawn, ties go to the first classifier.
-    threshold : {'majority', 'best'}
-        ``best`` gives the members chosen by majority the threshold of the greatest accuracy.
+    threshold : {'majority', 'best', 'best_balanced'}
+        ``best`` gives the members chosen by majority the threshold of the greatest accuracy,
+        ``best_balanced`` that of the greatest balanced accuracy.
     """
 
     def __init__(
@@ -63,8 +63,9 @@ class NamedRule(PruningSearch):
         """Return the rule's ensemble, once."""
         x = self.members().astype(np.int8)
         level = int(x.sum()) // 2
-        if self.threshold == "best" and not self.majority:
-            level = Instance.of(self.votes, Weights(1, 0, 1, 0)).best_threshold(x).threshold
+        if self.threshold != "majority" and not self.majority:
+            weights = self.weights("accuracy" if self.threshold == "best" else "balanced_accuracy")
+            level = Instance.of(self.votes, weights).best_threshold(x).threshold
         self.done, self.reason = True, "the rule gives one ensemble"
         return self.rows(x[np.newaxis], [level])
 

@@ -52,6 +52,8 @@ class IntegerProgram(PruningSearch):
     diversity : str or two numbers, optional
         ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
         each member and of the ensemble; at least two members then.
+    tau, gamma : float, optional
+        The same two as keys of their own, such as a sweep can vary; gamma is tau if it is None.
     max_members : int, optional
     gap : float
         Share of the value at which the proof is good enough.
@@ -81,6 +83,8 @@ class IntegerProgram(PruningSearch):
         seed: int,
         weights: WeightsKey | None = None,
         diversity: DiversityKey | None = None,
+        tau: Share | None = None,
+        gamma: Share | None = None,
         max_members: Annotated[int, Field(ge=1)] | None = None,
         gap: Annotated[float, Field(ge=0)] = 0.0,
         looks: Annotated[int, Field(ge=1)] = 100_000,
@@ -89,7 +93,7 @@ class IntegerProgram(PruningSearch):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._weights = self.weights(weights)
-        demands = self.demands(diversity, max_members)
+        demands = self.demands(_one_of(diversity, tau, gamma), max_members)
         self._conditions = demands.conditions
         self._instance = Instance.of(
             self.votes,
@@ -273,3 +277,18 @@ class IntegerProgram(PruningSearch):
             "algorithm.iterations: expected an ensemble that meets all demands, found none within "
             f"{solver.iterations} iterations; raise it or relax a demand"
         )
+
+
+def _one_of(
+    diversity: DiversityKey | None, tau: float | None, gamma: float | None
+) -> DiversityKey | None:
+    """Return the demand of ``diversity``, or of ``tau`` and ``gamma``."""
+    if tau is None and gamma is None:
+        return diversity
+    if diversity is not None:
+        raise InputError(
+            "algorithm.diversity: expected diversity, or tau and gamma, found both "
+            f"({diversity!r}, tau={tau}, gamma={gamma}); leave one out"
+        )
+    least = tau or 0.0
+    return least, least if gamma is None else gamma

@@ -2,14 +2,14 @@
 
 Nothing depends on the machine or on when it is interrupted: a step takes the open box with the
 greatest bound, solves its relaxation from the basis that the box carries, and either adds cuts or
-divides it. What is between two steps is plain data that pickles.
+divides it. What is between two steps is plain data (:mod:`algorithms.pruning.strong.solve_state`).
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -66,7 +66,6 @@ class BranchAndBound:
         self._rng = np.random.default_rng(np.random.SeedSequence(seed))
         self._made = 0
         self._open: list[OpenBox] = []
-        self._relaxation: Relaxation | None = None
         start = first_members(instance)
         if start is not None:
             self.incumbent = improve(instance, start, looks, self._rng)
@@ -107,7 +106,7 @@ class BranchAndBound:
         if self.done:
             return
         node = heapq.heappop(self._open)
-        relaxation = self._relaxations()
+        relaxation = self._relaxation
         limits = relaxation.limits(node.box)
         if (node.box.x >= 0).all():
             self._take(self.instance.best_threshold(node.box.x), node.box.x)
@@ -123,13 +122,9 @@ class BranchAndBound:
                 self.nodes += 1
         self._prune()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_relaxation": None}
-
-    def _relaxations(self) -> Relaxation:
-        if self._relaxation is None:
-            self._relaxation = Relaxation(self.instance)
-        return self._relaxation
+    @cached_property
+    def _relaxation(self) -> Relaxation:
+        return Relaxation(self.instance)
 
     def _go_on(self, node: OpenBox, found: Relaxed, limits: Limits, bound: float) -> None:
         """Add cuts to a box where that pays, else divide it."""
@@ -137,7 +132,7 @@ class BranchAndBound:
         if bound <= self._cutoff():
             self.nodes += 1
             return
-        new = self._relaxations().broken(found, limits, found.kept)
+        new = self._relaxation.broken(found, limits, found.kept)
         gap = bound - self._cutoff()
         pays = node.rounds == 0 or node.bound - bound > _WORTH * gap
         most = _ROOT_ROUNDS if self.nodes == 0 else _ROUNDS

@@ -202,7 +202,7 @@ def _most(max_members: int | None, k: int, demand: Demand | None) -> int:
     fewest = 1 if demand is None else 2
     if max_members is not None and max_members < fewest:
         raise InputError(
-            f"algorithm.max_members: expected at least {fewest}"
+            f"max_members: expected at least {fewest}"
             f"{' (diversity is between members)' if demand else ''}, found {max_members}"
         )
     return k if max_members is None else min(max_members, k)

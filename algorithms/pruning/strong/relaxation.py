@@ -23,10 +23,12 @@ import numpy as np
 from algorithms.pruning.diversity import TOLERANCE
 from algorithms.pruning.strong.closure import as_columns
 from algorithms.pruning.strong.instance import Instance
+from algorithms.pruning.strong.rows import Rows, safe_bound
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
 _VIOLATED = 1e-3  # by how much a row is broken at least to be taken in
 _MOST_CUTS = 3000  # taken in at a time
+_BY_ROWS, _MAXIMISE = 2, -1  # as HiGHS numbers them
 
 Codes = IntArray
 """Cuts: ``i * D + j`` is a conflict, ``-1 - p`` the count row of pattern p (up first)."""
@@ -126,7 +128,7 @@ class Relaxation:
         """
         import highspy
 
-        rows = _Rows(self.columns)
+        rows = Rows(self.columns)
         self._fixed_rows(rows, box)
         fixed = rows.count
         self._cut_rows(rows, cuts, limits)
@@ -136,10 +138,9 @@ class Relaxation:
         for name, setting in _OPTIONS.items():
             solver.setOptionValue(name, setting)
         none = np.zeros(self.columns, dtype=np.int32)
-        solver.passModel(
-            self.columns, rows.count, len(value), 2, -1, 0.0, cost, lower, upper,
-            row_lower, row_upper, start, index, value, none,
-        )  # fmt: skip
+        sizes = (self.columns, rows.count, len(value), _BY_ROWS, _MAXIMISE)
+        program = (cost, lower, upper, row_lower, row_upper, start, index, value, none)
+        solver.passModel(*sizes, 0.0, *program)
         if basis is not None and status is not None:
             start_basis = highspy.HighsBasis()
             new = np.full(len(cuts) - len(status), int(highspy.HighsBasisStatus.kBasic))
@@ -159,7 +160,7 @@ class Relaxation:
         solution, found = solver.getSolution(), solver.getBasis()
         point = np.array(solution.col_value)
         dual = np.array(solution.row_dual)
-        bound = _safe_bound(dual, cost, lower, upper, start, index, value, row_lower, row_upper)
+        bound = safe_bound(dual, cost, lower, upper, start, index, value, row_lower, row_upper)
         column_status = np.array([int(s) for s in found.col_status], dtype=np.int8)
         row_status = np.array([int(s) for s in found.row_status], dtype=np.int8)
         binding = row_status[fixed:] != int(highspy.HighsBasisStatus.kBasic)
@@ -244,7 +245,7 @@ class Relaxation:
             lower[at + 1 :], upper[at + 1 :] = np.minimum(low, 0.0), np.maximum(high, 0.0)
         return cost, lower, upper
 
-    def _fixed_rows(self, rows: _Rows, box: Box) -> None:
+    def _fixed_rows(self, rows: Rows, box: Box) -> None:
         k, at = self.k, self.k + self.p
         members = np.arange(k)
         ones = np.ones(k)
@@ -261,7 +262,7 @@ class Relaxation:
         if self.instance.demand is not None:
             self._diversity_rows(rows, box)
 
-    def _diversity_rows(self, rows: _Rows, box: Box) -> None:
+    def _diversity_rows(self, rows: Rows, box: Box) -> None:
         demand, credit = self.instance.demand, self.instance.credit
         assert demand is not None
         assert credit is not None
@@ -300,7 +301,7 @@ class Relaxation:
         high = np.maximum(ordered[:, ::-1][:, :most], 0.0).sum(axis=1)
         return low, high
 
-    def _cut_rows(self, rows: _Rows, cuts: Codes, limits: Limits) -> None:
+    def _cut_rows(self, rows: Rows, cuts: Codes, limits: Limits) -> None:
         """Add the cuts, in their order."""
         if not len(cuts):
             return
@@ -333,81 +334,3 @@ _OPTIONS = {
     "random_seed": 0,
     "solver": "simplex",
 }
-
-
-class _Rows:
-    """Rows of a program, gathered in order."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns, self.count = columns, 0
-        self._row: list[Array] = []
-        self._column: list[Array] = []
-        self._value: list[Array] = []
-        self._lower: list[Array] = []
-        self._upper: list[Array] = []
-
-    def add(self, columns: Array, values: Array, lower: float, upper: float) -> None:
-        """Add a row."""
-        self._take(np.full(len(columns), self.count), columns, values)
-        self._lower.append(np.array([lower], dtype=np.float64))
-        self._upper.append(np.array([upper], dtype=np.float64))
-        self.count += 1
-
-    def add_block(
-        self, table: FloatArray, extra: list[tuple[Array, Array, Array]], upper: FloatArray
-    ) -> None:
-        """Add rows over the first columns, some more entries, and upper bounds alone."""
-        row, column = np.nonzero(table)
-        self._take(self.count + row, column, table[row, column])
-        for r, c, v in extra:
-            self._take(self.count + r, c, v)
-        self._lower.append(np.full(len(upper), -np.inf))
-        self._upper.append(upper)
-        self.count += len(upper)
-
-    def arrays(self) -> tuple[Array, Array, FloatArray, FloatArray, FloatArray]:
-        """Return starts, indices, values, lower and upper bounds, row by row."""
-        row, column = np.concatenate(self._row), np.concatenate(self._column)
-        value = np.concatenate(self._value)
-        order = np.lexsort((column, row))
-        starts = np.searchsorted(row[order], np.arange(self.count)).astype(np.int32)
-        return (
-            starts,
-            column[order].astype(np.int32),
-            np.ascontiguousarray(value[order]),
-            np.concatenate(self._lower),
-            np.concatenate(self._upper),
-        )
-
-    def _take(self, row: Array, column: Array, value: Array) -> None:
-        keep = np.asarray(value) != 0
-        self._row.append(np.asarray(row)[keep])
-        self._column.append(np.asarray(column)[keep])
-        self._value.append(np.asarray(value, dtype=np.float64)[keep])
-
-
-def _safe_bound(
-    dual: FloatArray,
-    cost: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    start: Array,
-    index: Array,
-    value: FloatArray,
-    row_lower: FloatArray,
-    row_upper: FloatArray,
-) -> float:
-    """Return an upper bound of the program from any multipliers (weak duality).
-
-    Multipliers of the wrong sign for a one-sided row count as 0, so that the solver's tolerances
-    do not matter.
-    """
-    y = np.where(np.isinf(row_upper), np.minimum(dual, 0.0), dual)
-    y = np.where(np.isinf(row_lower), np.maximum(y, 0.0), y)
-    lengths = np.diff(np.append(start, len(value)))
-    taken = np.bincount(index, weights=value * np.repeat(y, lengths), minlength=len(cost))
-    reduced = cost - taken
-    with np.errstate(invalid="ignore"):
-        sides = np.where(y > 0, y * row_upper, np.where(y < 0, y * row_lower, 0.0))
-    columns = np.maximum(reduced * lower, reduced * upper)
-    return float(sides.sum() + columns.sum())

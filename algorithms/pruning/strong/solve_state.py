@@ -81,7 +81,7 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
         if about["version"] != _VERSION:
             raise ValueError("another version")
         solver = BranchAndBound.__new__(BranchAndBound)
-        solver.instance, solver._relaxation = instance, None
+        solver.instance = instance
         for name, value in about["counts"].items():
             if name in _COUNTS:
                 setattr(solver, name, value)

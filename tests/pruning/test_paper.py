@@ -1,0 +1,95 @@
+"""The page of the paper's experiment: ranks and claims, told anew from the tables of runs."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from tests.command import write
+from tests.experiment.test_experiment import command
+from tests.made_up_libraries import made_up
+from tests.pruning.test_mistakes import folder
+
+F1 = {"kind": "ip", "weights": "accuracy"}
+METHODS = {
+    "F1": F1,
+    "F2": {**F1, "diversity": "f2"},
+    "F3": {**F1, "diversity": "f3"},
+    "BFT": {"kind": "backfitting"},
+    "HC-CON": {"kind": "hill_climbing", "fitness": "concurrency"},
+    "HC-UWA": {"kind": "hill_climbing", "fitness": "uwa"},
+    "FE": {"kind": "full_ensemble"},
+}
+CASES = {
+    "one K=6": {"problem.models": 6},
+    "one K=40": {"problem.models": 8},
+    "two K=40": {"problem.models": 8, "problem.positive": "no"},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two repetitions (libraries) of two folds (measures of diversity)."""
+    place = tmp_path_factory.mktemp("pruning")
+    for number in (0, 1):
+        folder(made_up(n=40, m=30, seed=number), place / f"pool{number}")
+    section = {
+        "cases": CASES,
+        "product": {"problem.library.path": ["pool0", "pool1"]},
+        "folds": {"problem.pair_measure": ["failure_credit", "disagreement"]},
+        "methods": METHODS,
+        "indicators": ["accuracy", "proof_gap"],
+        "judge": "returned",
+        "pages": ["pruning"],
+    }
+    given = {
+        "name": "little",
+        "problem": {"kind": "pruning", "library": {"path": "pool0"}},
+        "objectives": [{"metric": "accuracy", "sense": "max"}],
+        "budget": {"evaluations": 10},
+        "workers": "serial",
+        "tracking": None,
+        "experiment": section,
+    }
+    write(place / "little.yaml", given)
+    command(place, "experiment", "little.yaml", "--out", "out", "--quiet")
+    return place / "out"
+
+
+def table(out, name):
+    return pd.read_csv(out / "tables" / f"{name}.csv")
+
+
+def test_ranks_are_over_repetitions_with_folds_averaged(whole):
+    runs, found = table(whole, "runs"), table(whole, "table4")
+    assert found["figures"].tolist() == ["here, 2 blocks", "here, 4 blocks", "paper"]
+    blocks = runs.groupby(["group", "unit", "method"])["accuracy"].mean().unstack()
+    large = blocks.loc[["one K=40", "two K=40"]].rank(axis=1, ascending=False).mean()
+    assert found.iloc[1][list(METHODS)].tolist() == pytest.approx(large[list(METHODS)].tolist())
+    assert found.iloc[2]["FE"] == 5.25
+
+
+def test_the_gap_of_a_proof_is_read_from_what_was_found(whole):
+    runs = table(whole, "runs")
+    exact = runs["method"].isin(["F1", "F2", "F3"])
+    assert runs.loc[~exact, "proof_gap"].isna().all()
+    for row in runs[exact].to_dict("records"):
+        summary = json.loads((whole / row["directory"] / "summary.json").read_text())
+        assert row["proof_gap"] == summary["findings"]["gap"]
+    ranked = table(whole, "ranks")  # of those that every method has
+    assert set(ranked["indicator"]) == {"accuracy"}
+
+
+def test_claims_follow_from_the_ranks(whole):
+    found, said = table(whole, "table4"), table(whole, "claims").set_index("claim")
+    ranks = found[found["figures"] != "paper"][list(METHODS)].mean()
+    claim = said.loc["FE is last (accuracy)"]
+    assert claim["holds"] == ("yes" if ranks.idxmax() == "FE" else "no")
+    assert claim["here"].endswith(f"FE {ranks['FE']:.2f}")
+    assert not said.index.str.contains("balanced").any()  # nothing here maximised it
+    means = table(whole, "runs").groupby(["group", "method"])["accuracy"].mean().unstack()
+    rivals = means[["BFT", "HC-CON", "HC-UWA", "FE"]].max(axis=1)
+    won = int((means["F2"] > rivals).sum())
+    assert said.loc["F2 beats all benchmarks", "here"] == f"{won} of 3"
