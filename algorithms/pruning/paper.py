@@ -80,7 +80,7 @@ def page(comparison: Comparison) -> Page:
         list(_claims(rows, ranked)),
         {"table4": ranked["accuracy"], "table6": ranked["balanced_accuracy"], "samples": samples},
         {},
-        {f"ranks_{name}": _ranking(rows, name) for name in RANKED},
+        {f"ranks_{name}": found for name in RANKED if (found := _ranking(rows, name)).tests},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -191,4 +192,9 @@ class RunDir:
 
 def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a role, each of the type that the role declares."""
-    return dict(TypeAdapter(role).validate_python(dict(plain), strict=True)._asdict())
+    return dict(_adapter(role).validate_python(dict(plain), strict=True)._asdict())
+
+
+@cache  # to make one takes milliseconds; an experiment reads a thousand roles
+def _adapter(role: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(role)
