@@ -29,9 +29,10 @@ PROOF_GAP = Indicator(
     on_request=True,
 )
 
+Names = Sequence[str]
 OURS, RIVALS = ("F1", "F2", "F3"), ("BFT", "HC-CON", "HC-UWA", "FE")
 RANKED = {"accuracy": (*OURS, *RIVALS), "balanced_accuracy": ("F1", "theta", *RIVALS)}
-PRINTED = {
+PRINTED: dict[str, dict[int, Sequence[float]]] = {
     "accuracy": {  # Table 4
         40: (3.82, 3.74, 3.79, 4.04, 3.71, 3.66, 5.25),
         60: (3.82, 3.70, 3.76, 4.03, 3.66, 3.66, 5.39),
@@ -44,23 +45,23 @@ PRINTED = {
         100: (2.97, 2.41, 4.00, 3.20, 3.36, 5.06),
     },
 }
-_BEFORE = (  # claim, as printed, by what, who ranks before whom
+_BEFORE: list[tuple[str, str, str, Names, Names]] = [  # claim, printed, by what, who before whom
     ("diversity improves the rank", "3.74, 3.75 to 3.84", "accuracy", ("F2", "F3"), ("F1",)),
     ("HC-CON and HC-UWA are ahead", "3.61", "accuracy", ("HC-CON", "HC-UWA"), OURS),
     ("BFT is behind all but FE", "4.06", "accuracy", (*OURS, "HC-CON", "HC-UWA"), ("BFT",)),
     ("FE is last", "5.38", "accuracy", (*OURS, *RIVALS[:3]), ("FE",)),
     ("F1 and theta are ahead", "2.94, 2.40", "balanced_accuracy", ("F1", "theta"), RIVALS),
     ("theta is ahead of F1", "2.40 to 2.94", "balanced_accuracy", ("theta",), ("F1",)),
-)
-_OFTEN = (  # claim, by what, who is better than all of whom, in how many of how many
+]
+_OFTEN: list[tuple[str, str, str, Names, tuple[int, int]]] = [  # who beats whom, how often
     ("F2 beats all benchmarks", "accuracy", "F2", RIVALS, (11, 36)),
     ("theta beats all benchmarks", "balanced_accuracy", "theta", RIVALS, (22, 36)),
-)
-_STEADIER = (  # claim, by what, who varies less than whom
+]
+_STEADIER: list[tuple[str, str, Names, Names]] = [  # claim, by what, who varies less than whom
     ("both HC vary more than F1 to F3", "accuracy", OURS, ("HC-CON", "HC-UWA")),
     ("diversity reduces dispersion", "accuracy", ("F2", "F3"), ("F1",)),
     ("theta varies least", "balanced_accuracy", ("theta",), ("F1", *RIVALS)),
-)
+]
 
 
 def page(comparison: Comparison) -> Page:
@@ -111,7 +112,7 @@ def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     return row
 
 
-def _table(rows: pd.DataFrame, name: str, index: list[str], methods: Sequence[str]) -> pd.DataFrame:
+def _table(rows: pd.DataFrame, name: str, index: list[str], methods: Names) -> pd.DataFrame:
     """Return a line a block and a column a method; blocks that lack one are left out."""
     found = rows.pivot_table(index=index, columns="method", values=name, aggfunc="mean")
     return found.reindex(columns=list(methods)).dropna()

@@ -63,6 +63,9 @@ def _draw_gap(axes: Any, gap: pd.DataFrame) -> None:
         ylabel="weighted sum of the confusion matrix",
         title=f"Proof: gap {gap['gap'].iloc[-1]:.2%}",
     )
+    if len(gap) == 1:  # a point says nothing
+        text = "first bound and first ensemble;\nno linear program was needed or solved since"
+        axes.text(0.5, 0.75, text, transform=axes.transAxes, ha="center")
     axes.legend(frameon=False)
 
 
@@ -79,7 +82,8 @@ def _draw_votes(axes: Any, votes: pd.DataFrame) -> None:
         ylabel="share of the class, validation",
         title=f"Positive above {threshold} of {x.max()} votes",
     )
-    axes.legend(frameon=False)
+    axes.margins(y=0.2)  # room for the legend
+    axes.legend(frameon=False, loc="upper center", ncols=2)
 
 
 def _draw_confusion(axes: Any, row: pd.Series[Any]) -> None:

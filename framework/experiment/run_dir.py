@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from framework.journal import Journal
 from framework.plain_files import check_sizes, damaged, read_object
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
+
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 class RunDir:
@@ -192,9 +193,6 @@ class RunDir:
 
 def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a role, each of the type that the role declares."""
-    return dict(_adapter(role).validate_python(dict(plain), strict=True)._asdict())
-
-
-@cache  # to make one takes milliseconds; an experiment reads a thousand roles
-def _adapter(role: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(role)
+    if role not in _ADAPTERS:  # to make one takes milliseconds; an experiment reads thousands
+        _ADAPTERS[role] = TypeAdapter(role)
+    return dict(_ADAPTERS[role].validate_python(dict(plain), strict=True)._asdict())
