@@ -125,17 +125,18 @@ def demand_of(
     """
     if name is None:
         return None
-    if isinstance(name, str):
-        if name not in ("f2", "f3"):
-            raise InputError(
-                f"{where}: expected f2, f3 or two numbers (tau, gamma), found {name!r}"
-            )
+    if name in ("f2", "f3"):
         if len(credit) < 2:
             raise InputError(f"{where}: expected two classifiers or more, found {len(credit)}")
         everyone = np.ones((1, len(credit)), dtype=np.int8)
         least, mean = pair_credits(credit, everyone)[0].tolist()
         return Demand(least if name == "f3" else 0.0, (least + mean) / 2)
-    tau, gamma = (float(number) for number in name)
+    try:
+        tau, gamma = map(float, name)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{where}: expected f2, f3 or two numbers (tau, gamma), found {name!r}"
+        ) from error
     if not (0 <= tau <= 1 and 0 <= gamma <= 1):
         raise InputError(f"{where}: expected tau and gamma within 0 and 1, found {tau}, {gamma}")
     if tau > gamma:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
 
     Parameters
     ----------
-    models : mapping of str to classifier, or sequence of (str, classifier)
+    models : mapping of str to classifier, or sequence of classifiers or (str, classifier)
         Fitted, with ``predict_proba`` of the same two classes.
     weights : str or four numbers
         ``balanced_accuracy``, ``accuracy``, ``recall``, or what a true positive, false negative,
@@ -80,7 +81,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
 
     def __init__(
         self,
-        models: Mapping[str, Any] | Sequence[tuple[str, Any]],
+        models: Mapping[str, Any] | Sequence[Any],
         *,
         weights: str | Sequence[float] = "balanced_accuracy",
         diversity: str | tuple[float, float] | None = None,
@@ -117,8 +118,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         InputError
             Models or parameters that cannot be used, or demands that no ensemble meets.
         """
-        if self.threshold not in ("free", "majority"):
-            raise InputError(f"threshold: expected free or majority, found {self.threshold!r}")
+        self._check()
         models = named_models(self.models)
         library = from_models(models, X, y)
         problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)
@@ -155,6 +155,17 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         self.incumbent_, self.bound_, self.gap_ = best.value, solver.bound, solver.gap
         self.classes_ = self.model_.classes_
         return self
+
+    def _check(self) -> None:
+        """Refuse parameters that mean nothing."""
+        if self.threshold not in ("free", "majority"):
+            raise InputError(f"threshold: expected free or majority, found {self.threshold!r}")
+        for name in ("max_members", "budget", "random_state"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, Integral) or value < 0):
+                raise InputError(f"{name}: expected a whole number, 0 or more, found {value!r}")
+        if not self.gap >= 0:
+            raise InputError(f"gap: expected a share, 0 or more, found {self.gap!r}")
 
     def predict(self, X: Any) -> Array:
         """Return the class (n,) of records (n, d): positive above ``threshold_`` votes."""

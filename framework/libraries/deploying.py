@@ -70,15 +70,20 @@ def example_records(library: Library) -> dict[str, list[Any]]:
     return {str(name): plain[name].tolist() for name in plain.columns}
 
 
-def named_models(models: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return fitted models by name, as estimators are given them.
+def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    """Return fitted models by name, as estimators are given them; without one it is ``model_0``.
 
     Raises
     ------
     InputError
-        Two have the same name.
+        Two have the same name, or a tuple is no name with a model.
     """
-    pairs = list(models.items()) if isinstance(models, Mapping) else list(models)
+    if isinstance(models, Mapping):
+        pairs = list(models.items())
+    else:
+        pairs = [m if isinstance(m, tuple) else (f"model_{i}", m) for i, m in enumerate(models)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InputError("models: expected models, or pairs of a name and a model, found others")
     named = {str(name): model for name, model in pairs}
     if len(named) < len(pairs):
         raise InputError(f"models: expected different names, found {[name for name, _ in pairs]}")

@@ -164,7 +164,32 @@ def test_pruned_voting_keeps_to_sizes_and_says_what_cannot_be(fitted):
         PrunedVoting(models, diversity=(0.99, 1.0)).fit(X, y)
     with pytest.raises(InputError, match="weights: expected"):
         PrunedVoting(models, weights="acc").fit(X, y)
-    with pytest.raises(InputError, match=r"^threshold: expected free or majority, found 'unknown'"):
-        PrunedVoting(models, threshold="unknown").fit(X, y)
-    with pytest.raises(InputError, match=r"^max_members: expected at least 1, found 0"):
-        PrunedVoting(models, max_members=0).fit(X, y)
+
+
+def test_a_list_of_models_gives_them_names(fitted):
+    models, X, y = fitted
+    named = PrunedVoting(models, weights="accuracy").fit(X, y)
+    listed = PrunedVoting(list(models.values()), weights="accuracy").fit(X, y)
+    ids = {name: f"model_{i}" for i, name in enumerate(models)}
+    assert listed.members_ == [ids[name] for name in named.members_]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"threshold": "unknown"}, "threshold: expected free or majority, found 'unknown'"),
+        ({"max_members": 0}, "max_members: expected at least 1, found 0"),
+        ({"max_members": 2.5}, "max_members: expected a whole number, 0 or more, found 2.5"),
+        ({"budget": -1}, "budget: expected a whole number, 0 or more, found -1"),
+        ({"random_state": -1}, "random_state: expected a whole number, 0 or more, found -1"),
+        ({"gap": -1}, "gap: expected a share, 0 or more, found -1"),
+        ({"diversity": (1, 2, 3)}, "diversity: expected f2, f3 or two numbers (tau, gamma)"),
+        ({"diversity": "f9"}, "diversity: expected f2, f3 or two numbers (tau, gamma), found 'f9'"),
+        ({"models": [("a", 1, 2)]}, "models: expected models, or pairs of a name and a model"),
+    ],
+)
+def test_parameters_that_mean_nothing_are_refused(fitted, parameters, sentence):
+    models, X, y = fitted
+    with pytest.raises(InputError) as caught:
+        PrunedVoting(**{"models": models, **parameters}).fit(X, y)
+    assert str(caught.value).startswith(sentence)
