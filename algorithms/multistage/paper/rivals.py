@@ -6,6 +6,7 @@ by the second criterion has its name with ``, asking`` behind it.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ METRICS = {
     "cost_share": "cost g3* / all features",
     "aggregate": "aggregate",
 }
+_LABEL = 0.05  # height of a label, as a share of the stages shown
+_TICKS = 8  # cost classes that are marked one by one
 _COLOURS = {EMSCO: "#c0392b", "CEGB": "#34618c"}
 
 
@@ -233,12 +236,21 @@ def _draw_stages(table: pd.DataFrame) -> tuple[Figure, list[Claim]]:
 
 
 def _scatter(axis: Axes, part: pd.DataFrame, title: str) -> None:
-    axis.scatter(part["cost_class"], part["mean_stage"], color="#34618c")
-    for row in part.to_dict("records"):
-        where = (row["cost_class"], row["mean_stage"])
-        axis.annotate(
-            str(row["feature"]), where, fontsize=7, xytext=(4, 2), textcoords="offset points"
-        )
+    """Draw features as points; those that lie together share a label."""
+    axis.scatter(part["cost_class"], part["mean_stage"], color="#34618c", alpha=0.7)
+    room = _LABEL * max(float(part["mean_stage"].max()) - 1, 1)
+    for cost, column in part.sort_values("mean_stage").groupby("cost_class"):
+        label = (column["mean_stage"].diff() > room).cumsum()
+        for _, together in column.groupby(label):
+            text = textwrap.fill(", ".join(map(str, together["feature"])), 20)
+            where = (cost, together["mean_stage"].mean())
+            axis.annotate(
+                text, where, fontsize=7, xytext=(6, 0), textcoords="offset points", va="center"
+            )
+    axis.margins(x=0.25)
+    classes = sorted(part["cost_class"].unique())
+    if len(classes) <= _TICKS:
+        axis.set_xticks(classes)
     axis.set(xlabel="cost class", ylabel="mean stage, 1 the first", ylim=(0.8, None))
     axis.set_title(title, fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
