@@ -230,6 +230,23 @@ def test_broken_libraries(library, rounds):
     assert load_library(library) == little()
 
 
+def test_flipped_bits_of_an_arrays_header_are_refused_or_say_the_same(library):
+    (library / "encoder.json").unlink()
+    path = library / "validation.npy"
+    whole, same, refused = path.read_bytes(), 0, []
+    for at in range(0, 8 * 128, 4):
+        changed = bytearray(whole)
+        changed[at // 8] ^= 1 << at % 8
+        path.write_bytes(changed)
+        try:
+            same += load_library(library) == little()
+        except InputError as error:
+            refused.append(str(error))
+    assert same + len(refused) == 8 * 128 / 4
+    assert all("validation.npy" in sentence for sentence in refused)
+    assert same <= 3  # another sign for the same order of bytes, another blank
+
+
 def test_forged_descriptions_of_libraries(library, rounds):
     (library / "encoder.json").unlink()
     rng, path = random.Random(6), library / "library.json"
