@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from algorithms.ensembling.paper.page import costs, ensembles, ranked, weights
+from framework.errors import InputError
 from framework.experiment.comparison import compare
 from framework.experiment.grid_load import load_grid
 from framework.libraries.library import Library
@@ -85,8 +87,24 @@ def test_one_data_set_has_means_and_no_ranks(whole):
 def test_other_pages_read_the_same_runs(whole):
     comparison = compare([whole])
     assert "hypervolume" in costs(comparison).tables["exp5"]
-    with pytest.raises(ValueError, match="could not convert"):  # its methods are named by weights
+    with pytest.raises(InputError, match="expected methods named by their weights, found 'GES"):
         weights(comparison)
+
+
+def test_the_best_weight_is_that_of_the_most_hypervolume(whole):
+    """Methods of another experiment, named as if they were weights."""
+    comparison, names = compare([whole]), {"single best": "0.50", "GES*": "0.05"}
+    cases = []
+    for case in comparison.cases:
+        kept = [run for run in case.runs if run.method in names]
+        runs = tuple(replace(run, method=names[run.method]) for run in kept)
+        cases.append(replace(case, runs=runs))
+    page = weights(replace(comparison, cases=tuple(cases)))
+    table = page.tables["exp6"]
+    assert table["weight of time"].tolist() == [0.05, 0.5]
+    assert table["hypervolume"][0] >= table["hypervolume"][1]  # a step of GES* is the single best
+    assert table["returned"].tolist()[1] == 1.0
+    assert "Best weight here: 0.05" in page.text
 
 
 @pytest.mark.parametrize("name", ["ensembling", "ensembling_costs", "ensembling_weights"])

@@ -17,6 +17,7 @@ from algorithms.ensembling.paper.scores import COSTS, built, normalised, scores
 from framework.analysis.compare import Case, ComparedRun, Comparison
 from framework.analysis.page import Page, Ranking
 from framework.analysis.rank_tests import RankTests, rank_tests
+from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.front import GENE_PREFIX, Front
 
@@ -66,12 +67,21 @@ def weights(comparison: Comparison) -> Page:
     table = table.join(
         scaled[scaled.returned].groupby("method")[["test_loss", "hardware"]].median()
     )
-    table.index = pd.Index(table.index.astype(float), name="weight of time")
+    table.index = pd.Index([_weight(str(name)) for name in table.index], name="weight of time")
     table = table.sort_index()
     best = table.hypervolume.idxmax()
     text = f"Best weight here: {best:.2f} (hindsight over all data sets); the paper's: 0.68."
     figures = {"exp6": _by_weight(table)}
     return Page("HAPEns: EXP6", text, (), {"exp6": table.reset_index()}, figures)
+
+
+def _weight(method: str) -> float:
+    try:
+        return float(method)
+    except ValueError as error:
+        raise InputError(
+            f"experiment.pages: expected methods named by their weights, found {method!r}"
+        ) from error
 
 
 def ensembles(comparison: Comparison) -> pd.DataFrame:
