@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -24,6 +25,18 @@ def _placed(path: Path, info: ValidationInfo) -> Path:
 
 PlacedPath = Annotated[Path, AfterValidator(_placed)]
 """A path in a configuration, made absolute: it is relative to ``context['base']``, its folder."""
+
+
+def _names_a_folder(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ValueError(
+            f"expected letters, digits, '.', '_' and '-', first a letter or digit, found {name!r}"
+        )
+    return name
+
+
+FolderName = Annotated[str, AfterValidator(_names_a_folder)]
+"""A name that a directory can have."""
 
 Rate = Annotated[float, Field(ge=0, le=1)]
 """A share or a probability, as a parameter of a search."""

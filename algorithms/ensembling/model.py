@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,6 +18,7 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
+from framework.models.checks import records_and_targets
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
@@ -58,12 +58,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         ValueError
             What scikit-learn or a member refuses.
         """
-        if isinstance(X, pd.DataFrame):
-            validate_data(self, X, skip_check_array=True)
-            y = column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
-        else:
-            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan")
+        X, y = records_and_targets(self, X, y)
         y = self._targets(y)
         pairs = [("model", self._default())] if self.estimators is None else list(self.estimators)
         self._set([name for name, _ in pairs], [clone(model) for _, model in pairs], self.weights)

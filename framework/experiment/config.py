@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from framework.limits import CONFIG_BYTES, CONFIG_VALUES, JSON_DEPTH
 from framework.parallel.config import ClusterConfig
 from framework.plain_files import check_sizes, check_tree
 from framework.roles import Constraint, Objective
-from framework.settings import Budget, Section
+from framework.settings import Budget, FolderName, Section
 from framework.uris import without_password
 
 
@@ -87,7 +86,7 @@ class RunConfig(Section):
 
     renamed: ClassVar[Mapping[str, str]] = {"trials": "repeats"}
 
-    name: str
+    name: FolderName
     problem: dict[str, Any]
     objectives: list[ObjectiveConfig] = Field(min_length=1)
     constraints: list[ConstraintConfig] = Field(default_factory=list)
@@ -98,16 +97,6 @@ class RunConfig(Section):
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
     tracking: TrackingConfig | None = TrackingConfig()
     cluster: ClusterConfig = ClusterConfig()
-
-    @field_validator("name")
-    @classmethod
-    def _names_a_folder(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise ValueError(
-                f"expected letters, digits, '.', '_' and '-', first a letter or digit, found "
-                f"{name!r}"
-            )
-        return name
 
     def objective_roles(self) -> list[Objective]:
         return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]

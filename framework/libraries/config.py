@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from framework.data.tables import DatasetConfig
 from framework.libraries.pool import FAMILIES
 from framework.registry import nearest
-from framework.settings import PlacedPath, Section
+from framework.settings import FolderName, PlacedPath, Section
 
 Task = Literal["classification", "regression"]
 
@@ -64,7 +63,7 @@ class BuildConfig(Section):
     seed : of parameters, of folds and of the models' own randomness.
     """
 
-    name: str
+    name: FolderName
     dataset: DatasetConfig
     task: Task = "classification"
     split: LibrarySplit = LibrarySplit()
@@ -75,16 +74,6 @@ class BuildConfig(Section):
     measured: bool = True
     keep_models: bool = True
     seed: int = Field(default=0, ge=0)
-
-    @field_validator("name")
-    @classmethod
-    def _names_a_folder(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise ValueError(
-                f"expected letters, digits, '.', '_' and '-', first a letter or digit, found "
-                f"{name!r}"
-            )
-        return name
 
     @model_validator(mode="after")
     def _known_families(self) -> BuildConfig:

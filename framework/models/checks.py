@@ -21,7 +21,20 @@ _UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
 
 
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Return checked training records (n, d) and labels (n,), and note the features.
+    """Return checked training records (n, d) and their labels (n,), and note the features.
+
+    Raises
+    ------
+    ValueError
+        What scikit-learn refuses.
+    """
+    X, y = records_and_targets(estimator, X, y)
+    check_classification_targets(y)
+    return X, y
+
+
+def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+    """Return checked training records (n, d) and labels or values (n,), and note the features.
 
     A frame stays one, with whatever it holds; an array may have missing values (NaN).
 
@@ -36,7 +49,6 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
         check_consistent_length(X, y)
     else:
         X, y = validate_data(estimator, X, y, ensure_all_finite="allow-nan")
-    check_classification_targets(y)
     return X, y
 
 
