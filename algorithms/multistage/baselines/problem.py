@@ -157,6 +157,10 @@ class RivalProblem(Problem, Deployable):
     def gene_names(self) -> tuple[str, ...]:
         return ("cell",)
 
+    def tables(self) -> RivalProblem:
+        """Return what ``tuned`` reads: the problem itself."""
+        return self
+
     def describe(self) -> Mapping[str, Any]:
         return self._about_data
 

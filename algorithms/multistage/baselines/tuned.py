@@ -10,9 +10,9 @@ from pydantic import Field
 
 from algorithms.general.grid import GridSearch
 from algorithms.multistage.baselines.grids import Criterion
+from algorithms.multistage.baselines.problem import RivalProblem
 from framework.algorithm import Outcome
 from framework.batch import Evaluated
-from framework.errors import Unfit
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -39,8 +39,10 @@ class Tuned(GridSearch):
     Raises
     ------
     Unfit
-        The problem does not report these metrics.
+        The problem is of another kind.
     """
+
+    reads = RivalProblem
 
     def __init__(
         self,
@@ -52,12 +54,6 @@ class Tuned(GridSearch):
         batch: Annotated[int, Field(ge=1)] = 300,
     ) -> None:
         super().__init__(problem, roles, seed=seed, batch=batch)
-        needed = {"coverage", "cost", "aggregate", by} - {"asking_aggregate"}
-        if lacking := sorted(needed - set(problem.metric_names)):
-            raise Unfit(
-                "algorithm.kind: tuned chooses among the cells of a problem of kind rivals, found "
-                f"a problem without the metric {lacking[0]}"
-            )
         self.by = by
         self._best: tuple[float, float] | None = None
         self._returned = -1
