@@ -49,6 +49,7 @@ from framework.libraries.folder import (
     open_array,
     read_description,
 )
+from framework.plain_files import DAMAGED
 
 ARRAYS = ("validation", "y_validation", "test", "y_test")
 
@@ -299,7 +300,7 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         raise InputError(f"{path}: {error}; restore it or make the library again") from error
     except OSError as error:
         raise InputError(f"{path}: expected a library, found: {error.strerror or error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except DAMAGED as error:
         raise InputError(
             f"{path / LIBRARY_FILE}: expected a library's description, found it damaged "
             f"({type(error).__name__}: {error}); restore it or make the library again"
