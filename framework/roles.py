@@ -109,6 +109,15 @@ class Roles:
         """The names of the objectives, in order."""
         return tuple(objective.metric for objective in self.objectives)
 
+    def drawn(self) -> tuple[Objective, ...]:
+        """Return the objectives in the order of drawing: what a solution costs goes right.
+
+        That is the first amount; the last objective where there is none.
+        """
+        amounts = [o for o in self.objectives if self.metrics[o.metric].kind == "ratio"]
+        x = amounts[0] if amounts else self.objectives[-1]
+        return (x, *(o for o in self.objectives if o is not x))
+
     def losses(self, values: Mapping[str, Array]) -> FloatArray:
         """Return the objectives as a matrix to minimise, shape (n, number of objectives)."""
         columns = [np.asarray(values[name], dtype=np.float64) for name in self.names]

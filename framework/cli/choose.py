@@ -46,6 +46,9 @@ class Choose:
         mixtures.add_arguments(parser)
         parser.add_argument("--id", type=int, help="the solution with this id")
         parser.add_argument("--export", metavar="MODEL_DIR", help="write it as a model that runs")
+        parser.add_argument(
+            "--register", metavar="NAME", help="in MLflow, as the next version of this model"
+        )
         parser.add_argument("--no-mlflow", action="store_true", help="do not log the chosen model")
 
     @staticmethod
@@ -56,6 +59,13 @@ class Choose:
             raise InputError(
                 f"{args.directory}: expected a finished run, found no front.csv; run "
                 f"`{program()} resume {args.directory}` first"
+            )
+        tracked = config.tracking is not None and run_dir.tracking_file.is_file()
+        if args.register and (args.no_mlflow or not tracked):
+            raise InputError(
+                f"--register {args.register}: expected a run that is logged to MLflow, found that "
+                f"{args.directory} is not; `{program()} sync {args.directory} --register "
+                f"{args.register}` logs it"
             )
         front = run_dir.front()
         if args.mix:
@@ -84,14 +94,19 @@ class Choose:
             except ParetolabError as error:  # the choice stands, data or not
                 print(f"its model and picture are not written: {error}", file=sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
-        tracked = config.tracking is not None and run_dir.tracking_file.is_file()
+        for name in ("system", "whole"):
+            if name in registry.names("reports"):
+                registry.load("reports", name)(run_dir)
         if tracked and not args.no_mlflow:
-            registry.load("commands", "sync").upload(str(run_dir.path))
+            code: int = registry.load("commands", "sync").upload(
+                str(run_dir.path), register=args.register
+            )
+            return code if args.register else 0
         return 0
 
 
 def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None:
-    """Make a solution the run's chosen one: its model and picture; a copy to ``directory``.
+    """Write the model of the solution that becomes the run's; a copy to ``directory``.
 
     Raises
     ------
@@ -110,8 +125,6 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
                 "--export: expected a solution that is a model to deploy, found one of problem "
                 f"{config.problem['kind']} that has no format to be written in"
             )
-    if "system" in registry.names("reports"):
-        registry.load("reports", "system")(run_dir)
     show_walk(console(), Chosen.read(run_dir.model))
 
 

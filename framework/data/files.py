@@ -53,7 +53,9 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
         found = "a directory without Parquet files" if path.is_dir() else "no such file"
         raise InputError(f"{path}: expected a CSV or Parquet file, found {found}")
     parquet = path.suffix == ".parquet"
-    return _read_parquet(path, options.columns) if parquet else _read_csv(path, options)
+    return (
+        _read_parquet(path, options.columns) if parquet else parse_csv(_text(path), path, options)
+    )
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -101,8 +103,11 @@ def _wanted(columns: Sequence[str] | None, names: Sequence[str], path: Path) -> 
     return [name for name in names if name in columns]
 
 
-def _read_csv(path: Path, options: FileOptions) -> pd.DataFrame:
-    text = _text(path)
+def parse_csv(text: str, path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
+    """Return the table that is written in a text, as :func:`read_frame` reads it from a file.
+
+    ``path`` is where the text comes from, for messages.
+    """
     separator = options.separator or _separator(text)
     rows = _rows(text, path, separator)
     _, names = next(rows)
@@ -141,13 +146,25 @@ def _text(path: Path) -> str:
                 f"{path}: expected a CSV file of at most {TABLE_BYTES:,} bytes, unpacked, found "
                 "more; save it as Parquet"
             )
-        text = raw.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"{path}: expected a CSV file, found no such file") from error
     except (OSError, EOFError, zlib.error) as error:  # a bad gzip file is an OSError
         raise InputError(
             f"{path}: expected a readable file, found: {_first_line(error)}"
         ) from error
+    return csv_text(raw, path)
+
+
+def csv_text(raw: bytes, path: Path) -> str:
+    """Return the text of a CSV file.
+
+    Raises
+    ------
+    InputError
+        It is not text, or not in UTF-8.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: expected a CSV file in UTF-8, found a byte that is not text at position "

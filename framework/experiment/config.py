@@ -63,11 +63,13 @@ class ConstraintConfig(Section):
 class TrackingConfig(Section):
     """Where MLflow logs: any tracking URI, and the experiment's name (the run's name if None).
 
-    A password in the URI is the name of a variable of the environment, ``${NAME}``.
+    A password in the URI is the name of a variable of the environment, ``${NAME}``. With
+    ``system_metrics`` processors, memory, disk and network of this machine are logged too.
     """
 
     uri: str = "sqlite:///mlflow.db"
     experiment: str | None = None
+    system_metrics: bool = False
 
     @field_validator("uri")
     @classmethod

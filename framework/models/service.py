@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import io
 import ipaddress
 import json
 import math
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from framework.data.files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
 
 MOST_BYTES = 64 * 10**6
 """Of the body of a request."""
 
+_BODY = Path("body")  # as messages call a request's
 _SECONDS = 30  # that a client may take between two pieces of a request
 _CALLS = {
     "GET /": "what this is",
@@ -116,7 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _predict(self, body: bytes) -> None:
         if self.headers.get_content_type() == "text/csv":
-            answers = self.server.model.answers(_csv(body))
+            records = parse_csv(csv_text(body, _BODY), _BODY)
+            answers = self.server.model.answers(records)
             self._write(HTTPStatus.OK, "text/csv", answers.to_csv(index=False).encode())
             return
         plain = _json(body)
@@ -163,13 +166,6 @@ def _json(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InputError(f"body: expected JSON, found: {error}") from error
-
-
-def _csv(body: bytes) -> pd.DataFrame:
-    try:
-        return pd.read_csv(io.BytesIO(body), sep=None, engine="python", skipinitialspace=True)
-    except ValueError as error:  # pandas' parser errors are ValueErrors
-        raise InputError(f"body: expected a CSV table, found: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -57,7 +57,7 @@ def test_sync_of_a_trial_names_the_experiment(tmp_path):
 
 def test_sync_while_the_run_is_logged(tmp_path):
     run_dir = made_up.start(tmp_path / "out")
-    with sole_uploader(run_dir), pytest.raises(InputError, match="another process is"):
+    with sole_uploader(run_dir, wait=False), pytest.raises(InputError, match="another process is"):
         sync(str(run_dir.path))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.tracking import made_up
 from tracking.mlflow_log.commands import sync
-from tracking.mlflow_log.state import State
+from tracking.mlflow_log.state import PARENT, State
 from tracking.mlflow_log.store import sqlite_file
 from tracking.mlflow_log.tracker import MlflowTracker
 
@@ -31,15 +31,15 @@ def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
     tracker = MlflowTracker(run_dir, store.uri, "live")
     tracker.on_start()
     made_up.search(run_dir, 0, 3)
-    until(lambda: (state := State.load(run_dir)) and "000" in state.runs)
-    until(lambda: State.load(run_dir).runs["000"].batches == 3)
+    until(lambda: (state := State.load(run_dir)) and PARENT in state.runs)
+    until(lambda: State.load(run_dir).runs[PARENT].batches == 3)
     made_up.search(run_dir, 3, 5)
     made_up.end(run_dir)
     outcome = tracker.finish()
     assert outcome.logged
     assert outcome.text == f"logged to MLflow: {store.uri}, experiment 'live'"
     state = State.load(run_dir)
-    assert (state.runs["000"].batches, state.runs["000"].status) == (5, "FINISHED")
+    assert (state.runs[PARENT].batches, state.runs[PARENT].status) == (5, "FINISHED")
     assert (sqlite_file(store.uri).parent / "mlruns" / "live").is_dir()
 
 
@@ -55,18 +55,28 @@ def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
     assert f"paretolab sync {run_dir.path}" in outcome.text
 
     assert "logged to" in sync(str(run_dir.path), store.uri)
-    assert State.load(run_dir).runs["000"].batches == 3
+    assert State.load(run_dir).runs[PARENT].batches == 3
 
 
-def test_a_store_that_is_slow_is_not_waited_for(tmp_path):
+def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
     run_dir = made_up.start(tmp_path / "out")
-    tracker = MlflowTracker(run_dir, "sqlite:///mlflow.db", "slow")
+    tracker = MlflowTracker(run_dir, store.uri, "slow")
     tracker.on_start()
+    made_up.search(run_dir, 0, 3)
+    made_up.end(run_dir)
     begun = time.monotonic()
     outcome = tracker.finish(timeout=0.1)
     assert time.monotonic() - begun < 5
     assert not outcome.logged
-    assert "needed more than" in outcome.text
+    assert "goes on by itself" in outcome.text
+
+    def status():
+        state = State.load(run_dir)
+        return state and PARENT in state.runs and state.runs[PARENT].status
+
+    until(lambda: status() == "FINISHED")
+    assert "logged to" in sync(str(run_dir.path))  # waits where it is not quite done
+    assert store.client.get_run(State.load(run_dir).runs[PARENT].run_id).info.status == "FINISHED"
 
 
 def test_a_run_resumed_elsewhere_keeps_its_store(tmp_path, monkeypatch):
@@ -102,12 +112,12 @@ def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
     logging = psutil.Process(int(run.stdout.readline()))
     until(run_dir.tracking_file.exists)
     if reachable:
-        until(lambda: "000" in State.load(run_dir).runs)
+        until(lambda: PARENT in State.load(run_dir).runs)
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
     until(lambda: not logging.is_running() or logging.status() == psutil.STATUS_ZOMBIE, 30)
     if reachable:
-        assert State.load(run_dir).runs["000"].status == "KILLED"
+        assert State.load(run_dir).runs[PARENT].status == "KILLED"
 
 
 def test_ctrl_c_is_left_to_the_run(tmp_path):

@@ -7,11 +7,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from framework.analysis.choose import choose
 from framework.experiment.run_dir import RunDir
 from framework.models.routing import StageWalk, Walk
 from tests.tracking import made_up
 from tracking.figures.figures_html import genome_lines, hover_texts
 from tracking.figures.plots import write_plots, write_system
+from tracking.figures.run_page import write_run_page
 from tracking.figures.story import read_story
 
 ALL = {"front.html", "front.png", "progress.html", "progress.png", "test.png"}
@@ -71,6 +73,19 @@ def test_a_page_has_every_solution(run_dir):
     page = (run_dir.plots / "front.html").read_text(encoding="utf-8")
     for id in run_dir.front().ids.tolist():
         assert f"id {id}\\u003c" in page or f"id {id}<" in page
+
+
+def test_the_report_of_a_run_is_one_page(run_dir):
+    (path,) = write_run_page(run_dir)
+    page = path.read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == len(list(run_dir.plots.glob("*.png")))
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    chosen = run_dir.front().ids[choose(run_dir.front())]
+    assert f"Solution {chosen}, nearest to the ideal point." in page
+    assert f"<td>{chosen} *</td>" in page
+    run_dir.write_choice(int(run_dir.front().ids[-1]))
+    assert "as chosen" in write_run_page(run_dir)[0].read_text(encoding="utf-8")
+    run_dir.choice_file.unlink()
 
 
 def test_background_is_dominated_and_sampled(run_dir):

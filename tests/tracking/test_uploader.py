@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 
 import pandas as pd
 import pytest
 
+from framework.analysis.choose import choose
 from framework.errors import InputError
 from framework.front import Front
 from tests.tracking import made_up
+from tracking.mlflow_log import views
 from tracking.mlflow_log.history import front_at
-from tracking.mlflow_log.state import State
+from tracking.mlflow_log.state import PARENT, State
 from tracking.mlflow_log.uploader import Uploader
 
 
@@ -29,7 +33,14 @@ def runs(store, experiment):
     return parents[0], sorted(children, key=lambda run: run.info.run_name)
 
 
-def steps(store, run, metric="hypervolume"):
+def only(store, experiment):
+    """Return the one run that there is."""
+    run, children = runs(store, experiment)
+    assert children == []
+    return run
+
+
+def steps(store, run, metric="search/hypervolume"):
     return [m.step for m in store.client.get_metric_history(run.info.run_id, metric)]
 
 
@@ -47,31 +58,37 @@ def finished(path, **changes):
 def test_a_finished_run_is_all_there(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
     run_dir.plots.mkdir()
-    (run_dir.plots / "front.html").write_text("<html></html>")
+    for name in ("front.html", "front.png"):
+        (run_dir.plots / name).write_text("drawn")
     assert Uploader(run_dir, store.uri, experiment, {"version.ray": "2"}).upload(final=True)
-    parent, (child,) = runs(store, experiment)
-
-    assert parent.info.status == child.info.status == "FINISHED"
-    assert parent.info.run_name == "made-up"
-    assert child.data.tags["algorithm"] == "emsco"
-    assert child.data.tags["version.ray"] == "2"
-    assert child.data.tags["version.numpy"] == "2.2.0"
-    assert child.data.params["algorithm.population"] == "300"
-    assert child.data.params["problem.costs.values.age _years_"] == "10"
-    assert parent.data.metrics["igd_plus"] == 0.01
-    data = child.inputs.dataset_inputs[0].dataset
+    run = only(store, experiment)
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "emsco · made_up · seed 0"
+    tags, params, values = run.data.tags, run.data.params, run.data.metrics
+    assert (tags["method"], tags["data"], tags["kind"]) == ("emsco", "made_up", "run")
+    assert tags["data.fingerprint"] == "d" * 64
+    assert tags["version.ray"] == "2"
+    assert tags["version.numpy"] == "2.2.0"
+    assert (params["method"], params["data"], params["seed"]) == ("emsco", "made_up", "0")
+    assert params["algorithm.population"] == "300"
+    assert params["problem.costs.values.age _years_"] == "10"
+    data = run.inputs.dataset_inputs[0].dataset
     assert (data.name, data.digest) == ("made_up", "d" * 36)
 
-    names = ("front_size", "hypervolume", "evaluations", "rows_failed", "best_cost")
-    assert all(steps(store, child, name) == list(range(12)) for name in names)
-    series = store.client.get_metric_history(child.info.run_id, "evaluations")
-    assert [m.value for m in series] == [20.0 * (n + 1) for n in range(12)]
+    evaluations = [20 * (n + 1) for n in range(12)]
+    names = ("front_size", "hypervolume", "generation", "rows_failed", "best_cost")
+    assert all(steps(store, run, f"search/{name}") == evaluations for name in names)
+    series = store.client.get_metric_history(run.info.run_id, "search/generation")
+    assert [m.value for m in series] == list(range(12))
     assert series[-1].timestamp - series[0].timestamp == pytest.approx(5500, abs=1)
+    front = run_dir.front()
+    assert (values["igd_plus"], values["evaluations"]) == (0.01, 240)
+    assert values["hypervolume"] == round(front.hypervolume(), 4)
 
     expected = {"config.yaml", "front.csv", "fronts.csv", "summary.json", "plots"}
-    assert artifacts(store, child) == expected
-    assert artifacts(store, child, "plots") == {"plots/front.html"}
-    path = store.client.download_artifacts(child.info.run_id, "fronts.csv", str(tmp_path))
+    assert artifacts(store, run) == expected
+    assert artifacts(store, run, "plots") == {"plots/front.png"}  # pages hold 5 MB of script each
+    path = store.client.download_artifacts(run.info.run_id, "fronts.csv", str(tmp_path))
     frame = pd.read_csv(path)
     with run_dir.journal() as journal:
         front = Front.from_journal(journal, run_dir.roles(), run_dir.front().gene_names, upto=5)
@@ -84,8 +101,7 @@ def test_a_second_upload_changes_nothing(store, experiment, tmp_path):
     before = run_dir.tracking_file.read_text()
     assert Uploader(run_dir).upload(final=True)
     assert run_dir.tracking_file.read_text() == before
-    _, (child,) = runs(store, experiment)
-    assert steps(store, child) == list(range(12))
+    assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
 def test_a_lost_state_file_duplicates_nothing(store, experiment, tmp_path):
@@ -93,8 +109,7 @@ def test_a_lost_state_file_duplicates_nothing(store, experiment, tmp_path):
     Uploader(run_dir, store.uri, experiment).upload(final=True)
     run_dir.tracking_file.write_text("{torn")
     assert Uploader(run_dir, store.uri, experiment).upload(final=True)
-    _, (child,) = runs(store, experiment)
-    assert steps(store, child) == list(range(12))
+    assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
 def test_a_run_is_followed_interrupted_and_resumed(store, experiment, tmp_path):
@@ -103,24 +118,94 @@ def test_a_run_is_followed_interrupted_and_resumed(store, experiment, tmp_path):
     assert not uploader.upload(final=False)  # before the journal
     made_up.search(run_dir, 0, 3)
     uploader.upload(final=False)
-    parent, (child,) = runs(store, experiment)
-    assert (parent.info.status, child.info.status) == ("RUNNING", "RUNNING")
-    assert steps(store, child) == [0, 1, 2]
+    run = only(store, experiment)
+    assert run.info.status == "RUNNING"
+    assert steps(store, run) == [20, 40, 60]
 
     made_up.end(run_dir, "interrupted")
     uploader.upload(final=True)
-    assert runs(store, experiment)[1][0].info.status == "KILLED"
+    run = only(store, experiment)
+    assert run.info.status == "KILLED"
+    assert "front/cost" not in run.data.metrics  # there is more to come
 
     made_up.search(run_dir, 3, 6)
     resumed = Uploader(run_dir, store.uri, experiment)
     resumed.upload(final=False)
-    assert runs(store, experiment)[1][0].info.status == "RUNNING"
+    assert only(store, experiment).info.status == "RUNNING"
     made_up.end(run_dir)
     assert resumed.upload(final=True)
-    parent, (child,) = runs(store, experiment)
-    assert child.info.status == "FINISHED"
-    assert steps(store, child) == list(range(6))
-    assert parent.data.metrics["evaluations"] == 120
+    run = only(store, experiment)
+    assert run.info.status == "FINISHED"
+    assert steps(store, run) == [20 * (n + 1) for n in range(6)]
+    assert run.data.metrics["evaluations"] == 120
+
+
+def test_the_front_is_there_by_rising_cost_and_a_later_one_behind_it(store, experiment, tmp_path):
+    run_dir = finished(tmp_path)
+    Uploader(run_dir, store.uri, experiment).upload(final=True)
+
+    def logged(name):
+        run_id = only(store, experiment).info.run_id
+        history = store.client.get_metric_history(run_id, f"front/{name}")
+        return [m.value for m in sorted(history, key=lambda m: m.step)]
+
+    front = run_dir.front()
+    cost = sorted(front.rows.values["cost"].tolist())
+    assert logged("cost") == cost
+    pairs = zip(front.rows.values["cost"], front.rows.values["accuracy"], strict=True)
+    assert set(zip(logged("cost"), logged("accuracy"), strict=True)) == set(pairs)
+
+    made_up.search(run_dir, 12, 30)
+    made_up.end(run_dir)
+    Uploader(run_dir).upload(final=True)
+    assert logged("cost") == cost + sorted(run_dir.front().rows.values["cost"].tolist())
+
+
+def test_the_chosen_design_is_told(store, experiment, tmp_path):
+    run_dir = finished(tmp_path)
+    Uploader(run_dir, store.uri, experiment).upload(final=True)
+    front = run_dir.front()
+    recommended = int(front.ids[choose(front)])
+    other = next(i for i, id in enumerate(front.ids.tolist()) if id != recommended)
+
+    def told(position):
+        run = only(store, experiment)
+        values, test = (columns["cost"][position] for columns in (front.rows.values, front.test))
+        assert run.data.metrics["chosen/val_cost"] == round(values, 4)
+        assert run.data.metrics["chosen/test_cost"] == round(test, 4)
+        return run.data.tags["mlflow.note.content"]
+
+    note = told(choose(front))
+    assert "**emsco** searched **made\\_up (299 records, 12 features)** for coverage ↑" in note
+    assert f"Recommended (nearest to the ideal point): solution {recommended}." in note
+    run_dir.write_choice(int(front.ids[other]))
+    Uploader(run_dir).upload(final=True)
+    assert f"Chosen: solution {front.ids[other]}." in told(other)
+
+
+def test_methods_have_a_colour_each(store, experiment, tmp_path):
+    for number, method in enumerate(("emsco", "nsga2", "random", "nsga2")):
+        run_dir = made_up.start(
+            tmp_path / str(number), uid=str(number), algorithm={"kind": method}, seed=number
+        )
+        Uploader(run_dir, store.uri, experiment).upload(final=False)
+    found = store.client.get_experiment_by_name(experiment)
+    tags = [run.data.tags for run in store.client.search_runs([found.experiment_id])]
+    colours = {tag["method"]: tag["mlflow.runColor"] for tag in tags}
+    assert len(tags) == 4
+    assert len(set(colours.values())) == 3
+    assert all(tag["mlflow.runColor"] == colours[tag["method"]] for tag in tags)
+
+
+def test_the_experiment_has_views(store, experiment, tmp_path):
+    Uploader(made_up.start(tmp_path / "out"), store.uri, experiment).upload(final=False)
+    tags = store.client.get_experiment_by_name(experiment).tags
+    told = json.loads(tags[f"{views.TAG}{views.RESULTS}"])
+    packed = base64.b64decode(told["state"].removeprefix("deflate;"))
+    state = json.loads(zlib.decompress(packed))
+    assert "metrics.`chosen/test_cost`" in state["selectedColumns"]
+    assert state["compareRunCharts"][0]["metricKey"] == "front/coverage"
+    assert state["compareRunCharts"][0]["selectedXAxisMetricKey"] == "front/cost"
 
 
 def test_what_could_not_be_sent_is_sent_later(store, experiment, tmp_path, monkeypatch):
@@ -144,8 +229,7 @@ def test_what_could_not_be_sent_is_sent_later(store, experiment, tmp_path, monke
         except ConnectionError:
             continue
     assert max(calls) <= 1000
-    _, (child,) = runs(store, experiment)
-    assert sorted(steps(store, child)) == list(range(400))
+    assert sorted(steps(store, only(store, experiment))) == [2 * (n + 1) for n in range(400)]
 
 
 def test_trials_are_children_of_one_parent(store, experiment, tmp_path):
@@ -173,7 +257,7 @@ def test_a_run_that_was_deleted_stays_deleted(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
     uploader = Uploader(run_dir, store.uri, experiment)
     uploader.upload(final=True)
-    store.client.delete_run(uploader.state.runs["000"].run_id)
+    store.client.delete_run(uploader.state.runs[PARENT].run_id)
     with pytest.raises(InputError, match="was deleted"):
         Uploader(run_dir).upload(final=True)
 
@@ -183,10 +267,10 @@ def test_a_store_made_anew_gets_everything(store, experiment, tmp_path):
     state = State(store.uri, experiment, 1e9)
     state.save(run_dir)
     raw = json.loads(run_dir.tracking_file.read_text())
-    raw["runs"] = {"000": {"run_id": "0" * 32, "batches": 12, "status": "FINISHED"}}
+    raw["runs"] = {PARENT: {"run_id": "0" * 32, "batches": 12, "status": "FINISHED"}}
     run_dir.tracking_file.write_text(json.dumps(raw))
     assert Uploader(run_dir).upload(final=True)
-    assert steps(store, runs(store, experiment)[1][0]) == list(range(12))
+    assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
 def test_a_relative_store_counts_from_where_the_run_starts(tmp_path, monkeypatch):
@@ -214,7 +298,18 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     uploader.upload(final=True)
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
-    loaded = mlflow.pyfunc.load_model(f"runs:/{uploader.state.runs['000'].run_id}/model")
+    model_id = uploader.state.runs[PARENT].artifacts["model_id"]
+    loaded = mlflow.pyfunc.load_model(f"models:/{model_id}")
+    logged = store.client.get_logged_model(model_id)
+    assert logged.source_run_id == uploader.state.runs[PARENT].run_id
+    assert "chosen/val_cost" in {metric.key for metric in logged.metrics}
+    for version in "12":
+        assert uploader.register("stages").endswith(f"version {version}")
+    versions = [store.client.get_model_version("stages", version) for version in "12"]
+    assert {version.source for version in versions} == {f"models:/{model_id}"}
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", store.uri)
+    again = mlflow.pyfunc.load_model("models:/stages/2")
+    pd.testing.assert_frame_equal(again.predict(records), model.predict_table(records))
     pd.testing.assert_frame_equal(loaded.predict(records), model.predict_table(records))
     answered = loaded.metadata.get_output_schema().input_names()
     assert answered == list(model.answers(records).columns)

@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 
 from framework.analysis.compare import Case
 from framework.roles import Objective, Roles
+from tracking.colours import COLOURS
 from tracking.figures.story import spoken
 
-# Okabe and Ito's colours, apart for every kind of colour vision; dashes tell a second round apart
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-_DASHES = ("-", "--", ":", "-.")
+_DASHES = ("-", "--", ":", "-.")  # tell a second round of colours apart
 _MARKERS = "osD^vPX*"
 
 ARROW = {"high": "↑ better", "low": "↓ better"}
@@ -22,14 +21,14 @@ ARROW = {"high": "↑ better", "low": "↓ better"}
 
 def style(number: int) -> dict[str, Any]:
     """Return colour and dashes of the ``number``-th search."""
-    dashes = _DASHES[number // len(_COLOURS) % len(_DASHES)]
-    return {"color": _COLOURS[number % len(_COLOURS)], "linestyle": dashes}
+    dashes = _DASHES[number // len(COLOURS) % len(_DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes}
 
 
 def marker(number: int) -> dict[str, Any]:
     """Return colour and marker of the ``number``-th search."""
-    turn = number + number // len(_COLOURS)
-    return {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[turn % len(_MARKERS)]}
+    turn = number + number // len(COLOURS)
+    return {"color": COLOURS[number % len(COLOURS)], "marker": _MARKERS[turn % len(_MARKERS)]}
 
 
 def panels(
@@ -73,9 +72,8 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 def drawn_axes(case: Case) -> tuple[int, int]:
     """Return which objectives go right (what it costs) and up."""
-    kinds = case.roles.kinds()
-    x = kinds.index("ratio") if "ratio" in kinds else len(kinds) - 1
-    return x, next(j for j in range(len(kinds)) if j != x)
+    x, y, *_ = (case.roles.objectives.index(objective) for objective in case.roles.drawn())
+    return x, y
 
 
 def axis_label(roles: Roles, objective: Objective) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import math
 from collections.abc import Hashable, Mapping, Sequence, Sized
@@ -17,7 +16,6 @@ from matplotlib.figure import Figure
 from framework.analysis.compare import NUMBERS, Case, Comparison
 from framework.analysis.page import Claim, Page, claims_table
 from framework.analysis.tables import has_groups, tables
-from framework.files import write_whole
 from tracking.figures.anytime_plots import anytime, attainment, on_the_way
 from tracking.figures.compare_plots import (
     case_means,
@@ -29,24 +27,9 @@ from tracking.figures.compare_plots import (
 from tracking.figures.critical_difference import rank_diagrams
 from tracking.figures.figures_png import save
 from tracking.figures.method_style import ARROW
+from tracking.figures.page import as_table, digits, picture, section, write_page
 
 PAGE = "report.html"
-
-_TEMPLATE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; max-width: 76rem; }}
-h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.6rem 0 .3rem; }}
-p {{ color: #555; margin: .3rem 0; max-width: 60rem; }} img {{ max-width: 100%; }}
-table {{ border-collapse: collapse; margin: .5rem 0; }} td, th {{ padding: .2rem .7rem;
-text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }}
-td:first-child, th:first-child, .text td, .text th {{ text-align: left; }}
-.text td {{ white-space: normal; }}
-div {{ overflow-x: auto; }} td.best {{ font-weight: bold; }}
-.paper {{ color: #777; }}
-</style></head><body><h1>{title}</h1><p>{subtitle}</p>
-{body}
-</body></html>
-"""
 
 
 class _Drawing(NamedTuple):
@@ -65,26 +48,26 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         The page first.
     """
     found = tables(comparison)
-    sections = [_section("Methods", _note(comparison), _methods(comparison))]
+    sections = [section("Methods", _note(comparison), _methods(comparison))]
     if comparison.claims:
-        sections.append(_section(_SAID, "", _claims(comparison.claims)))
+        sections.append(section(_SAID, "", _claims(comparison.claims)))
     if "groups" in found:
-        sections.append(_section("Groups", _GROUPS, _means(comparison, found["groups"], "group")))
+        sections.append(section("Groups", _GROUPS, _means(comparison, found["groups"], "group")))
     count = comparison.units["case"].nunique()
     if 1 < count <= _MOST_CASES or (comparison.paper and "groups" not in found):
-        sections.append(_section("Cases", _CASES, _means(comparison, found["means"], "case")))
+        sections.append(section("Cases", _CASES, _means(comparison, found["means"], "case")))
     plots = out / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for part in comparison.pages:
         sections += _part(part, plots, paths)
     for drawing in _drawings(comparison):
-        image = _image(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
-        sections.append(_section(drawing.title, drawing.text, image))
+        image = _drawn(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
+        sections.append(section(drawing.title, drawing.text, image))
     if "pairs" in found:
-        sections.append(_section("Pairs", _pairs_note(comparison), _pairs(comparison)))
+        sections.append(section("Pairs", _pairs_note(comparison), _pairs(comparison)))
     if "wins" in found:
-        sections.append(_section("Wins, draws and losses", _WINS, _wins(comparison, found["wins"])))
+        sections.append(section("Wins, draws and losses", _WINS, _wins(comparison, found["wins"])))
     roles = comparison.cases[0].roles
     subtitle = (
         f"{_count(comparison.methods, 'method')}, {_count(comparison.cases, 'case')}, "
@@ -92,12 +75,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         + ", ".join(f"{o.metric} ({o.sense})" for o in roles.objectives)
         + f". Judged: {comparison.judged}."
     )
-    page = _TEMPLATE.format(
-        title=html.escape(comparison.title),
-        subtitle=html.escape(subtitle),
-        body="\n".join(sections),
-    )
-    write_whole(out / PAGE, page)
+    write_page(out / PAGE, comparison.title, subtitle, sections)
     return [out / PAGE, *paths]
 
 
@@ -119,43 +97,42 @@ def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
     return replace(comparison, cases=cases), said
 
 
-def _image(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
+def _drawn(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
     """Save a figure, note its path, and return it as it stands in the page."""
     save(figure, path)
     paths.append(path)
-    picture = base64.b64encode(path.read_bytes()).decode()
-    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{picture}">'
+    return picture(path, title)
 
 
 def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
     """Return the sections of what a package adds."""
-    parts = [_section(page.title, page.text, "")]
+    parts = [section(page.title, page.text, "")]
     if page.claims:
-        parts.append(_section(f"{page.title}: {_SAID.lower()}", "", _claims(page.claims)))
+        parts.append(section(f"{page.title}: {_SAID.lower()}", "", _claims(page.claims)))
     for name, table in page.tables.items():
-        parts.append(_section(name.replace("_", " "), "", _frame(table)))
+        parts.append(section(name.replace("_", " "), "", _frame(table)))
     drawn = dict(page.figures)
     for name, ranking in page.rankings.items():
         titles = {what: what for what in ranking.tests}
         drawn[name] = rank_diagrams(ranking.methods, ranking.tests, titles, blocks=ranking.blocks)
     for name, figure in drawn.items():
         title = name.replace("_", " ")
-        parts.append(_section(title, "", _image(figure, title, plots / f"{name}.png", paths)))
+        parts.append(section(title, "", _drawn(figure, title, plots / f"{name}.png", paths)))
     return parts
 
 
 def _claims(claims: Sequence[Claim]) -> str:
     rows = [list(map(str, row)) for row in claims_table(claims).itertuples(index=False)]
-    return _table(list(Claim._fields), [list(map(html.escape, row)) for row in rows], text=True)
+    return as_table(list(Claim._fields), [list(map(html.escape, row)) for row in rows], text=True)
 
 
 def _frame(table: pd.DataFrame) -> str:
     """Return any table, numbers to four digits."""
     rows = [
-        [_number(value) if isinstance(value, float) else html.escape(str(value)) for value in row]
+        [digits(value) if isinstance(value, float) else html.escape(str(value)) for value in row]
         for row in table.itertuples(index=False)
     ]
-    return _table([html.escape(str(name)).replace("_", " ") for name in table.columns], rows)
+    return as_table([html.escape(str(name)).replace("_", " ") for name in table.columns], rows)
 
 
 def _drawings(comparison: Comparison) -> list[_Drawing]:
@@ -255,9 +232,9 @@ def _methods(comparison: Comparison) -> str:
         cells = [html.escape(str(row["method"])), str(row["runs"])]
         for name in numbers:
             mean, std = row[f"{name}_mean"], row[f"{name}_std"]
-            cells.append(_number(mean) + (f" ± {std:.2g}" if std >= 0 else ""))
+            cells.append(digits(mean) + (f" ± {std:.2g}" if std >= 0 else ""))
         rows.append(cells + [f"{row[f'{name}_rank']:.2f}" for name in comparison.tests])
-    return _table(headings, rows)
+    return as_table(headings, rows)
 
 
 def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
@@ -277,17 +254,17 @@ def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
         heading, methods = _heading(comparison, name), comparison.methods
         if len(places) < len(methods):
             rows = [[html.escape(m), *(cells.get((p, m), "-") for p in places)] for m in methods]
-            parts.append(_table([heading, *(html.escape(str(p)) for p in places)], rows))
+            parts.append(as_table([heading, *(html.escape(str(p)) for p in places)], rows))
         else:
             rows = [
                 [html.escape(str(p)), *(cells.get((p, m), "-") for m in methods)] for p in places
             ]
-            parts.append(_table([heading, *map(html.escape, methods)], rows))
+            parts.append(as_table([heading, *map(html.escape, methods)], rows))
     return "\n".join(parts)
 
 
 def _mean_cell(row: Mapping[Hashable, Any], best: float) -> str:
-    text = _number(row["mean"])
+    text = digits(row["mean"])
     if row["high"] - row["mean"] > _NOISE * abs(row["mean"]):
         text += f" ± {row['high'] - row['mean']:.2g}"
     if row["mean"] == best:
@@ -320,7 +297,7 @@ def _pairs(comparison: Comparison) -> str:
                 for p in (tests.nemenyi[i, j], tests.wilcoxon[i, j]):
                     cells.append(f"<b>{p:.2g}</b>" if p < tests.alpha else f"{p:.2g}")
             rows.append(cells)
-    return _table(["pair", *shown], rows)
+    return as_table(["pair", *shown], rows)
 
 
 def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
@@ -341,28 +318,10 @@ def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
                     cells.append(counts[method, other])
             rows.append(cells)
         headings = [_heading(comparison, name), *map(html.escape, comparison.methods)]
-        parts.append(_table(headings, rows))
+        parts.append(as_table(headings, rows))
     return "\n".join(parts)
 
 
 def _heading(comparison: Comparison, name: str) -> str:
     indicator = comparison.indicators[name]
     return f"{html.escape(indicator.label)} {ARROW[indicator.better][0]}"
-
-
-def _number(value: float) -> str:
-    """Return a number to four digits, all of them before the point."""
-    if math.isnan(value):
-        return "-"
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def _table(headings: list[str], rows: list[list[str]], *, text: bool = False) -> str:
-    head = "".join(f"<th>{heading}</th>" for heading in headings)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    kind = ' class="text"' if text else ""
-    return f"<div><table{kind}><tr>{head}</tr>\n{body}</table></div>"
-
-
-def _section(title: str, text: str, body: str) -> str:
-    return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{body}"

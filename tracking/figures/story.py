@@ -67,10 +67,7 @@ class Story:
 
     def axes(self) -> list[Objective]:
         """Return the objectives in the order of drawing: x (what it costs), y, colour, rest."""
-        objectives = list(self.roles.objectives)
-        amounts = [o for o in objectives if self.roles.metrics[o.metric].kind == "ratio"]
-        x = amounts[0] if amounts else objectives[-1]
-        return [x, *(o for o in objectives if o is not x)]
+        return list(self.roles.drawn())
 
     def scale(self, objective: Objective) -> Literal["linear", "log"]:
         """Return how an axis is divided: amounts of several orders of magnitude by ratios."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import socket
@@ -12,18 +13,20 @@ import time
 from pathlib import Path
 from types import FrameType
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.uris import expanded, public_uri, redacted, without_password
-from tracking.mlflow_log import store
+from tracking.mlflow_log import store, views
 from tracking.mlflow_log.state import sole_uploader
 
 DEFAULT_URI = "sqlite:///mlflow.db"
 
-_PAGE = "/#/experiments?workflowType=machine_learning"  # not the one on language models
+_PAGE = "#/experiments?workflowType=machine_learning"  # not the one on language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
 _UI_STOP = 10.0
+_MOST_PAGES = 5
 
 
 class Sync:
@@ -37,25 +40,40 @@ class Sync:
         parser.add_argument(
             "--uri", help="another MLflow store or server than the run was to log to"
         )
+        parser.add_argument(
+            "--register", metavar="NAME", help="its model becomes the next version of this one"
+        )
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Upload each directory; return 0, or 2 if one could not be."""
-        return max(Sync.upload(directory, args.uri) for directory in args.directories)
+        return max(
+            Sync.upload(directory, args.uri, args.register) for directory in args.directories
+        )
 
     @staticmethod
-    def upload(directory: str, uri: str | None = None) -> int:
+    def upload(directory: str, uri: str | None = None, register: str | None = None) -> int:
         """Upload a directory and say how that went; return 0, or 2 if it could not be."""
         try:
-            print(f"{directory}: {sync(directory, uri)}", flush=True)
+            print(f"{directory}: {sync(directory, uri, register)}", flush=True)
         except ParetolabError as error:
             print(f"paretolab: {error}", file=sys.stderr)
             return 2
         return 0
 
 
-def sync(directory: str, uri: str | None = None) -> str:
+def sync(directory: str, uri: str | None = None, register: str | None = None) -> str:
     """Upload one directory; return what to say about it.
+
+    A process that is still logging a run which has ended is waited for.
+
+    Parameters
+    ----------
+    directory : str
+    uri : str, optional
+        Another store than the run was to log to.
+    register : str, optional
+        The registered model that the run's becomes the next version of.
 
     Raises
     ------
@@ -74,10 +92,11 @@ def sync(directory: str, uri: str | None = None) -> str:
     for home in run_dir.path.absolute().parents:
         if RunDir(home).experiment_file.is_file():
             raise InputError(f"{directory}: expected a whole experiment, found a cell; give {home}")
-    with sole_uploader(run_dir):
+    with sole_uploader(run_dir, wait=run_dir.summary_file.is_file()):
         uploader = Uploader(run_dir, uri)
         try:
             ended = uploader.upload(final=True)
+            version = uploader.register(register) if register else ""
         except ParetolabError:  # a file of the run, not MLflow
             raise
         except Exception as error:  # MLflow may raise anything
@@ -87,7 +106,7 @@ def sync(directory: str, uri: str | None = None) -> str:
                 "is missing is kept, run the same command again when MLflow answers"
             ) from error
     if ended:
-        return f"logged to {uploader.place}"
+        return f"logged to {uploader.place}{version}"
     return (
         f"logged so far to {uploader.place}; the run has not ended "
         f"(`paretolab resume {directory}` goes on with it)"
@@ -134,11 +153,10 @@ class Ui:
         try:
             print("starting MLflow ...", flush=True)
             if _answers(server, args.host, args.port):
-                print(
-                    f"MLflow UI: http://{args.host}:{args.port}{_PAGE} (Ctrl-C ends it). Should "
-                    "no runs show, choose 'Model training' at the top left.",
-                    flush=True,
-                )
+                home = f"http://{args.host}:{args.port}/"
+                print(f"MLflow UI: {home}{_PAGE} (Ctrl-C ends it)", flush=True)
+                for name, page in _pages(home):
+                    print(f"{name}: {home}{page}", flush=True)
             return 2 if server.wait() else 0
         except KeyboardInterrupt:
             return 0
@@ -201,6 +219,25 @@ def _answers(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
         except OSError:
             time.sleep(0.2)
     return False
+
+
+def _pages(home: str) -> list[tuple[str, str]]:
+    """Return the experiments that have our view, latest first, and the address of it in each."""
+    request = Request(
+        f"{home}api/2.0/mlflow/experiments/search",
+        data=json.dumps({"max_results": 1000, "order_by": ["last_update_time DESC"]}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    try:
+        with urlopen(request, timeout=_UI_STOP) as answer:
+            found = json.load(answer).get("experiments", [])
+    except (OSError, ValueError):
+        return []  # the page of all experiments is there anyway
+    return [
+        (one["name"], views.address(one["experiment_id"]))
+        for one in found
+        if any(tag["key"] == f"{views.TAG}{views.RESULTS}" for tag in one.get("tags", []))
+    ][:_MOST_PAGES]
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

@@ -11,13 +11,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from framework.experiment.export import exported_solution
+
 MODEL = "model"
 _EXAMPLE = "example.csv"
 _REQUIREMENTS = ("paretolab", "numpy", "pandas", "scikit-learn")
 
 
-def log_model(client: Any, run_id: str, directory: Path) -> None:
-    """Log a model directory so that ``mlflow.pyfunc.load_model('runs:/RUN_ID/model')`` works.
+def log_model(client: Any, run_id: str, directory: Path) -> str:
+    """Log a model directory as a model of a run; return the id that ``models:/ID`` loads.
 
     Parameters
     ----------
@@ -27,19 +29,42 @@ def log_model(client: Any, run_id: str, directory: Path) -> None:
         As `paretolab choose --export` writes it. With an ``example.csv`` of some records, the
         MLflow model has a signature and an input example.
     """
+    from mlflow.entities import LoggedModelOutput
+
+    experiment, solution = client.get_run(run_id).info.experiment_id, exported_solution(directory)
+    name = MODEL if solution is None else f"solution-{solution}"
+    model_id = str(client.create_logged_model(experiment, name, source_run_id=run_id).model_id)
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / MODEL
-        save_model(directory, built)
-        client.log_artifacts(run_id, str(built), MODEL)
+        save_model(directory, built, model_id=model_id, run_id=run_id)
+        client.log_model_artifacts(model_id, str(built))
+    client.finalize_logged_model(model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(model_id, step=0)])
+    return model_id
 
 
-def save_model(directory: Path, target: Path) -> None:
-    """Write the MLflow model of a model directory to ``target``."""
+def register(client: Any, name: str, model_id: str) -> str:
+    """Make a logged model the next version of a registered one; return the version."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    source, run_id = f"models:/{model_id}", client.get_logged_model(model_id).source_run_id
+    return str(client.create_model_version(name, source, run_id, model_id=model_id).version)
+
+
+def save_model(directory: Path, target: Path, **ids: str) -> None:
+    """Write the MLflow model of a model directory to ``target``, with the ids that it has."""
     import mlflow.pyfunc
+    from mlflow.models import Model
 
     example = _example(directory)
     mlflow.pyfunc.save_model(
         path=str(target),
+        mlflow_model=Model(**ids),
         python_model=str(Path(__file__).with_name("pyfunc_model.py")),
         artifacts={MODEL: str(directory)},
         pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.run_dir import RunDir
@@ -17,6 +18,7 @@ from framework.uris import public_uri
 _LONGEST_VALUE = 500
 _LONGEST_KEY = 250
 _PACKAGES = ("paretolab", "numpy", "scikit-learn", "ray", "mlflow")
+_DIGITS = 4  # MLflow's tables do not round
 _DIGEST = 36  # longest digest of a data set that MLflow takes
 
 
@@ -59,13 +61,45 @@ def start_tags(directory: Path) -> dict[str, str]:
     return tags | ({"mlflow.source.git.commit": revision} if revision else {})
 
 
+class Subject(NamedTuple):
+    """What runs are told apart by: the method, the data by name, and their fingerprint if any."""
+
+    method: str
+    data: str
+    fingerprint: str
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags to group and filter runs by."""
+        known = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
+        return {"method": self.method, "data": self.data} | known
+
+
+def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
+    """Return the subject of a directory.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    data_of : RunDir
+        Whose ``about.json`` tells of the data: its own, or that of the run it is a part of.
+    kind : str
+        ``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``.
+    """
+    config, data = run_dir.config(), about(data_of).get("data") or {}
+    method = str(config.algorithm["kind"])
+    if kind == "experiment":
+        method = "several"
+    elif kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
+        labelled = run_dir.path.parent.parent.parent.name == "cells"
+        method = run_dir.path.parent.name if labelled else method
+    name = str(data.get("name") or config.problem["kind"])
+    return Subject(method, name, str(data.get("fingerprint") or ""))
+
+
 def run_tags(run_dir: RunDir) -> dict[str, str]:
-    """Return the tags to group and filter runs by."""
-    config = run_dir.config()
-    compares = run_dir.experiment_file.is_file()
+    """Return the tags that say where a run comes from."""
     return {
-        "algorithm": "several" if compares else str(config.algorithm["kind"]),
-        "problem": str(config.problem["kind"]),
+        "problem": str(run_dir.config().problem["kind"]),
         "paretolab.dir": run_dir.path.absolute().name,
         "mlflow.source.name": "paretolab",
         "mlflow.source.type": "LOCAL",
@@ -84,10 +118,15 @@ def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a summary: counts, seconds and indicators."""
     kept = {key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")}
     flat = kept | flatten(summary.get("indicators") or {})
+    return rounded({key: value for key, value in flat.items() if _is_number(value)})
+
+
+def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the finite ones by names that MLflow takes, to four digits after the point."""
     return {
-        legal_key(key): float(value)
-        for key, value in flat.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        legal_key(name): round(float(value), _DIGITS)
+        for name, value in metrics.items()
+        if math.isfinite(value)
     }
 
 
@@ -114,6 +153,10 @@ def dataset_input(run_dir: RunDir) -> Any:
 def about(run_dir: RunDir) -> dict[str, Any]:
     """Return about.json of a directory; empty where there is none."""
     return run_dir.about() if run_dir.about_file.is_file() else {}
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cut(text: str) -> str:

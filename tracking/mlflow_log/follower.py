@@ -2,9 +2,9 @@
 
 ``python -m tracking.mlflow_log.follower DIR`` reads the journal as it grows. The first line on
 standard input is a JSON object, ``{"uri": ..., "experiment": ...}``: the table of processes is
-public. A line ``finish`` asks for the rest and the end; standard input that closes without it means
-that the run's process is gone. The last line on standard output is a JSON object:
-``{"logged": true, "text": ...}``.
+public. A line ``finish`` asks for the rest and the end, also where nobody waits for it; standard
+input that closes without it means that the run's process is gone. The last line on standard output
+is a JSON object: ``{"logged": true, "text": ...}``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import os
 import signal
 import sys
 import threading
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from framework.experiment.run_dir import RunDir
-from framework.uris import redacted
+from framework.uris import expanded, redacted
 from tracking.mlflow_log.describe import start_tags
-from tracking.mlflow_log.state import sole_uploader
+from tracking.mlflow_log.state import PARENT, sole_uploader
 from tracking.mlflow_log.uploader import Uploader
 
 FINISH = "finish"
@@ -56,13 +57,43 @@ class Inbox:
 def follow(uploader: Uploader, inbox: Inbox) -> str | None:
     """Upload until the run ends; return why something is missing, or None."""
     wait = _INTERVAL
-    while not inbox.wait(wait):
-        failure = _attempt(uploader, final=False, over=False)
-        wait = _INTERVAL if failure is None else min(2 * wait, _LONGEST_WAIT)
+    with closing(Machine(uploader)) as machine:
+        while not inbox.wait(wait):
+            failure = _attempt(uploader, final=False, over=False)
+            wait = _INTERVAL if failure is None else min(2 * wait, _LONGEST_WAIT)
+            if failure is None:
+                machine.watch()
     failure = _attempt(uploader, final=inbox.finish, over=True)
     if failure is None and not inbox.finish:
         return "the run's process is gone"
     return failure
+
+
+class Machine:
+    """Has MLflow note what the machine does meanwhile, where the configuration asks for that."""
+
+    def __init__(self, uploader: Uploader) -> None:
+        self._uploader = uploader
+        tracking = uploader.run_dir.config().tracking
+        self._wanted = tracking is not None and tracking.system_metrics
+        self._monitor: Any = None
+
+    def watch(self) -> None:
+        """Begin, once; the MLflow run is there."""
+        if self._monitor is not None or not self._wanted:
+            return
+        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+        state = self._uploader.state
+        self._monitor = SystemMetricsMonitor(
+            state.runs[PARENT].run_id, resume_logging=True, tracking_uri=expanded(state.uri)
+        )
+        self._monitor.start()
+
+    def close(self) -> None:
+        """End it."""
+        if self._monitor is not None:
+            self._monitor.finish()
 
 
 def _attempt(uploader: Uploader, *, final: bool, over: bool) -> str | None:
@@ -92,7 +123,7 @@ def main() -> None:
     try:
         request = json.loads(sys.stdin.readline())
         uri = request["uri"]
-        with sole_uploader(run_dir):
+        with sole_uploader(run_dir, wait=True):
             uploader = Uploader(run_dir, uri, request["experiment"], start_tags(Path.cwd()))
             place = uploader.place
             failure = follow(uploader, Inbox(sys.stdin))
@@ -100,8 +131,9 @@ def main() -> None:
         failure = reason(error)
     failure = None if failure is None else redacted(failure, uri)
     answer = {"logged": failure is None, "text": failure or place}
-    answers.write(json.dumps(answer) + "\n")
-    answers.close()
+    with suppress(OSError):  # the run's process did not wait for the answer
+        answers.write(json.dumps(answer) + "\n")
+        answers.close()
 
 
 if __name__ == "__main__":

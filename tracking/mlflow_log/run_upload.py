@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from framework.arrays import Array
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from tracking.mlflow_log import describe
 from tracking.mlflow_log.history import Generation, History
+from tracking.mlflow_log.results import Results, description
 from tracking.mlflow_log.state import RunState
 
 FRONTS = "fronts.csv"
 
 _CONFIG = "config.yaml"
 _CHUNK = 1000  # metrics a request: MLflow's limit
+_SEARCH = "search/"
 _FILES = (
     "front.csv",
     "returned.csv",
@@ -29,9 +33,9 @@ _FILES = (
     "experiment.yaml",
     "report.html",
     "tables/*.csv",
-    "plots/*.html",
     "plots/*.png",
 )
+_PAGES = "plots/*.html"  # of a sweep; what a run's have is on its report in a tenth of the bytes
 _FRONTS_EVERY = 30.0  # seconds between versions of fronts.csv while a run goes on
 _FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
 
@@ -51,6 +55,8 @@ class Member:
         Seconds since the epoch that generation times are counted from.
     save : callable
         Keeps the state; called after each step.
+    kind : str
+        See :func:`tracking.mlflow_log.describe.subject`.
     """
 
     def __init__(
@@ -60,9 +66,10 @@ class Member:
         state: RunState,
         started: float,
         save: Callable[[], None],
+        kind: str,
     ) -> None:
         self.client, self.run_dir, self.state = client, run_dir, state
-        self.started, self.save = started, save
+        self.started, self.save, self.kind = started, save, kind
         self._ended: int | None = None
         self._history: History | None = None
         self._fronts_due = time.monotonic() + _FRONTS_EVERY
@@ -103,7 +110,8 @@ class Member:
     def log_files(self) -> None:
         """Send the files of the directory that are new or have changed, and the model."""
         self._log_config()
-        for pattern in _FILES:
+        pages = (_PAGES,) if self.run_dir.sweep_file.is_file() else ()
+        for pattern in (*_FILES, *pages):
             for path in sorted(self.run_dir.path.glob(pattern)):
                 name = path.relative_to(self.run_dir.path).as_posix()
                 signature = _signature(path)
@@ -111,7 +119,6 @@ class Member:
                     folder = name.rpartition("/")[0] or None
                     self.client.log_artifact(self.state.run_id, str(path), folder)
                     self._arrived(name, signature)
-        self._log_model()
 
     def finish(self) -> bool:
         """Send what the summary says and end the MLflow run; tell whether there is a summary."""
@@ -121,6 +128,7 @@ class Member:
         if status is None:
             return False
         self._log_summary(summary, ended)
+        self.log_results(ended=status != "KILLED")
         if self.state.status != status:
             self.client.set_terminated(self.state.run_id, status, ended)
             self.state.status = status
@@ -172,14 +180,16 @@ class Member:
     def _send(self, chunk: list[Generation]) -> None:
         from mlflow.entities import Metric
 
-        metrics = [
-            Metric(describe.legal_key(name), value, self._millis(item.seconds), item.number)
-            for item in chunk
-            for name, value in item.metrics.items()
-        ]
+        metrics = []
+        for item in chunk:
+            told = {**item.metrics, "generation": float(item.number)}
+            step, at = int(told.pop("evaluations")), self._millis(item.seconds)
+            metrics += [
+                Metric(describe.legal_key(f"{_SEARCH}{name}"), value, at, step)
+                for name, value in told.items()
+            ]
         self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
         self.state.batches = chunk[-1].batches
-        self.state.generations = chunk[-1].number + 1
         self.save()
 
     def _millis(self, seconds: float) -> int:
@@ -190,12 +200,8 @@ class Member:
 
         if self.state.artifacts.get("end") == ended:
             return
-        series = {"evaluations", "rows_failed", "front_size", "hypervolume"}
-        known = series if self.state.batches else set()
         metrics = [
-            Metric(name, value, ended, self.state.generations)
-            for name, value in describe.end_metrics(summary).items()
-            if name not in known
+            Metric(name, value, ended, 0) for name, value in describe.end_metrics(summary).items()
         ]
         tags = [RunTag(key, text) for key, text in describe.end_tags(summary).items()]
         self.client.log_batch(self.state.run_id, metrics=metrics, tags=tags, synchronous=True)
@@ -207,15 +213,71 @@ class Member:
             self.client.log_text(self.state.run_id, text, _CONFIG)
             self._arrived(_CONFIG, zlib.crc32(text.encode()))
 
-    def _log_model(self) -> None:
+    def log_results(self, *, ended: bool) -> None:
+        """Send the chosen design, the description and, of a search that has ``ended``, the front.
+
+        What is there already is not sent again.
+        """
+        results = Results.read(self.run_dir)
+        front = _signature(self.run_dir.front_file) if results is not None else None
+        mark = [self._end(), self.run_dir.choice(), front]
+        if self.state.artifacts.get("results") != mark:
+            text = description(self.run_dir, results, self.kind, self.state.run_id)
+            self.client.set_tag(self.state.run_id, "mlflow.note.content", text)
+            if results is not None:
+                self._log_confusions(results)
+                self._log_chosen(results)
+            self._arrived("results", mark)
+        logged, first = self.state.artifacts.get("points", [None, 0])
+        if results is not None and ended and logged != front:
+            points = results.points()
+            n = len(next(iter(points.values())))
+            self._log_points(points, first)
+            self._arrived("points", [front, first + n])
+
+    def _log_confusions(self, results: Results) -> None:
+        tables = results.confusions()
+        for name, text in tables.items():
+            self.client.log_text(self.state.run_id, text, name)
+        if tables:
+            listed = [{"path": name, "type": "table"} for name in tables]
+            self.client.set_tag(self.state.run_id, "mlflow.loggedArtifacts", json.dumps(listed))
+
+    def _log_chosen(self, results: Results) -> None:
+        """Send the metrics of the chosen design, with its model where it is one."""
+        from mlflow.entities import Metric
+
         from tracking.mlflow_log.deploy import log_model
 
         model = self.run_dir.model
         files = sorted(path for path in model.rglob("*") if path.is_file())
         signature = [_signature(path) for path in files]
         if files and self.state.artifacts.get("model") != signature:
-            log_model(self.client, self.state.run_id, model)
+            run_id = self.state.run_id
+            self.state.artifacts["model_id"] = log_model(self.client, run_id, model)
             self._arrived("model", signature)
+        model_id, now = self.state.artifacts.get("model_id"), int(time.time() * 1000)
+        self._send_metrics(
+            [Metric(name, value, now, 0, model_id) for name, value in results.chosen().items()]
+        )
+
+    def _log_points(self, points: Mapping[str, Array], first: int) -> None:
+        """Send a front as steps from ``first`` on: those of an earlier one stay in MLflow."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        self._send_metrics(
+            [
+                Metric(describe.legal_key(name), float(value), now, first + number)
+                for name, column in points.items()
+                for number, value in enumerate(column.tolist())
+            ]
+        )
+
+    def _send_metrics(self, metrics: Sequence[Any]) -> None:
+        for i in range(0, len(metrics), _CHUNK):
+            part = metrics[i : i + _CHUNK]
+            self.client.log_batch(self.state.run_id, metrics=part, synchronous=True)
 
     def _arrived(self, name: str, signature: Any) -> None:
         self.state.artifacts[name] = signature

@@ -26,8 +26,6 @@ class RunState:
         As MLflow has it: RUNNING, FINISHED, FAILED or KILLED.
     batches : int
         Batches of the journal whose metrics are there.
-    generations : int
-        How many generations they make.
     artifacts : dict of str to JSON value
         Signature of the last version of each artifact that is there.
     """
@@ -35,7 +33,6 @@ class RunState:
     run_id: str
     status: str = "RUNNING"
     batches: int = 0
-    generations: int = 0
     artifacts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -79,20 +76,27 @@ class State:
 
 
 @contextmanager
-def sole_uploader(run_dir: RunDir) -> Iterator[None]:
+def sole_uploader(run_dir: RunDir, *, wait: bool) -> Iterator[None]:
     """Hold the directory's lock, which ends with the process.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    wait : bool
+        Whether to wait for another process that is uploading this directory.
 
     Raises
     ------
     InputError
-        Another process is uploading this directory.
+        There is one, and it is not to be waited for.
     """
 
-    def refuse() -> None:
-        raise InputError(
-            f"{run_dir.path}: expected a run that nobody is logging, found that another "
-            "process is; it keeps MLflow up to date by itself"
-        )
+    def busy() -> None:
+        if not wait:
+            raise InputError(
+                f"{run_dir.path}: expected a run that nobody is logging, found that another "
+                "process is; it keeps MLflow up to date by itself"
+            )
 
-    with locked(run_dir.path / "tracking.lock", refuse):
+    with locked(run_dir.path / "tracking.lock", busy):
         yield

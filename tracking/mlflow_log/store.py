@@ -13,11 +13,11 @@ from framework.uris import expanded
 
 _SQLITE = "sqlite:///"
 
-# Short waits: a store that does not answer is asked again later, not waited for.
+# A slow store is waited for, by a process of its own; one that does not answer is asked later.
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }

@@ -16,9 +16,11 @@ from tracking.mlflow_log.follower import FINISH
 from tracking.mlflow_log.state import State
 from tracking.mlflow_log.store import absolute_uri, sqlite_file
 
+_PATIENCE = 10.0  # seconds that a user's prompt waits for MLflow
+
 
 class Outcome(NamedTuple):
-    """How logging ended; ``text`` is a line for the user."""
+    """How logging ended, or that it goes on; ``text`` is a line for the user."""
 
     logged: bool
     text: str
@@ -63,6 +65,7 @@ class MlflowTracker(Observer):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
+                start_new_session=True,  # it outlives the run's terminal where MLflow is slow
             )
             assert self._process.stdin is not None
             request = {"uri": self.uri, "experiment": self.experiment}
@@ -74,8 +77,8 @@ class MlflowTracker(Observer):
     def on_written(self) -> str:
         return self.finish().text
 
-    def finish(self, timeout: float = 60.0) -> Outcome:
-        """Have the rest logged; wait for it at most ``timeout`` seconds."""
+    def finish(self, timeout: float = _PATIENCE) -> Outcome:
+        """Have the rest logged; wait at most ``timeout`` seconds, then leave it to go on alone."""
         process = self._process
         if process is None and not self._problem:
             return Outcome(False, "not logged to MLflow: the run did not start")
@@ -86,9 +89,11 @@ class MlflowTracker(Observer):
             answers, _ = process.communicate(FINISH + "\n", timeout=timeout)
             answer = json.loads(answers.splitlines()[-1])
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return self._kept(f"{public_uri(self.uri)} needed more than {timeout:.0f} s")
+            return Outcome(
+                False,
+                f"logging to MLflow goes on by itself ({public_uri(self.uri)}); `paretolab sync "
+                f"{self.run_dir.path}` waits for it and says how it ended",
+            )
         except (OSError, ValueError, IndexError):
             return self._kept(f"the logging process ended with code {process.wait()}")
         if not answer["logged"]:

@@ -1,4 +1,4 @@
-"""Uploads a run directory to MLflow: one parent run, below it one run a repeat, trial or cell.
+"""Uploads a run directory to MLflow: one run, below it one for each repeat, trial or cell.
 
 The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
 same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
@@ -12,11 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from framework.errors import InputError
 from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
 from framework.uris import public_uri, without_password
-from tracking.mlflow_log import describe, store
+from tracking.colours import COLOURS
+from tracking.mlflow_log import describe, store, views
+from tracking.mlflow_log.results import description
 from tracking.mlflow_log.run_upload import Member
 from tracking.mlflow_log.state import PARENT, RunState, State
 
@@ -82,7 +86,8 @@ class Uploader:
         self.state = begin(run_dir, uri, experiment, tags)
         sweeps, compares = run_dir.sweep_file.is_file(), run_dir.experiment_file.is_file()
         self._several = sweeps or compares or run_dir.config().repeats > 1
-        self._kind = "trial" if sweeps else "cell" if compares else "repeat"
+        self._kind = "sweep" if sweeps else "experiment" if compares else "run"
+        self._part = {"sweep": "trial", "experiment": "cell", "run": "repeat"}[self._kind]
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}
@@ -112,26 +117,42 @@ class Uploader:
 
     def _upload(self, *, final: bool) -> bool:
         self._connect()
-        directories = self.run_dir.children() if self._several else [self.run_dir]
         parent = self._member(PARENT, self.run_dir)
+        if not self._several:
+            return self._update(parent, final=final)
         ended = True
-        for directory in directories:
+        for directory in self.run_dir.children():
             if directory.about_file.is_file():
-                name = self._name_of(directory) if self._several else "000"
-                child = self._member(name, directory, parent)
+                child = self._member(self._name_of(directory), directory, parent)
                 ended &= self._update(child, final=final or self._is_over(directory))
         if not final:
             parent.set_status("RUNNING")
             return False
-        if self._several:
-            parent.log_files()
+        parent.log_files()
         return parent.finish() and ended
 
     def _name_of(self, directory: RunDir) -> str:
         """Return the number of a repeat or trial, the place of a cell."""
-        if self._kind != "cell":
+        if self._part != "cell":
             return directory.path.name
         return directory.path.relative_to(self.run_dir.path).as_posix().removeprefix("cells/")
+
+    def register(self, name: str) -> str:
+        """Make the run's model the next version of a registered one; return a text on it.
+
+        Raises
+        ------
+        InputError
+            The run has no model.
+        """
+        from tracking.mlflow_log.deploy import register
+
+        model_id = self.state.runs[PARENT].artifacts.get("model_id")
+        if model_id is None:
+            raise InputError(
+                f"--register {name}: expected a run with a model, found none in {self.run_dir.path}"
+            )
+        return f"; registered as {name}, version {register(self._client, name, model_id)}"
 
     def mark_killed(self) -> None:
         """Tell MLflow of runs that were going on that they no longer do."""
@@ -146,19 +167,19 @@ class Uploader:
 
     def _is_over(self, trial: RunDir) -> bool:
         """Tell whether a trial has ended for good while others go on."""
-        return self._several and trial.summary().get("status") in ("done", "failed")
+        return trial.summary().get("status") in ("done", "failed")
 
-    def _update(self, child: Member, *, final: bool) -> bool:
-        if child.complete:
+    def _update(self, member: Member, *, final: bool) -> bool:
+        if member.complete:
             return True
         if not final:
-            child.set_status("RUNNING")
-        child.log_generations()
-        child.log_fronts(now=final)
+            member.set_status("RUNNING")
+        member.log_generations()
+        member.log_fronts(now=final)
         if not final:
             return False
-        child.log_files()
-        return child.finish()
+        member.log_files()
+        return member.finish()
 
     def _connect(self) -> None:
         if self._client is None:
@@ -172,8 +193,11 @@ class Uploader:
             run = self._run(name, run_dir, parent)
             self.state.runs[name] = run
             self._save()
-            self._introduce(run, run_dir)
-            self._members[name] = Member(self._client, run_dir, run, self.state.started, self._save)
+            kind = self._kind if parent is None else self._part
+            self._introduce(run, run_dir, kind)
+            self._members[name] = Member(
+                self._client, run_dir, run, self.state.started, self._save, kind
+            )
         return self._members[name]
 
     def _run(self, name: str, run_dir: RunDir, parent: Member | None) -> RunState:
@@ -182,16 +206,31 @@ class Uploader:
             return known
         tags = self._tags(name, run_dir, parent)
         found = self._find(tags)
-        if found is not None and parent is None:
-            return RunState(found.info.run_id, found.info.status)
         if found is not None:
-            history = self._client.get_metric_history(found.info.run_id, "front_size")
-            batches = 1 + max((metric.step for metric in history), default=-1)
+            batches = self._batches_there(found.info.run_id, run_dir)
             return RunState(found.info.run_id, found.info.status, batches)
+        tags["mlflow.runColor"] = self._colour(tags["method"])
         created = self._client.create_run(
             self._experiment_id, int(self.state.started * 1000), tags, self._name(name, run_dir)
         )
         return RunState(created.info.run_id)
+
+    def _batches_there(self, run_id: str, run_dir: RunDir) -> int:
+        """Return how many batches of a journal MLflow has: steps are evaluations."""
+        history = self._client.get_metric_history(run_id, "search/front_size")
+        told = max((metric.step for metric in history), default=0)
+        if not told or not run_dir.journal_file.is_file():
+            return 0
+        with run_dir.journal() as journal:
+            rows = np.cumsum([len(batch) for batch, _ in journal.batches()])
+        return int(np.searchsorted(rows, told)) + 1
+
+    def _colour(self, method: str) -> str:
+        """Return the colour of a method in the experiment, or one that no other method has."""
+        runs = self._client.search_runs([self._experiment_id])
+        taken = {run.data.tags.get("method"): run.data.tags.get("mlflow.runColor") for run in runs}
+        free = [colour for colour in COLOURS if colour not in taken.values()]
+        return taken.get(method) or (free or COLOURS)[0]
 
     def _exists(self, run_id: str) -> bool:
         from mlflow.exceptions import MlflowException
@@ -210,22 +249,23 @@ class Uploader:
         return True
 
     def _tags(self, name: str, run_dir: RunDir, parent: Member | None) -> dict[str, str]:
-        tags = self.state.tags | describe.run_tags(run_dir)
-        tags |= {"mlflow.user": getpass.getuser(), "paretolab.kind": "experiment"}
+        kind = self._kind if parent is None else self._part
+        tags = self.state.tags | describe.run_tags(run_dir) | self._subject(run_dir, kind).tags()
+        tags |= {"mlflow.user": getpass.getuser(), "kind": kind}
         uid = describe.about(self.run_dir).get("uid")
         if uid:
             tags["paretolab.uid"] = str(uid)
         if parent is not None:
-            tags |= {
-                "paretolab.kind": self._kind,
-                self._kind: name,
-                "mlflow.parentRunId": parent.state.run_id,
-            }
+            tags |= {kind: name, "mlflow.parentRunId": parent.state.run_id}
         return tags
+
+    def _subject(self, run_dir: RunDir, kind: str) -> describe.Subject:
+        # the cells of an experiment may differ in data; trials and repeats leave that to the whole
+        return describe.subject(run_dir, run_dir if kind == "cell" else self.run_dir, kind)
 
     def _find(self, tags: dict[str, str]) -> Any:
         """Return the MLflow run of a directory whose tracking.json was lost."""
-        names = ("paretolab.uid", "paretolab.kind", "trial", "repeat", "cell")
+        names = ("paretolab.uid", "kind", "trial", "repeat", "cell")
         if "paretolab.uid" not in tags:
             return None
         wanted = [f"tags.`{name}` = '{tags[name]}'" for name in names if name in tags]
@@ -233,14 +273,18 @@ class Uploader:
         return found[0] if found else None
 
     def _name(self, name: str, run_dir: RunDir) -> str:
+        """Return the name of an MLflow run: what differs first, its pages show 20 characters."""
         config = run_dir.config()
-        if name == PARENT:
+        if name == PARENT and self._kind != "run":
             return config.name
-        if run_dir is self.run_dir:
-            return f"{config.name} seed {config.seed}"
-        return f"{config.name} {self._kind} {name} seed {config.seed}"
+        if self._part == "cell":
+            return name
+        subject = self._subject(run_dir, self._kind if name == PARENT else self._part)
+        part = "" if name == PARENT else f"{self._part} {name} · "
+        seeds = f"{config.repeats} seeds" if config.repeats > 1 else f"seed {config.seed}"
+        return f"{part}{subject.method} · {subject.data} · {seeds}"
 
-    def _introduce(self, run: RunState, run_dir: RunDir) -> None:
+    def _introduce(self, run: RunState, run_dir: RunDir, kind: str) -> None:
         """Send the parameters that MLflow lacks, and the data set; it refuses to change any."""
         from mlflow.entities import Param
 
@@ -248,14 +292,21 @@ class Uploader:
             return
         run_id = run.run_id
         there = self._client.get_run(run_id).data.params
-        lacking = {k: v for k, v in describe.parameters(run_dir).items() if k not in there}
+        subject = self._subject(run_dir, kind)
+        wanted = {"method": subject.method, "data": subject.data} | describe.parameters(run_dir)
+        lacking = {key: text for key, text in wanted.items() if key not in there}
         params = [Param(key, text) for key, text in lacking.items()]
         for i in range(0, len(params), _PARAMS):
             self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
-        own = run_dir if self._kind == "cell" else self.run_dir  # cells may differ in it
-        dataset = describe.dataset_input(own)
+        dataset = describe.dataset_input(run_dir if kind == "cell" else self.run_dir)
         if dataset is not None:
             self._client.log_inputs(run_id, [dataset])
+        text = description(run_dir, None, kind, run_id)
+        self._client.set_tag(run_id, "mlflow.note.content", text)
+        if run_dir is self.run_dir:
+            shared = views.experiment_tags(run_dir.roles(), int(self.state.started * 1000))
+            for key, value in shared.items():
+                self._client.set_experiment_tag(self._experiment_id, key, value)
         run.artifacts["introduced"] = True
         self._save()
 

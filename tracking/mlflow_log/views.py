@@ -1,0 +1,138 @@
+"""Views of an experiment in MLflow's pages: which columns and charts they open with.
+
+MLflow keeps a view that a user shares in a tag of the experiment. Ours are written the same way, as
+the pages of MLflow 3.17 write and read them; where another version does not know a part of one, it
+shows its own columns and charts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+import zlib
+from typing import Any
+from urllib.parse import urlencode
+
+from framework.roles import Roles
+from tracking.mlflow_log import describe
+
+RESULTS, CHARTS = "paretolab-results", "paretolab-charts"
+TAG = "mlflow.sharedViewState."
+
+_NAMES = {RESULTS: "paretolab: results", CHARTS: "paretolab: fronts and progress"}
+_NAMESPACE = uuid.UUID("6f0d3c52-6a0e-4e0b-9a51-7f1c1d2f6d11")  # parts of a view have lasting ids
+
+
+def address(experiment_id: str, view: str = RESULTS) -> str:
+    """Return the part of the address of MLflow's pages, from ``#`` on, that opens a view."""
+    query = {"workflowType": "machine_learning", "viewStateShareKey": view}
+    if view == CHARTS:
+        query["compareRunsMode"] = "CHART"
+    return f"#/experiments/{experiment_id}/runs?{urlencode(query)}"
+
+
+def experiment_tags(roles: Roles, created: int) -> dict[str, str]:
+    """Return the tags that hold the views.
+
+    Parameters
+    ----------
+    roles : Roles
+        Whose objectives get columns and charts.
+    created : int
+        Milliseconds since the epoch.
+    """
+    tags = {}
+    for view, name in _NAMES.items():
+        state = json.dumps(_state(roles), sort_keys=True).encode()
+        packed = "deflate;" + base64.b64encode(zlib.compress(state)).decode()
+        told = {"name": name, "createdAt": created, "updatedAt": created, "state": packed}
+        tags[f"{TAG}{view}"] = json.dumps(told)
+    return tags
+
+
+def _state(roles: Roles) -> dict[str, Any]:
+    names = [describe.legal_key(objective.metric) for objective in roles.drawn()]
+    columns = [
+        "attributes.`Dataset`",
+        "params.`method`",
+        "params.`data`",
+        "params.`seed`",
+        *(f"metrics.`chosen/{part}_{name}`" for name in names for part in ("val", "test")),
+        *(f"metrics.`{name}`" for name in ("hypervolume", "front_size", "evaluations", "wall_s")),
+    ]
+    charts, sections = _charts(names)
+    return {
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "runsHiddenMode": "SHOW_ALL",  # MLflow's own draws ten runs
+        "compareRunCharts": charts,
+        "compareRunSections": sections,
+        "isAccordionReordered": True,
+        "orderByKey": "metrics.`hypervolume`",
+        "orderByAsc": False,
+    }
+
+
+def _charts(names: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the charts, fronts first, and their sections; what MLflow adds is folded away."""
+    fronts, progress, ends = (_id(part) for part in ("fronts", "progress", "ends"))
+    x, *others = names if len(names) > 1 else [*names, *names]
+    charts = [
+        {
+            **_line(f"front/{y}", f"front: {y} over {x}", fronts),
+            "xAxisKey": "metric",
+            "selectedXAxisMetricKey": f"front/{x}",
+            "useGlobalXaxisKey": False,
+            "displayPoints": True,
+        }
+        for y in others
+    ]
+    for name in ("hypervolume", "front_size"):
+        charts.append(_line(f"search/{name}", f"{name} by evaluations", progress))
+    for name in ("hypervolume", "wall_s", "evaluations"):
+        charts.append(_chart("BAR", name, name, ends) | {"metricKey": name})
+    titles = {fronts: "Fronts", progress: "Progress by evaluations", ends: "At the end"}
+    sections = [
+        {"uuid": id, "name": title, "display": True, "isReordered": True, "isGenerated": False}
+        for id, title in titles.items()
+    ]
+    hidden = ("", "chosen", "front", "search", "system")  # MLflow's own: a section a prefix
+    sections += [
+        {"uuid": _id(f"own {name}"), "name": name, "display": False, "isReordered": True}
+        for name in hidden
+    ]
+    return charts, [{"deleted": False, **section} for section in sections]
+
+
+def _line(metric: str, title: str, section: str) -> dict[str, Any]:
+    return _chart("LINE", metric, title, section) | {
+        "metricKey": metric,
+        "selectedMetricKeys": [metric],
+        "xAxisKey": "step",
+        "yAxisKey": "metric",
+        "lineSmoothness": 0,
+        "useGlobalLineSmoothing": False,
+        "useGlobalXaxisKey": True,
+        "scaleType": "linear",
+        "xAxisScaleType": "linear",
+        "range": {},
+        "yAxisExpressions": [],
+        "ignoreOutliers": False,
+    }
+
+
+def _chart(kind: str, name: str, title: str, section: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "uuid": _id(f"{kind} {name} {section}"),
+        "metricSectionId": section,
+        "displayName": title,
+        "deleted": False,
+        "isGenerated": False,
+        "runsCountToCompare": 100,
+    }
+
+
+def _id(name: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, name))
