@@ -31,7 +31,7 @@ CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path n
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(paretolab [a-z][^`]*)`|^(paretolab [a-z][^#\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
-MODEL_SNIPPET = '.load_model("model")'  # needs the model that the page made before
+MODEL_SNIPPET = '.load_model("models/'  # needs the model that the page made before
 
 
 def pieces(page: Path, language: str) -> list[str]:

@@ -12,11 +12,10 @@ from framework.analysis.choose import choose
 from framework.cli import costs as costs_command
 from framework.cli import mixtures
 from framework.cli.costs import numbers
-from framework.cli.tables import console, front_table, program, show_steps, show_walk
+from framework.cli.tables import console, front_table, program, show_model, show_steps
 from framework.errors import InputError, ParetolabError
 from framework.experiment.export import export, load_problem
 from framework.experiment.run_dir import RunDir
-from framework.models.routing import Chosen
 
 
 class Choose:
@@ -125,7 +124,7 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
                 "--export: expected a solution that is a model to deploy, found one of problem "
                 f"{config.problem['kind']} that has no format to be written in"
             )
-    show_walk(console(), Chosen.read(run_dir.model))
+    show_model(console(), run_dir.model)
 
 
 def _export(run_dir: RunDir, position: int, directory: Path) -> None:

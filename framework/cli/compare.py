@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework import registry
 from framework.cli.tables import console, show_steps
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class Compare:
             help="what is shown, the first above all: indicators or metrics of the problem "
             "(default: hypervolume,igd_plus,share)",
         )
+        parser.add_argument(
+            "--log",
+            action="store_true",
+            help="have MLflow hold the report too, in the experiment of the first run",
+        )
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -80,6 +86,10 @@ class Compare:
             indicators=args.indicators.split(",") if args.indicators else None,
         )
         show(comparison, write_results(comparison, Path(args.out)))
+        if args.log:
+            log = registry.load("commands", "sync").comparison
+            code: int = log(Path(args.out), comparison.title, args.directories[0])
+            return code
         return 0
 
 

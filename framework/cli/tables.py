@@ -144,6 +144,19 @@ def show_walk(out: Console, chosen: Chosen | None) -> None:
         out.print(f"beware: {sentence}", markup=False, highlight=False, soft_wrap=True)
 
 
+def show_model(out: Console, directory: Path) -> None:
+    """Print how records go through a model; its card where it has no stages (its members, say)."""
+    chosen = Chosen.read(directory)
+    if chosen is not None:
+        show_walk(out, chosen)
+    elif (directory / "model.json").is_file():
+        from framework.models.store import load_model
+
+        card = load_model(directory).card()
+        for text in (card.title, card.text.strip()):
+            out.print(text, highlight=False, soft_wrap=True)
+
+
 def _listed(names: tuple[str, ...]) -> str:
     shown = ", ".join(names[:_MOST_FEATURES])
     more = len(names) - _MOST_FEATURES
@@ -154,6 +167,9 @@ def next_steps(run_dir: RunDir, front: Front, tracked: bool) -> list[tuple[str, 
     """Return what to look at and what to do after a run: (label, text) pairs."""
     command, place = program(), shlex.quote(_short(run_dir.path))
     steps = [("run directory", _short(run_dir.path))]
+    report = run_dir.path / "report.html"
+    if report.is_file():
+        steps.append(("report", _short(report)))
     pages = sorted(run_dir.plots.glob("*.html"))
     if pages:
         steps.append(("plots", f"{_short(run_dir.plots)} ({', '.join(p.name for p in pages)})"))
@@ -162,7 +178,8 @@ def next_steps(run_dir: RunDir, front: Front, tracked: bool) -> list[tuple[str, 
         label = "recommended" if ours else "chosen"
         why = "nearest to the ideal point" if ours else "as you chose"
         steps.append((label, f"{_short(run_dir.model)} (*, {why})"))
-    steps.append(("choose another", f"{command} choose {place} {_example(front)}"))
+    example = _example(front, run_dir.config().name)
+    steps.append(("choose another", f"{command} choose {place} {example}"))
     if tracked:
         steps.append(("MLflow pages", f"{command} ui"))
     return steps
@@ -176,17 +193,17 @@ def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
         out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _example(front: Front) -> str:
+def _example(front: Front, name: str) -> str:
     """Return options of `choose` that leave something of this front."""
     rates = [o for o in front.roles.objectives if front.roles.metrics[o.metric].kind == "bounded"]
     if not rates:
-        return f"--best {front.roles.names[0]} --export model/"
+        return f"--best {front.roles.names[0]} --export models/{name}"
     first = rates[0]
     median = float(np.median(front.rows.values[first.metric]))
     sign = ">=" if first.sense == "max" else "<="
     bound = np.floor(median * 100) / 100 if sign == ">=" else np.ceil(median * 100) / 100
     best = next((name for name in front.roles.names if name != first.metric), first.metric)
-    return f"--where '{first.metric}{sign}{bound:g}' --best {best} --export model/"
+    return f"--where '{first.metric}{sign}{bound:g}' --best {best} --export models/{name}"
 
 
 def _shown(front: Front) -> list[str]:

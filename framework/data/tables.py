@@ -37,6 +37,7 @@ class SyntheticConfig(Section):
     clusters_per_class: int = Field(2, ge=1)
     class_sep: float = Field(1.0, gt=0)
     flip_y: float = Field(0.01, ge=0, le=1)
+    weights: list[float] | None = None
     seed: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -198,5 +199,6 @@ def _synthetic(config: SyntheticConfig, where: str) -> Raw:
         n_clusters_per_class=config.clusters_per_class,
         class_sep=config.class_sep,
         flip_y=config.flip_y,
+        weights=config.weights,
         random_state=config.seed,
     )

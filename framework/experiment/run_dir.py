@@ -37,6 +37,7 @@ class RunDir:
     ``summary.json``     status, evaluations, indicators, versions
     ``about.json``       metrics, roles, names of genes and the data, for readers
     ``plots/``           figures
+    ``report.html``      the run, or what an experiment compares, on one page
     ``model/``           the chosen solution as a model, ready to use
     ``choice.json``      the solution that the user chose, if there is a choice
     ``tracking.json``    what was logged to MLflow so far

@@ -19,7 +19,7 @@ from tracking.mlflow_log.tracker import MlflowTracker
 NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=240.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -35,7 +35,7 @@ def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
     until(lambda: State.load(run_dir).runs[PARENT].batches == 3)
     made_up.search(run_dir, 3, 5)
     made_up.end(run_dir)
-    outcome = tracker.finish()
+    outcome = tracker.finish(timeout=240)
     assert outcome.logged
     assert outcome.text == f"logged to MLflow: {store.uri}, experiment 'live'"
     state = State.load(run_dir)
@@ -49,7 +49,7 @@ def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
     tracker.on_start()
     made_up.search(run_dir, 0, 3)
     made_up.end(run_dir)
-    outcome = tracker.finish()
+    outcome = tracker.finish(timeout=240)
     assert not outcome.logged
     assert NOBODY in outcome.text
     assert f"paretolab sync {run_dir.path}" in outcome.text
@@ -115,7 +115,7 @@ def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
         until(lambda: PARENT in State.load(run_dir).runs)
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
-    until(lambda: not logging.is_running() or logging.status() == psutil.STATUS_ZOMBIE, 30)
+    until(lambda: not logging.is_running() or logging.status() == psutil.STATUS_ZOMBIE)
     if reachable:
         assert State.load(run_dir).runs[PARENT].status == "KILLED"
 
@@ -126,7 +126,7 @@ def test_ctrl_c_is_left_to_the_run(tmp_path):
     tracker.on_start()
     until(run_dir.tracking_file.exists)
     tracker._process.send_signal(signal.SIGINT)
-    assert "kept for" in tracker.finish().text
+    assert "kept for" in tracker.finish(timeout=240).text
 
 
 def test_importing_is_cheap():

@@ -61,6 +61,20 @@ class Sync:
             return 2
         return 0
 
+    @staticmethod
+    def comparison(out: Path, title: str, directory: str) -> int:
+        """Log a comparison beside one of its runs; return 0, or 2 if it could not be."""
+        from tracking.mlflow_log.comparison import log_comparison
+        from tracking.mlflow_log.follower import reason
+
+        run_dir = RunDir.existing(directory)
+        try:
+            print(f"{out}: logged to {log_comparison(out, title, run_dir)}", flush=True)
+        except Exception as error:  # MLflow may raise anything
+            print(f"paretolab: {out}: not logged to MLflow ({reason(error)})", file=sys.stderr)
+            return 2
+        return 0
+
 
 def sync(directory: str, uri: str | None = None, register: str | None = None) -> str:
     """Upload one directory; return what to say about it.

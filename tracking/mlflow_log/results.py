@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.arrays import Array
+from framework.arrays import FloatArray
 from framework.experiment.config import read_yaml
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
@@ -62,15 +62,21 @@ class Results:
             }
         )
 
-    def points(self) -> dict[str, Array]:
-        """Return ``front/NAME`` of each objective by rising cost; at most 300 points, spread."""
-        names = [objective.metric for objective in self.front.roles.drawn()]
-        columns = [self.front.rows.values[name] for name in names]
-        order = np.lexsort(columns[::-1])
-        if len(order) > _MOST_POINTS:
-            kept = np.linspace(0, len(order) - 1, _MOST_POINTS).round().astype(int)
-            order = order[kept]
-        return {f"front/{name}": column[order] for name, column in zip(names, columns, strict=True)}
+    def points(self) -> dict[str, FloatArray]:
+        """Return ``front/NAME`` of each objective, from the lowest cost to the highest.
+
+        What the cost is, says `Roles.drawn`. Of the others it is the best value for at most that
+        cost: of two objectives the front itself, of more what can be read as lines. At most 300
+        points, spread.
+        """
+        roles, losses = self.front.roles, self.front.losses
+        x = roles.names.index(roles.drawn()[0].metric)
+        others = [j for j in range(len(roles.names)) if j != x]
+        losses = losses[np.argsort(losses[:, x], kind="stable")]
+        losses[:, others] = np.minimum.accumulate(losses[:, others])
+        kept = np.linspace(0, len(losses) - 1, min(len(losses), _MOST_POINTS)).round().astype(int)
+        columns = roles.natural(losses[kept])
+        return {f"front/{name}": columns[:, j] for j, name in enumerate(roles.names)}
 
     def confusions(self) -> dict[str, str]:
         """Return the answers by true class, a table of MLflow's kind for each set of records."""

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from framework.arrays import Array
+from framework.arrays import FloatArray
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from tracking.mlflow_log import describe
@@ -261,7 +261,7 @@ class Member:
             [Metric(name, value, now, 0, model_id) for name, value in results.chosen().items()]
         )
 
-    def _log_points(self, points: Mapping[str, Array], first: int) -> None:
+    def _log_points(self, points: Mapping[str, FloatArray], first: int) -> None:
         """Send a front as steps from ``first`` on: those of an earlier one stay in MLflow."""
         from mlflow.entities import Metric
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from framework.errors import InputError
-from framework.uris import expanded
+from framework.uris import expanded, public_uri
 
 _SQLITE = "sqlite:///"
 
@@ -57,6 +57,11 @@ def connect(uri: str) -> Any:
         file.parent.mkdir(parents=True, exist_ok=True)
     address = expanded(uri)
     return MlflowClient(tracking_uri=address, registry_uri=address)
+
+
+def place(uri: str, experiment: str) -> str:
+    """Return where runs are found, for messages."""
+    return f"{public_uri(uri)}, experiment {experiment!r}"
 
 
 def experiment_id(client: Any, uri: str, name: str) -> str:

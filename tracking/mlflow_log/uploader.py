@@ -17,7 +17,7 @@ import numpy as np
 from framework.errors import InputError
 from framework.experiment.config import TrackingConfig
 from framework.experiment.run_dir import RunDir
-from framework.uris import public_uri, without_password
+from framework.uris import without_password
 from tracking.colours import COLOURS
 from tracking.mlflow_log import describe, store, views
 from tracking.mlflow_log.results import description
@@ -163,7 +163,7 @@ class Uploader:
     @property
     def place(self) -> str:
         """Where the run is found."""
-        return f"{public_uri(self.state.uri)}, experiment {self.state.experiment!r}"
+        return store.place(self.state.uri, self.state.experiment)
 
     def _is_over(self, trial: RunDir) -> bool:
         """Tell whether a trial has ended for good while others go on."""

@@ -54,7 +54,6 @@ def experiment_tags(roles: Roles, created: int) -> dict[str, str]:
 def _state(roles: Roles) -> dict[str, Any]:
     names = [describe.legal_key(objective.metric) for objective in roles.drawn()]
     columns = [
-        "attributes.`Dataset`",
         "params.`method`",
         "params.`data`",
         "params.`seed`",
