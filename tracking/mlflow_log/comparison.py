@@ -22,9 +22,8 @@ def log_comparison(out: Path, title: str, first: RunDir) -> str:
     state = begin(first)
     client = store.connect(state.uri)
     tags = {"kind": "comparison", "mlflow.source.name": "paretolab", "mlflow.source.type": "LOCAL"}
-    run = client.create_run(
-        store.experiment_id(client, state.uri, state.experiment), tags=tags, run_name=title
-    )
+    experiment = store.experiment_id(client, state.uri, state.experiment)
+    run = client.create_run(experiment, tags=tags, run_name=f"comparison · {title}")
     run_id = run.info.run_id
     for pattern in _FILES:
         for path in sorted(out.glob(pattern)):

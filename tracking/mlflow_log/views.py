@@ -21,6 +21,7 @@ RESULTS, CHARTS = "paretolab-results", "paretolab-charts"
 TAG = "mlflow.sharedViewState."
 
 _NAMES = {RESULTS: "paretolab: results", CHARTS: "paretolab: fronts and progress"}
+_WIDTH = 170  # pixels of a column that has a long name
 _NAMESPACE = uuid.UUID("6f0d3c52-6a0e-4e0b-9a51-7f1c1d2f6d11")  # parts of a view have lasting ids
 
 
@@ -57,13 +58,15 @@ def _state(roles: Roles) -> dict[str, Any]:
         "params.`method`",
         "params.`data`",
         "params.`seed`",
+        "metrics.`hypervolume`",
         *(f"metrics.`chosen/{part}_{name}`" for name in names for part in ("val", "test")),
-        *(f"metrics.`{name}`" for name in ("hypervolume", "front_size", "evaluations", "wall_s")),
+        *(f"metrics.`{name}`" for name in ("front_size", "evaluations", "wall_s")),
     ]
     charts, sections = _charts(names)
     return {
         "selectedColumns": columns,
         "columnOrder": columns,
+        "columnWidths": {name: _WIDTH for name in columns if "chosen/" in name},
         "runsHiddenMode": "SHOW_ALL",  # MLflow's own draws ten runs
         "compareRunCharts": charts,
         "compareRunSections": sections,
