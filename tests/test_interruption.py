@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +51,28 @@ def test_a_second_signal_does_not_wait(interruption):
 def test_a_search_that_ends_gives_the_signals_back(interruption):
     interruption.on_end(Progress())
     assert signal.getsignal(signal.SIGINT) != interruption._ask
+
+
+@pytest.mark.parametrize(
+    ("work", "code"),
+    [
+        ("hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2_000_000_000)", 130),  # one call, without end
+        ("time.sleep(100)", 7),  # where the handler can run, it does
+    ],
+)
+def test_a_signal_ends_compiled_code_too(work, code):
+    program = (
+        "import hashlib, sys, time\n"
+        "from framework.run.unheeded import interruptible\n"
+        "try:\n"
+        "    with interruptible(0.5):\n"
+        "        print('begun', flush=True)\n"
+        f"        {work}\n"
+        "except KeyboardInterrupt:\n"
+        "    time.sleep(1.0)\n"  # its own affair once it is heeded
+        "    sys.exit(7)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == code

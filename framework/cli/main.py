@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from types import FrameType
 from typing import Any
 
 from framework import registry
 from framework.cli.disk import refuses
 from framework.errors import InputError, ParetolabError
 from framework.models.classifiers import trust
+from framework.run.unheeded import interruptible
 
 _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
@@ -33,7 +32,11 @@ _OWN = ("run", "resume", "check", "list", "choose", "predict")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    with interruptible():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         arguments = sys.argv[1:] if arguments is None else arguments
         args = _parser(arguments).parse_args(arguments)
@@ -92,7 +95,3 @@ def commands() -> dict[str, Any]:
         name: getattr(import_module(f"framework.cli.{name}"), name.capitalize()) for name in _OWN
     }
     return known | {name: registry.load("commands", name) for name in registry.names("commands")}
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

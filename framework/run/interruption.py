@@ -10,8 +10,7 @@ from typing import Any
 
 from framework.long_work import Work
 from framework.run.driver import Observer, Progress
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from framework.run.unheeded import SIGNALS, heed
 
 
 class Interruption(Observer):
@@ -34,7 +33,7 @@ class Interruption(Observer):
     def on_start(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # signals go to the main thread, and are its own affair
-        for number in _SIGNALS:
+        for number in SIGNALS:
             self._before[number] = signal.signal(number, self._ask)
 
     def on_work(self, work: Work) -> None:
@@ -60,6 +59,7 @@ class Interruption(Observer):
             raise KeyboardInterrupt
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
+        heed()
         if self._asked:
             self.close()
             raise KeyboardInterrupt

@@ -161,6 +161,7 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
     ]
     walk = Walk(299, 500, "none", tuple(found))
     solution = int(run_dir.front().ids[0])
+    run_dir.write_choice(solution)
     plain = {"about": {"solution": solution}, "walk": walk.to_json()}
     (run_dir.model / "model.json").write_text(json.dumps(plain))
     return run_dir

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from http.client import HTTPConnection
 
 import pandas as pd
@@ -42,11 +43,16 @@ def port(place):
         number = probe.getsockname()[1]
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(place / "mlflow")]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(number)]
+    program = place / "bin" / "uvicorn"  # MLflow looks for it on the PATH
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m uvicorn "$@"\n')
+    program.chmod(0o755)
+    variables = environment(PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     with open(place / "server.log", "wb") as log:
         server = subprocess.Popen(
             command,
             cwd=place,
-            env=environment(),
+            env=variables,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -59,7 +65,8 @@ def port(place):
             time.sleep(0.5)
         yield number
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
         server.wait(60)
 
 

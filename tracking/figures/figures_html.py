@@ -35,8 +35,8 @@ def front(story: Story, path: Path) -> None:
     sections = [
         (
             "The front",
-            "Point at a solution to see all of it; drag to turn or zoom.",
-            _points(story),
+            "Point at a solution to see all of it; drag to zoom. The star is the chosen design.",
+            points(story, background=True),
         ),
         (
             "All metrics of each solution",
@@ -94,39 +94,48 @@ def genome_lines(x: Array, names: tuple[str, ...]) -> list[str]:
     return lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."]
 
 
-def _points(story: Story) -> Any:
-    """Return the solutions over the first three objectives, turnable; over two, flat."""
-    axes = story.axes()[:3]
-    solid = len(axes) == 3
-    kind = go.Scatter3d if solid else go.Scatter
-    values = story.front.rows.values
-    faint = kind(
-        **{c: story.background[o.metric] for c, o in zip("xyz", axes, strict=False)},
+def points(story: Story, *, background: bool) -> Any:
+    """Return the solutions over two objectives, coloured by a third, the chosen design marked."""
+    x, y, *others = story.axes()
+    values, i = story.front.rows.values, story.position
+    texts = hover_texts(story.front)
+    colour = colours(story, others[0]) if others else {"color": BLUE}
+    faint = go.Scatter(
+        x=story.background[x.metric],
+        y=story.background[y.metric],
         mode="markers",
         name="evaluated, dominated",
         hoverinfo="skip",
         opacity=0.5,
-        marker={"size": 2 if solid else 4, "color": GREY, "line": {"width": 0}},
+        marker={"size": 4, "color": GREY},
     )
-    best = kind(
-        **{c: values[o.metric] for c, o in zip("xyz", axes, strict=False)},
+    best = go.Scatter(
+        x=values[x.metric],
+        y=values[y.metric],
         mode="markers",
-        name="front",
-        hovertext=hover_texts(story.front),
+        name="the front",
+        hovertext=texts,
         hoverinfo="text",
-        marker={"size": 5 if solid else 9, **colours(story, axes[-1])},
+        marker={"size": 8, **colour},
     )
-    titles = {
-        f"{c}axis": {"title": story.label(o), "type": story.scale(o)}
-        for c, o in zip("xyz", axes, strict=False)
-    }
-    figure = go.Figure([faint, best])
-    figure.update_layout(template="plotly_white", height=680, legend={"x": 0, "y": 1})
-    if solid:
-        scene = titles | {"camera_eye": {"x": 1.6, "y": 1.6, "z": 0.8}, "aspectmode": "cube"}
-        figure.update_layout(scene=scene, margin={"l": 20, "r": 20, "t": 20, "b": 20})
-    else:
-        figure.update_layout(titles, margin={"t": 20})
+    chosen = go.Scatter(
+        x=values[x.metric][i : i + 1],
+        y=values[y.metric][i : i + 1],
+        mode="markers",
+        name="the chosen design",
+        hovertext=texts[i : i + 1],
+        hoverinfo="text",
+        marker={"size": 18, "color": ORANGE, "symbol": "star", "line": {"width": 1}},
+    )
+    figure = go.Figure([faint, best, chosen] if background else [best, chosen])
+    figure.update_layout(
+        template="plotly_white",
+        height=520,
+        margin={"l": 60, "r": 20, "t": 40, "b": 50},
+        xaxis={"title": story.label(x), "type": story.scale(x)},
+        yaxis={"title": story.label(y), "type": story.scale(y)},
+        legend={"orientation": "h", "x": 0, "y": 1.08},
+    )
     return figure
 
 

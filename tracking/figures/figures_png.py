@@ -54,9 +54,10 @@ def front(story: Story, path: Path) -> None:
             alpha=0.6,
         )
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
+    star(axes, story, "the chosen design")
     axes.set(xscale=story.scale(x), yscale=story.scale(y))
     finish(axes, story.label(x), story.label(y))
-    figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8.5, markerscale=1.2)
+    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
     save(figure, path)
 
 
@@ -119,6 +120,22 @@ def coloured(story: Story, figure: Figure, axes: Axes, shown: list[Objective]) -
     bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)
     bar.set_label(story.label(shown[2]))
     bar.outline.set_visible(False)
+
+
+def star(axes: Axes, story: Story, label: str) -> None:
+    """Mark the chosen design over the first two objectives."""
+    x, y = (story.front.rows.values[objective.metric] for objective in story.axes()[:2])
+    axes.scatter(
+        x[story.position],
+        y[story.position],
+        s=190,
+        marker="*",
+        color=ORANGE,
+        edgecolors="#333333",
+        linewidths=0.6,
+        zorder=5,
+        label=label,
+    )
 
 
 def _line(axes: Axes, x: FloatArray, series: FloatArray, colour: str, *, single: bool) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from tracking.figures.page import as_table, digits, picture, section, write_page
@@ -34,12 +33,10 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     front = story.front
     if not len(front):
         return []
-    position = marked(run_dir, front)
-    drawn = story.chosen is not None and story.position == position
     sections = [
-        _chosen(run_dir, front, position),
-        *_pictures(run_dir, set() if drawn else {"system"}),
-        _front(story, position),
+        _chosen(run_dir, front, story.position),
+        *_pictures(run_dir, set() if story.chosen is not None else {"system"}),
+        _front(story),
         section("Configuration", "", f"<pre>{html.escape(config_text(run_dir))}</pre>"),
     ]
     path = run_dir.path / PAGE
@@ -73,9 +70,9 @@ def _pictures(run_dir: RunDir, besides: set[str]) -> Iterator[str]:
         yield section(title, "", picture(there[name], title))
 
 
-def _front(story: Story, position: int) -> str:
+def _front(story: Story) -> str:
     """Return the solutions by what they cost; the chosen one among them."""
-    front = story.front
+    front, position = story.front, story.position
     names = list(dict.fromkeys([*(o.metric for o in story.axes()), *front.roles.metrics]))
     order = np.argsort(front.rows.values[names[0]], kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS)).round())

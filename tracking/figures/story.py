@@ -10,6 +10,7 @@ import numpy as np
 
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
+from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
@@ -38,8 +39,10 @@ class Story:
     progress : sequence of mappings of str to numpy.ndarray, shape (points,)
         For each repeat ``evaluations``, ``front_size`` and, where the objectives are bounded,
         ``hypervolume``, at 120 points or fewer.
+    position : int
+        Of the chosen design on the front, else of the recommended one; 0 where there is none.
     chosen : Chosen, optional
-        The solution of the front that is the run's model, and how records go through it.
+        How records go through that design, where it is the run's model.
     """
 
     title: str
@@ -47,13 +50,8 @@ class Story:
     front: Front
     background: Mapping[str, Array]
     progress: Sequence[Mapping[str, FloatArray]]
+    position: int = 0
     chosen: Chosen | None = None
-
-    @property
-    def position(self) -> int:
-        """Return where in the front the chosen solution is; there must be one."""
-        assert self.chosen is not None
-        return int(np.flatnonzero(self.front.ids == self.chosen.solution)[0])
 
     @property
     def series(self) -> list[str]:
@@ -122,10 +120,12 @@ def read_story(run_dir: RunDir) -> Story:
         f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{repeats}: {len(front)} "
         f"solutions on the front of {rows:,} evaluated"
     )
+    position = marked(run_dir, front) if len(front) else 0
     chosen = Chosen.read(run_dir.model)
-    if chosen is not None and chosen.solution not in front.ids:
-        chosen = None  # of an earlier front
-    return Story(config.name, subtitle, front, _dominated(pieces, front), progress, chosen)
+    if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
+        chosen = None  # of an earlier front, or choice
+    background = _dominated(pieces, front)
+    return Story(config.name, subtitle, front, background, progress, position, chosen)
 
 
 def spoken(metric: str) -> str:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import Any
-
-import plotly.graph_objects as go
 
 from framework.files import write_whole
 from framework.models.routing import StageWalk, Walk, shares
-from tracking.figures import figures_html
-from tracking.figures.figures_html import CONFIG, GREY, ORANGE, hover_texts
+from tracking.figures.figures_html import CONFIG, GREY, points
 from tracking.figures.story import Story
 from tracking.figures.system_png import ANSWERS, values_of
 
@@ -53,6 +49,7 @@ def system(story: Story, path: Path) -> None:
     """Write the stages from the top, beside the front with the system marked."""
     assert story.chosen is not None
     unseen = f" · on test records: {values_of(story, True)}" if story.front.test else ""
+    front = points(story, background=False)
     page = _PAGE.format(
         title=html.escape(f"{story.title}: the chosen system"),
         subtitle=html.escape(
@@ -63,7 +60,7 @@ def system(story: Story, path: Path) -> None:
         confusions="".join(
             _confusion(story.chosen.walk, part) for part in story.chosen.walk.confusions
         ),
-        front=_front(story).to_html(full_html=False, include_plotlyjs=True, config=CONFIG),
+        front=front.to_html(full_html=False, include_plotlyjs=True, config=CONFIG),
     )
     write_whole(path, page)
 
@@ -151,40 +148,3 @@ def _leaving(stage: StageWalk, walk: Walk) -> str:
         f"{stage.leaving:,} records ({stage.leaving / walk.records:.1%}) leave: {by_answer}. "
         f'<span class="cost">Claimed {stage.confidence:.3f}, right {stage.accuracy:.3f}.</span>'
     )
-
-
-def _front(story: Story) -> Any:
-    x, y = story.axes()[:2]
-    values, i = story.front.rows.values, story.position
-    texts = hover_texts(story.front)
-    others = story.axes()[2:]
-    colours = figures_html.colours(story, others[0]) if others else {"color": figures_html.BLUE}
-    columns = values[x.metric], values[y.metric]
-    best = go.Scatter(
-        x=columns[0],
-        y=columns[1],
-        mode="markers",
-        name="the front",
-        hovertext=texts,
-        hoverinfo="text",
-        marker={"size": 8, **colours},
-    )
-    chosen = go.Scatter(
-        x=columns[0][i : i + 1],
-        y=columns[1][i : i + 1],
-        mode="markers",
-        name="this system",
-        hovertext=texts[i : i + 1],
-        hoverinfo="text",
-        marker={"size": 18, "color": ORANGE, "symbol": "star", "line": {"width": 1}},
-    )
-    figure = go.Figure([best, chosen])
-    figure.update_layout(
-        template="plotly_white",
-        height=520,
-        margin={"l": 60, "r": 20, "t": 40, "b": 50},
-        xaxis_title=story.label(x),
-        yaxis_title=story.label(y),
-        legend={"orientation": "h", "x": 0, "y": 1.08},
-    )
-    return figure

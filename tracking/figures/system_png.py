@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.models.routing import StageWalk, Walk, shares
-from tracking.figures.figures_png import BLUE, GREY, ORANGE, coloured, finish, save, titled
+from tracking.figures.figures_png import BLUE, GREY, coloured, finish, save, star, titled
 from tracking.figures.story import Story
 
 # apart for every kind of colour vision (Okabe and Ito)
@@ -130,21 +130,11 @@ def _label(number: int, stage: StageWalk) -> str:
 
 def _front(figure: Figure, axes: Axes, story: Story) -> None:
     x, y = story.axes()[:2]
-    values, i = story.front.rows.values, story.position
+    values = story.front.rows.values
     if others := story.axes()[2:]:
         coloured(story, figure, axes, [x, y, others[0]])
     else:
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
-    axes.scatter(
-        values[x.metric][i],
-        values[y.metric][i],
-        s=190,
-        marker="*",
-        color=ORANGE,
-        edgecolors="#333333",
-        linewidths=0.6,
-        zorder=5,
-        label="this system",
-    )
+    star(axes, story, "this system")
     finish(axes, story.label(x), story.label(y))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)

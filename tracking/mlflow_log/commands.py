@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -159,7 +158,6 @@ class Ui:
             "--uvicorn-opts",
             "--log-level warning",
         ]
-        signal.signal(signal.SIGTERM, _interrupt)
         # in a session of its own, so that Ctrl-C ends it once, through us, with all it started
         server = subprocess.Popen(
             command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL
@@ -263,7 +261,3 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
