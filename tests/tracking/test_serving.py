@@ -16,6 +16,7 @@ from http.client import HTTPConnection
 import pandas as pd
 import pytest
 
+from framework.models.routing import Chosen
 from tests.command import call, environment
 from tracking.mlflow_log import deploy
 
@@ -92,10 +93,12 @@ def predicted(place, text):
 
 
 def tables(place):
-    """Return a user's tables as CSV: as they came, turned round, and of one column."""
+    """Return a user's tables as CSV: as they came, turned round, and what the design acquires."""
     whole = pd.read_csv(place / "mine" / "loans.csv").head(40)
     turned = whole[whole.columns[::-1]].assign(further=1)
-    return [table.to_csv(index=False) for table in (whole, turned, whole[["credit_score"]])]
+    stages = Chosen.read(place / "run" / "model").walk.stages
+    acquired = whole[[name for stage in stages for name in stage.features]]
+    return [table.to_csv(index=False) for table in (whole, turned, acquired)]
 
 
 def test_the_server_answers_as_the_command_does(place, port):
