@@ -332,7 +332,8 @@ def test_each_trial_is_a_nested_run(tmp_path, store):
     parent = store.client.get_run(state.runs["experiment"].run_id)
     assert parent.data.params["sweep.trials"] == "10"
     assert parent.data.params["sweep.search_space.problem.d.choices"] == "[1, 3]"
-    assert parent.data.metrics["hypervolume"] == run_dir.summary()["indicators"]["hypervolume"]
+    found = run_dir.summary()["indicators"]["hypervolume"]
+    assert parent.data.metrics["hypervolume"] == round(found, 4)
     files = {a.path for a in store.client.list_artifacts(parent.info.run_id)}
     assert {"best.yaml", "trials.csv", "summary.json", "plots"} <= files
     plots = {a.path for a in store.client.list_artifacts(parent.info.run_id, "plots")}
@@ -346,7 +347,7 @@ def test_each_trial_is_a_nested_run(tmp_path, store):
             assert child.data.params["problem.d"] == "1"
         else:
             assert child.info.status == "FINISHED"
-            assert child.data.metrics["hypervolume"] == values[0]
+            assert child.data.metrics["hypervolume"] == round(values[0], 4)
             assert child.data.params["problem.d"] == str(params["problem.d"])
     assert {told for _, told, *_ in sweeps.trials(out)} == {"COMPLETE", "FAIL"}
 

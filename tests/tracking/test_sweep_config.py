@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import yaml
 
 from framework.errors import InputError
 from tests.tracking import sweeps
+from tracking.sweep.draw import draw
 
 SPACE = "sweep.search_space"
 
@@ -85,7 +88,7 @@ def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
     [
         (
             {"sampler": "tpee"},
-            "sweep.sampler: expected 'tpe', 'random', 'nsga2' or 'qmc', found 'tpee'",
+            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc' or 'grid', found 'tpee'",
         ),
         (
             {"trails": 3},
@@ -168,3 +171,20 @@ def test_what_is_kept_reads_as_the_same_sweep(tmp_path):
     (tmp_path / "out" / "both.yaml").write_text(yaml.safe_dump(kept))
     again = sweeps.load_plan(tmp_path / "out" / "both.yaml")
     assert again.identity() == plan.identity()
+
+
+def test_a_grid_has_every_combination_once(tmp_path):
+    space = {"problem.d": {"choices": [3, 4, 5]}, "algorithm.batch": {"choices": [5, 20]}}
+    content = sweeps.raw(search_space=space, sampler="grid", trials=6)
+    plan, drawn = sweeps.plan_of(tmp_path, content), []
+    while len(drawn) < 6:
+        drawn.append(draw(plan, drawn))
+    points = {(trial.params["problem.d"], trial.params["algorithm.batch"]) for trial in drawn}
+    assert points == set(product([3, 4, 5], [5, 20]))
+    assert complaint(tmp_path, content, "sweep.trials=7") == (
+        "little.yaml: sweep.trials: expected at most the grid's 6 points, found 7"
+    )
+    content["sweep"]["search_space"]["problem.noise"] = {"low": 0, "high": 0.2}
+    assert "problem.noise: expected choices, which a grid is made of" in complaint(
+        tmp_path, content
+    )

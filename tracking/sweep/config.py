@@ -95,7 +95,7 @@ class SweepConfig(Section):
     batch: int = Field(default=4, ge=1)
     asynchronous: bool = False
     repeats: int = Field(default=1, ge=1)
-    sampler: Literal["tpe", "random", "nsga2", "qmc"] = "tpe"
+    sampler: Literal["tpe", "random", "nsga2", "qmc", "grid"] = "tpe"
     storage: str | None = None
     reference: str | None = None
     seed: int = Field(default=0, ge=0, lt=2**32)
@@ -210,6 +210,8 @@ def check_plan(
     if found:
         raise InputError("\n".join(found))
     space, whole = _dimensions(sweep, config, path)
+    if sweep.sampler == "grid":
+        _check_grid(sweep, space, f"{path}: sweep")
     return SweepPlan(config, _placed(sweep, path), space, whole, path)
 
 
@@ -236,6 +238,22 @@ def _dimensions(
     if found:
         raise InputError("\n".join(found))
     return space, frozenset(whole)
+
+
+def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
+    """Check that there is a grid, with a point for each trial."""
+    points = 1
+    for key, dimension in space.items():
+        if dimension.choices is None:
+            raise InputError(
+                f"{where}.search_space.{key}: expected choices, which a grid is made of, found a "
+                "range"
+            )
+        points *= len(dimension.choices)
+    if sweep.trials > points:
+        raise InputError(
+            f"{where}.trials: expected at most the grid's {points} points, found {sweep.trials}"
+        )
 
 
 def _check_ends(config: RunConfig, key: str, dimension: Dimension, where: str, path: Path) -> None:

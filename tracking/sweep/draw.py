@@ -19,7 +19,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, GridSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
@@ -47,7 +47,12 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
     study = optuna.create_study(directions=directions(plan), sampler=_sampler(plan, number))
     study.add_trials(before)
     configured = plan.configured()
-    if number == 0 and all(plan.space[key].contains(v) for key, v in configured.items()):
+    whole_grid = plan.sweep.sampler == "grid"  # which has the configuration, or it does not
+    if (
+        number == 0
+        and not whole_grid
+        and all(plan.space[key].contains(v) for key, v in configured.items())
+    ):
         study.enqueue_trial(configured)
     study.ask(fixed_distributions=_distributions(plan))
     drawn = study.get_trials(deepcopy=False)[number]
@@ -85,6 +90,9 @@ def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
         return RandomSampler(seed=seed)
     if sweep.sampler == "nsga2":
         return NSGAIISampler(population_size=max(sweep.batch, _LEAST_POPULATION), seed=seed)
+    if sweep.sampler == "grid":  # the seed shuffles the grid, the same one for all trials
+        choices = {key: dimension.choices or [] for key, dimension in plan.space.items()}
+        return GridSampler(choices, seed=sweep.seed)
     if sweep.sampler == "qmc":
         return SobolPoint(_distributions(plan), sweep.seed, number)
     return TPESampler(seed=seed)
