@@ -76,7 +76,7 @@ def kill_at(process, directory, batches, seed):
     assert process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_again_and_again(place, reference, seed):
     name, rng = f"killed {seed}", random.Random(seed)
     moments = sorted(rng.sample(range(1, GENERATIONS - 6), 3))
@@ -91,7 +91,7 @@ def test_killed_again_and_again(place, reference, seed):
         assert whole[: len(before)] == before
 
 
-@pytest.mark.parametrize("seconds", [0.5, 1.5])
+@pytest.mark.parametrize("seconds", [0.5, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_killed_at_the_start(place, reference, seconds):
     """Before or while the directory is made, the run can be started or resumed."""
     name = f"killed after {seconds}"
@@ -105,7 +105,9 @@ def test_killed_at_the_start(place, reference, seconds):
     assert finish(place, name) == reference
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
 def test_interrupted(place, reference, number):
     name = f"interrupted by {number}"
     process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
@@ -130,7 +132,7 @@ def test_interrupted_before_anything_is_made(place):
         assert not (place / "early").exists()
 
 
-@pytest.mark.parametrize("room", [70_000, 130_000])
+@pytest.mark.parametrize("room", [70_000, pytest.param(130_000, marks=pytest.mark.slow)])
 def test_full_disk(place, reference, room):
     """No file may grow beyond ``room`` bytes: the journal meets that in the midst of the run."""
 
@@ -186,7 +188,10 @@ def empty_file(directory):
     (directory / "journal.sqlite").write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [cut_log, lose_log, cut_file, empty_file])
+@pytest.mark.parametrize(
+    "damage",
+    [cut_log, *(pytest.param(d, marks=pytest.mark.slow) for d in (lose_log, cut_file, empty_file))],
+)
 def test_torn_journal(place, reference, damage):
     name = f"torn by {damage.__name__}"
     process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)

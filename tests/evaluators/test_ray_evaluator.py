@@ -46,7 +46,7 @@ def test_importing_the_evaluator_does_not_import_ray() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_equals_the_serial_evaluator_over_several_batches(make: Make, noise: float) -> None:
     problem = Sphere(noise=noise)
     ray, serial = make(problem), SerialEvaluator(problem, 7)
@@ -55,6 +55,7 @@ def test_equals_the_serial_evaluator_over_several_batches(make: Make, noise: flo
         assert_same(score(ray, X, start), score(serial, X, start))
 
 
+@pytest.mark.slow
 def test_several_batches_at_once_come_back_whole(make: Make) -> None:
     problem = Sphere(seconds=0.002, noise=1.0)
     ray = make(problem)
@@ -89,6 +90,7 @@ def test_sigkill_changes_nothing(make: Make) -> None:
     assert not set(victims) & set(ray.pids())
 
 
+@pytest.mark.slow
 def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
     X = genomes(40)
     X[17, 0] = KILLER
@@ -100,6 +102,7 @@ def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
     assert found.values["near"][fine].tobytes() == expected.values["near"].tobytes()
 
 
+@pytest.mark.slow
 def test_workers_that_die_while_they_load_the_problem_are_an_error(make: Make) -> None:
     ray = make(Orphan(lethal=True))
     ray.submit(np.arange(3), genomes(3))
@@ -158,6 +161,7 @@ def test_the_serial_evaluator_says_how_far_the_parts_are(tmp_path: Path) -> None
     assert Counter((tmp_path / "log").read_text().split()).most_common(1)[0][1] == 1
 
 
+@pytest.mark.slow
 def test_the_ray_evaluator_says_how_far_the_parts_are(make: Make, tmp_path: Path) -> None:
     X = np.arange(90).reshape(30, 3).astype(float)
     evaluator = make(PartsToy(tmp_path / "log", seconds=0.02))
@@ -188,6 +192,7 @@ def test_each_part_is_built_once_and_never_by_the_driver(make: Make, tmp_path: P
     assert len(built) == problem.n_parts == len(np.unique(X))
 
 
+@pytest.mark.slow
 def test_parts_held_at_the_start_are_not_built_again(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log")
     X = gene_sets(30)
@@ -196,6 +201,7 @@ def test_parts_held_at_the_start_are_not_built_again(make: Make, tmp_path: Path)
     assert set(Counter(problem.log.read_text().split()).values()) == {1}
 
 
+@pytest.mark.slow
 def test_large_parts_travel_through_the_object_store(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log")
     X = np.arange(30_000, dtype=float).reshape(-1, 3)
@@ -204,6 +210,7 @@ def test_large_parts_travel_through_the_object_store(make: Make, tmp_path: Path)
     assert_same(score(make(problem), X), expected)
 
 
+@pytest.mark.slow
 def test_parts_survive_the_death_of_workers(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log", seconds=0.02)
     ray, X = make(problem), gene_sets(60)
@@ -214,6 +221,7 @@ def test_parts_survive_the_death_of_workers(make: Make, tmp_path: Path) -> None:
     assert_same(collect_all(ray, 60), expected)
 
 
+@pytest.mark.slow
 def test_a_part_that_kills_its_worker_fails_the_rows_that_need_it(
     make: Make, tmp_path: Path
 ) -> None:
@@ -224,6 +232,7 @@ def test_a_part_that_kills_its_worker_fails_the_rows_that_need_it(
     assert found.errors[4].startswith("killed its worker 3 times")
 
 
+@pytest.mark.slow
 def test_a_part_that_cannot_be_built_fails_the_rows_that_need_it(
     make: Make, tmp_path: Path
 ) -> None:
@@ -252,6 +261,7 @@ def test_parts_named_beforehand_are_built_on_the_workers(make: Make, tmp_path: P
     assert list(make(Sphere()).build(keys)) == []  # no such thing as a part
 
 
+@pytest.mark.slow
 def test_the_exact_front_is_the_same_and_the_driver_does_not_train(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +299,7 @@ def test_pieces_come_back_in_order_although_workers_die(make: Make) -> None:
     assert list(ray.map(power, 2, list(range(20)))) == [2.0**i for i in range(20)]
 
 
+@pytest.mark.slow
 def test_what_a_piece_raises_is_raised_here(make: Make) -> None:
     ray = make(Sphere())
     with pytest.raises(ValueError, match="magic exponent"):
@@ -296,6 +307,7 @@ def test_what_a_piece_raises_is_raised_here(make: Make) -> None:
     assert list(ray.map(power, 2, [1, 2])) == [2.0, 4.0]
 
 
+@pytest.mark.slow
 def test_a_piece_that_kills_its_workers_is_an_error(make: Make) -> None:
     with pytest.raises(ClusterError, match="killed its worker 3 times"):
         list(make(Sphere()).map(power, 2, [1, int(KILLER)]))

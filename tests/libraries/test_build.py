@@ -164,6 +164,7 @@ def test_a_build_goes_on_where_it_stopped(library: Library, tmp_path: Path) -> N
     assert not (folder / ".new.torn").exists()
 
 
+@pytest.mark.slow
 def test_ray_trains_the_same_models(library: Library, tmp_path: Path, unmeasured: None) -> None:
     on_ray = built(tmp_path / "ray", workers=2)
     assert on_ray.ids == library.ids

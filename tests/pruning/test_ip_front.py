@@ -123,6 +123,7 @@ def test_what_is_open_lies_between_two_fronts():
     assert area["lower"] <= whole <= area["upper"]
 
 
+@pytest.mark.slow
 def test_workers_find_the_same():
     problem = pruning(6)
     roles = two_roles(problem, "accuracy", "memory")

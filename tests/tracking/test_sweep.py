@@ -165,6 +165,7 @@ def test_twice_the_same(tmp_path, sampler, done, plain):
     assert len({params["problem.noise"] for _, _, params, _ in studies[0]}) == 12
 
 
+@pytest.mark.slow
 def test_ray_has_the_same_study(done, tmp_path, capsys, plain):
     path = sweeps.write(tmp_path, sweeps.raw())
     args = ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "2", "--quiet"]
