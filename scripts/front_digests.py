@@ -6,15 +6,18 @@ names what the first one wrote, and every front that differs is named::
     python scripts/front_digests.py before.json --room /tmp/room
     python scripts/front_digests.py after.json --room /tmp/room --against before.json
 
-Both must be given the same room: libraries of models are built there once, because what a model
-costs is measured and comes out otherwise when it is built again.
+A front is the same if every column that it had is there, the same to the byte; metrics that are new
+add columns. Both calls must be given the same room: libraries of models are built there once,
+because what a model costs is measured and comes out otherwise when it is built again.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,17 +38,29 @@ def shipped() -> list[Path]:
     return found
 
 
-def digest(path: Path, room: Path) -> str:
-    """Run a configuration serially and return the SHA-256 of its ``front.csv``, or what it said."""
+def digests(path: Path, room: Path) -> dict[str, str]:
+    """Run a configuration serially; return the SHA-256 of each column of its front, or an error."""
     out = room / "runs" / f"{path.stem}-{len(list((room / 'runs').glob('*')))}"
     command = [Path(sys.executable).parent / "paretolab", "run", path, "--out", out]
     command += ["--workers", "serial", "--no-mlflow", "--quiet"]
     for override in SHORTENED.get(path.stem, []):
         command += ["--set", override]
-    done = subprocess.run(command, cwd=room, capture_output=True, text=True, check=False)
+    here = os.environ | {"PARETOLAB_CACHE": str(room / "cache")}
+    done = subprocess.run(command, cwd=room, env=here, capture_output=True, text=True, check=False)
     if done.returncode:
-        return f"exit code {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
-    return hashlib.sha256((out / "front.csv").read_bytes()).hexdigest()
+        return {f"exit code {done.returncode}": " ".join(done.stderr.split())[-300:]}
+    return columns(out / "front.csv")
+
+
+def columns(front: Path) -> dict[str, str]:
+    """Return the SHA-256 of each column of a file, by name."""
+    with front.open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    texts = ("\n".join(row[i] for row in rows) for i in range(len(names)))
+    return {
+        name: hashlib.sha256(text.encode()).hexdigest()
+        for name, text in zip(names, texts, strict=True)
+    }
 
 
 def main() -> int:
@@ -60,10 +75,13 @@ def main() -> int:
     found, differ = {}, 0
     for path in shipped():
         name = str(path.relative_to(ROOT))
-        found[name] = digest(path, room)
-        said = "" if name not in before else "same" if found[name] == before[name] else "DIFFERS"
-        differ += said == "DIFFERS"
-        print(f"{found[name][:16]}  {name}  {said}".rstrip(), flush=True)
+        found[name] = digests(path, room)
+        said = ""
+        if name in before:
+            others = [key for key, known in before[name].items() if found[name].get(key) != known]
+            said = f"DIFFERS in {', '.join(others)}" if others else "same"
+            differ += bool(others)
+        print(f"{name}  {len(found[name])} columns  {said}".rstrip(), flush=True)
     arguments.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if before:
         print(f"{differ} of {len(found)} fronts differ")
