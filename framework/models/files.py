@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -73,22 +73,15 @@ class ModelFiles:
             raise InputError(f"{name}: expected an array of numbers, found: {error}") from error
         self.write(name, buffer.getvalue())
 
-    def write_estimator(self, name: str, estimator: Any, also: Collection[str] = ()) -> None:
+    def write_estimator(self, name: str, estimator: Any) -> None:
         """Write a fitted estimator in skops's format.
-
-        Parameters
-        ----------
-        name : str
-        estimator : estimator
-        also : collection of str
-            Full names of classes that it may hold beyond those that are always trusted.
 
         Raises
         ------
         InputError
             It holds a type that :meth:`read_estimator` would refuse.
         """
-        self.write(name, dump_estimator(estimator, name, also))
+        self.write(name, dump_estimator(estimator, name))
 
     def read(self, name: str) -> bytes:
         """Return the content of a file.
@@ -132,9 +125,9 @@ class ModelFiles:
         except ValueError as error:
             raise InputError(f"{name}: expected an array, found it damaged ({error})") from error
 
-    def read_estimator(self, name: str, also: Collection[str] = ()) -> Any:
+    def read_estimator(self, name: str) -> Any:
         """Return an estimator; raises as :meth:`read` and :func:`load_estimator`."""
-        return load_estimator(self.read(name), name, also)
+        return load_estimator(self.read(name), name)
 
     def check_rest(self) -> None:
         """Check the digests of the files that nobody has read. Raises as :meth:`read`."""
