@@ -22,7 +22,6 @@ from framework.files import write_whole
 from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Roles
-from tracking.mlflow_log.follower import reason
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
@@ -214,7 +213,7 @@ class _Trials:
             except ParetolabError as found:
                 error = found
         if error is not None:
-            text = f"{type(error).__name__}: {reason(error)}"
+            text = reason_of(error)
             self._note_failure(trial, params, text)
             self.study.fail(number, text)
             self._options.ended(Ended(self._done, number, params, None, text))
