@@ -32,6 +32,7 @@ class RunDir:
     ``config.yaml``      the configuration with all defaults
     ``journal.sqlite``   every row that was evaluated
     ``notes.sqlite``     what long work has proven so far
+    ``course.jsonl``     numbers that long work reported, such as bound and gap
     ``front.csv``        the front, with test metrics where the problem has test records
     ``returned.csv``     what the method returns by its own definition, if that is another set
     ``summary.json``     status, evaluations, indicators, versions
@@ -60,6 +61,7 @@ class RunDir:
         self.front_file = self.path / "front.csv"
         self.returned_file = self.path / "returned.csv"
         self.notes_file = self.path / "notes.sqlite"
+        self.course_file = self.path / "course.jsonl"
         self.summary_file = self.path / "summary.json"
         self.about_file = self.path / "about.json"
         self.sweep_file = self.path / "sweep.yaml"

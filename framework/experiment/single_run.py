@@ -15,6 +15,7 @@ from framework.algorithm import Algorithm, make
 from framework.builders import built_by
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
+from framework.experiment.course import Course
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
@@ -175,7 +176,7 @@ def run_single(
                     budget=config.budget,
                     journal=journal,
                     notes=notes,
-                    observers=[last, *observers, interruption],
+                    observers=[last, Course(run_dir.course_file), *observers, interruption],
                 )
         except (KeyboardInterrupt, ParetolabError):
             if journal.n_batches:

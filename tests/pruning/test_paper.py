@@ -30,14 +30,13 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Two repetitions (libraries) of two folds (measures of diversity)."""
+    """Two data sets (a library, and its classes turned round) with two libraries as folds."""
     place = tmp_path_factory.mktemp("pruning")
     for number in (0, 1):
         folder(made_up(n=40, m=30, seed=number), place / f"pool{number}")
     section = {
         "cases": CASES,
-        "product": {"problem.library.path": ["pool0", "pool1"]},
-        "folds": {"problem.pair_measure": ["failure_credit", "disagreement"]},
+        "folds": {"problem.library.path": ["pool0", "pool1"]},
         "methods": METHODS,
         "indicators": ["accuracy", "proof_gap"],
         "judge": "returned",
@@ -61,9 +60,9 @@ def table(out, name):
     return pd.read_csv(out / "tables" / f"{name}.csv")
 
 
-def test_ranks_are_over_repetitions_with_folds_averaged(whole):
+def test_ranks_are_over_data_sets_with_folds_averaged(whole):
     runs, found = table(whole, "runs"), table(whole, "table4")
-    assert found["figures"].tolist() == ["here, 4 blocks", "paper"]
+    assert found["figures"].tolist() == ["here, 2 blocks", "paper"]
     blocks = runs.groupby(["group", "unit", "method"])["accuracy"].mean().unstack()
     ranks = blocks.rank(axis=1, ascending=False).mean()
     assert found.iloc[0][list(METHODS)].tolist() == pytest.approx(ranks[list(METHODS)].tolist())

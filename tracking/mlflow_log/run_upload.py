@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.arrays import FloatArray
+from framework.experiment.course import read_course
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from tracking.mlflow_log import describe
@@ -19,7 +20,7 @@ from tracking.mlflow_log.history import Generation, History
 from tracking.mlflow_log.results import Results, description
 from tracking.mlflow_log.state import RunState
 
-FRONTS = "fronts.csv"
+FRONTS, COURSE = "fronts.csv", "course"
 
 _CONFIG = "config.yaml"
 _CHUNK = 1000  # metrics a request: MLflow's limit
@@ -89,6 +90,25 @@ class Member:
                 if not chunk:  # rows of a generation that is not complete
                     break
                 self._send(chunk)
+
+    def log_course(self) -> None:
+        """Send the numbers of long work that MLflow lacks; steps are the pieces done."""
+        from mlflow.entities import Metric
+
+        points = read_course(self.run_dir.course_file)
+        sent = self.state.artifacts.get(COURSE, 0)
+        metrics = [
+            Metric(
+                describe.legal_key(f"{_SEARCH}{name}"), value, int(point.time * 1000), point.done
+            )
+            for point in points[sent:]
+            for name, value in point.values.items()
+        ]
+        for first in range(0, len(metrics), _CHUNK):
+            chunk = metrics[first : first + _CHUNK]
+            self.client.log_batch(self.state.run_id, metrics=chunk, synchronous=True)
+        if metrics:
+            self._arrived(COURSE, len(points))
 
     def log_fronts(self, *, now: bool) -> None:
         """Send ``fronts.csv`` where it has grown, and is due or wanted ``now``."""

@@ -174,6 +174,7 @@ class Uploader:
             return True
         if not final:
             member.set_status("RUNNING")
+        member.log_course()
         member.log_generations()
         member.log_fronts(now=final)
         if not final:

@@ -204,20 +204,24 @@ class IntegerProgram(PruningSearch):
                 self._note()
             if time.perf_counter() - told > _EVERY:
                 told = time.perf_counter()
-                values = {"bound": solver.bound, "gap": solver.gap}
-                if solver.incumbent is not None:
-                    values["incumbent"] = solver.incumbent.value
-                done = min(solver.iterations, self.iterations)
-                work.report(self._line(solver), done, self.iterations, **values)
+                self._tell(work, solver)
             if time.perf_counter() - written > pause:
                 start = time.perf_counter()
                 work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
                 written = time.perf_counter()
                 pause = max(_NOTE_EVERY, 20 * (written - start))
         self._spent = time.process_time() - before
+        self._tell(work, solver)
         if solver.programs:
             work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
         return solver
+
+    def _tell(self, work: LongWork, solver: BranchAndBound) -> None:
+        values = {"bound": solver.bound, "gap": solver.gap}
+        if solver.incumbent is not None:
+            values["incumbent"] = solver.incumbent.value
+        done = min(solver.iterations, self.iterations)
+        work.report(self._line(solver), done, self.iterations, **values)
 
     def _known(self, work: LongWork) -> BranchAndBound | None:
         """Return what an earlier session has noted; None where that is nothing."""
