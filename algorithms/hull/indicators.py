@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import ConvexHull, cKDTree
 
 from algorithms.hull.hull3d import Hull3D
 from algorithms.hull.reference import THREE_CLASSES, Reference
@@ -12,6 +12,7 @@ from framework.arrays import FloatArray
 from framework.jit import njit
 
 _EXPONENT = 0.1  # of the distances of pure diversity
+_FLAT = 1e-9  # how near to R's plane a point is no better than it
 
 
 def vas(shares: FloatArray, reference: Reference) -> float:
@@ -31,6 +32,30 @@ def vas(shares: FloatArray, reference: Reference) -> float:
     """
     points, usable = reference.whole(np.ascontiguousarray(shares, dtype=np.float64))
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
+
+
+def vas_of_classes(shares: FloatArray) -> float:
+    """Return VAS for any number of losses, with R of as many classes; larger is better.
+
+    R are the classifiers that always answer one class, wrong in all losses but one. Points that
+    are no better than their plane add nothing.
+
+    Parameters
+    ----------
+    shares : numpy.ndarray, shape (n, m)
+        m >= 2.
+
+    Notes
+    -----
+    By Qhull in floating point: O(n^(m/2)) from four losses on. For three losses :func:`vas` gives
+    the same, exactly.
+    """
+    m = shares.shape[1]
+    usable = (shares.sum(axis=1) < m - 1 - _FLAT) & (shares >= 0).all(axis=1)
+    points = shares[usable & (shares <= 1).all(axis=1)]
+    if not len(points):
+        return 0.0
+    return float(ConvexHull(np.concatenate([1.0 - np.eye(m), points])).volume)
 
 
 def gini(losses: FloatArray) -> float:
@@ -142,8 +167,10 @@ def _shares(judged: Judged) -> FloatArray:
 
 def _vas(judged: Judged) -> float:
     bounds = judged.roles.bounds()
-    if bounds.shape[0] != 3 or not np.isfinite(bounds).all() or not len(judged.losses):
+    if len(bounds) < 2 or not np.isfinite(bounds).all() or not len(judged.losses):
         return float("nan")
+    if len(bounds) != 3:
+        return vas_of_classes(_shares(judged))
     points = THREE_CLASSES if judged.anchors is None else judged.anchors.tolist()
     steps = [judged.roles.metrics[name].steps for name in judged.roles.names]
     return vas(_shares(judged), Reference(points, steps))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
@@ -15,6 +17,7 @@ from algorithms.hull.indicators import (
     igd,
     pure_diversity,
     vas,
+    vas_of_classes,
 )
 from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES, Reference
 from framework.analysis.indicators import Judged, indicators
@@ -40,6 +43,18 @@ def test_vas_of_the_best_fronts():
         assert 0.97 * limit < found < limit
     nothing = vas(np.ones((1, 3)), Reference(THREE_CLASSES))
     assert nothing == 0.0
+
+
+def test_vas_of_any_number_of_losses():
+    """One point makes a simplex with R; for three losses the exact hull is the twin."""
+    rng = np.random.default_rng(0)
+    for m in (2, 3, 4, 5):
+        point = rng.random((1, m)) / m
+        simplex = (m - 1 - point.sum()) / factorial(m)
+        assert vas_of_classes(np.concatenate([point, np.ones((1, m))])) == pytest.approx(simplex)
+        assert vas_of_classes(1.0 - np.eye(m)) == 0.0
+    cloud = rng.random((60, 3))
+    assert vas_of_classes(cloud) == pytest.approx(vas(cloud, Reference(THREE_CLASSES)), abs=1e-5)
 
 
 def test_gini_by_hand():

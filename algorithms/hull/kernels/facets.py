@@ -99,7 +99,7 @@ def _from(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
 
 
 @njit
-def _normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
+def normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
     """Return the normal of the triangle a, b, c; its length is twice the area."""
     ux, uy, uz = _from(points, a, b)
     vx, vy, vz = _from(points, a, c)
@@ -109,7 +109,7 @@ def _normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
 @njit
 def height(points: IntArray, a: int, b: int, c: int, p: int) -> int:
     """Return six times the signed volume of a tetrahedron; positive with p above a, b, c."""
-    nx, ny, nz = _normal(points, a, b, c)
+    nx, ny, nz = normal(points, a, b, c)
     wx, wy, wz = _from(points, a, p)
     return int(wx * nx + wy * ny + wz * nz)
 
@@ -136,7 +136,7 @@ def new_facet(s: State, a: int, b: int, c: int) -> int:
         f = s.counts[TOP]
         s.counts[TOP] += 1
     points = s.points
-    nx, ny, nz = _normal(points, a, b, c)
+    nx, ny, nz = normal(points, a, b, c)
     s.planes[0, f], s.planes[1, f], s.planes[2, f] = nx, ny, nz
     s.planes[3, f] = -(nx * points[a, 0] + ny * points[a, 1] + nz * points[a, 2])
     s.corners[f, 0], s.corners[f, 1], s.corners[f, 2] = a, b, c
@@ -195,5 +195,5 @@ def same(points: IntArray, a: int, b: int) -> bool:
 @njit
 def collinear(points: IntArray, a: int, b: int, c: int) -> bool:
     """Tell whether three points lie on a line."""
-    nx, ny, nz = _normal(points, a, b, c)
+    nx, ny, nz = normal(points, a, b, c)
     return nx == 0 and ny == 0 and nz == 0

@@ -114,10 +114,11 @@ def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
     if gone < 0:
         _enqueue(pop, slot)
         return
-    displaced = pop.hull.gone[:gone].copy()
-    for v in displaced[np.argsort(pop.ids[displaced])]:
-        if v >= first:
-            _enqueue(pop, v)
+    if gone > 0:
+        displaced = pop.hull.gone[:gone].copy()
+        for v in displaced[np.argsort(pop.ids[displaced])]:
+            if v >= first:
+                _enqueue(pop, v)
     _weigh_around(pop, slot, first)
 
 

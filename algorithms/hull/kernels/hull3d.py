@@ -21,6 +21,7 @@ from algorithms.hull.kernels.facets import (
     join,
     link,
     new_facet,
+    normal,
     same,
 )
 from framework.jit import njit
@@ -175,19 +176,22 @@ def _ear(s: State, v: int, n: int) -> int:
 
     v lies on or above it, all other neighbours on or below.
     """
-    points = s.points
+    points, ring = s.points, s.ring
+    x, y, z = points[v, 0], points[v, 1], points[v, 2]
+    a, b = ring[n - 1], ring[0]
     for j in range(n):
-        a, b, c = s.ring[(j + n - 1) % n], s.ring[j], s.ring[(j + 1) % n]
-        if height(points, a, b, c, v) < 0:
-            continue
-        holds = True
-        for k in range(n):
-            w = s.ring[k]
-            if w != a and w != b and w != c and height(points, a, b, c, w) > 0:
-                holds = False
-                break
+        c = ring[j + 1] if j + 1 < n else ring[0]
+        nx, ny, nz = normal(points, a, b, c)
+        plane = nx * points[a, 0] + ny * points[a, 1] + nz * points[a, 2]
+        holds = nx * x + ny * y + nz * z >= plane
+        k = 0
+        while holds and k < n:  # a, b and c lie on their plane exactly
+            w = ring[k]
+            holds = nx * points[w, 0] + ny * points[w, 1] + nz * points[w, 2] <= plane
+            k += 1
         if holds:
             return j
+        a, b = b, c
     return -1
 
 
@@ -203,7 +207,8 @@ def contribution(s: State, v: int) -> int:
     lost = 0
     while n >= 3:
         j = 0 if n == 3 else _ear(s, v, n)
-        lost += height(s.points, s.ring[(j + n - 1) % n], s.ring[j], s.ring[(j + 1) % n], v)
+        before, after = s.ring[j - 1 if j else n - 1], s.ring[j + 1 if j + 1 < n else 0]
+        lost += height(s.points, before, s.ring[j], after, v)
         for k in range(j, n - 1):
             s.ring[k] = s.ring[k + 1]
         n -= 1

@@ -137,7 +137,7 @@ def _dents(comparison: Comparison) -> pd.DataFrame:
         for run in case.runs:
             nearest = (_directions(run.losses) @ front.T).argmax(axis=1)
             shares[run.method].append(float(dented[nearest].mean()))
-        found[case.name] = {method: float(np.mean(own)) for method, own in shares.items()}
+        found[case.name] = {name: float(np.mean(own)) for name, own in shares.items() if own}
     return pd.DataFrame(found).T
 
 
@@ -155,11 +155,11 @@ def _directions(points: FloatArray) -> FloatArray:
 
 
 def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
-    """Say what is not one mean against others."""
-    claims = []
+    """Say what is not one mean against others, of problems that all methods are done with."""
+    claims, dents = [], dents.dropna()
     means = comparison.units.groupby(["case", "method"], sort=False)["vas"].mean().unstack()
     if {FAST, SLOW} <= set(means):
-        apart = (means[FAST] - means[SLOW]).abs()
+        apart = (means[FAST] - means[SLOW]).abs().dropna()
         claims.append(
             Claim(
                 f"{FAST} reaches the VAS of {SLOW}",
@@ -170,7 +170,7 @@ def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
         )
     hulls = [name for name in (FAST, SLOW) if name in dents]
     others = [name for name in dents if name not in hulls]
-    if hulls and others:
+    if len(dents) and hulls and others:
         most, least = dents[hulls].to_numpy().max(), dents[others].to_numpy().min()
         claims.append(
             Claim(
@@ -183,7 +183,7 @@ def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
     seconds = _seconds(comparison)
     for fast, slow in ((FAST, SLOW), (FAST, "AR-MOEA"), ("RVEA", FAST)):
         if {fast, slow} <= set(seconds):
-            ratio = seconds[slow] / seconds[fast]
+            ratio = (seconds[slow] / seconds[fast]).dropna()
             claims.append(
                 Claim(
                     f"{fast} is quicker than {slow}",
