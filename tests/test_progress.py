@@ -24,6 +24,7 @@ def test_lines_come_every_few_seconds(monkeypatch):
     assert not stream.getvalue()
     monkeypatch.setattr(lines, "_every", 0.0)
     lines.on_work(Work("training", 2, 9, 1.0))
+    lines.on_work(Work("training", 2, 9, 1.0))  # nothing new
     assert stream.getvalue() == "training · 2 of 9 · 2.0/s · 0:00:04 left\n"
     stream = StringIO()
     ProgressLines(quiet=True, stream=stream).on_work(Work("training", 2, 9, 1.0))
@@ -36,6 +37,10 @@ def test_a_bar_fills_with_the_work():
     bar.on_start()
     bar.on_work(Work("training", 3, 4, 1.0))
     bar._bar.refresh()
+    assert [task.percentage for task in bar._bar.tasks] == [0, 75]
+    bar._show(Progress(share=0.5))
+    bar._show(Progress(share=0.1))  # patience begins anew
+    assert [(task.percentage, task.visible) for task in bar._bar.tasks] == [(50, True), (75, False)]
     bar.on_end(Progress(stopped="done"))
     assert "training · 3 of 4" in stream.getvalue()
     assert "75%" in stream.getvalue()

@@ -93,7 +93,7 @@ class Choose:
             except ParetolabError as error:  # the choice stands, data or not
                 print(f"its model and picture are not written: {error}", file=sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
-        for name in ("system", "whole"):
+        for name in ("chosen", "whole"):
             if name in registry.names("reports"):
                 registry.load("reports", name)(run_dir)
         if tracked and not args.no_mlflow:

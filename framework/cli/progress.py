@@ -52,7 +52,7 @@ class _Rate:
 
 
 class ProgressBar(Watcher):
-    """A bar that fills with the budget."""
+    """A bar that fills with the budget and never goes back; below it one of the work under way."""
 
     def __init__(self, console: Console) -> None:
         self._rate = _Rate()
@@ -63,15 +63,21 @@ class ProgressBar(Watcher):
             console=console,
         )
         self._task = self._bar.add_task("", total=1.0, text="waiting for the first answers")
-        self._shown = 0.0
+        self._work = self._bar.add_task("", visible=False, text="")
+        self._shown = self._share = 0.0
 
     def on_start(self) -> None:
         self._bar.start()
 
     def on_work(self, work: Work) -> None:
         if self._due():
-            text = describe_work(work)
-            self._bar.update(self._task, completed=work.done, total=work.total, text=text)
+            self._bar.update(
+                self._work,
+                completed=work.done,
+                total=work.total,
+                text=describe_work(work),
+                visible=True,
+            )
 
     def on_batch(self, progress: RunProgress) -> None:
         if self._due():
@@ -92,20 +98,22 @@ class ProgressBar(Watcher):
 
     def _show(self, progress: RunProgress) -> None:
         share = 1.0 if progress.stopped else progress.share
+        self._share = max(self._share, share or 0.0)  # patience has a share that shrinks
         text = describe(progress, self._rate(progress))
-        self._bar.update(
-            self._task, completed=share, total=None if share is None else 1.0, text=text
-        )
+        total = None if share is None else 1.0
+        self._bar.update(self._work, visible=False)
+        self._bar.update(self._task, completed=self._share, total=total, text=text)
 
 
 class ProgressLines(Watcher):
-    """A plain line every few seconds, and one at the end; when quiet, that one alone."""
+    """A plain line every few seconds where it has changed, and one at the end; or that alone."""
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._every = float("inf") if quiet else _LINE_EVERY
         self._rate = _Rate()
         self._shown = time.perf_counter()
+        self._last = ""
 
     def on_work(self, work: Work) -> None:
         self._line(describe_work(work))
@@ -118,6 +126,6 @@ class ProgressLines(Watcher):
         print(f"{line} · ended by {progress.stopped}", file=self._stream, flush=True)
 
     def _line(self, text: str) -> None:
-        if time.perf_counter() - self._shown >= self._every:
-            self._shown = time.perf_counter()
+        if text != self._last and time.perf_counter() - self._shown >= self._every:
+            self._shown, self._last = time.perf_counter(), text
             print(text, file=self._stream, flush=True)

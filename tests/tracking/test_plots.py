@@ -12,11 +12,12 @@ from framework.experiment.run_dir import RunDir
 from framework.models.routing import StageWalk, Walk
 from tests.tracking import made_up
 from tracking.figures.figures_html import genome_lines, hover_texts
-from tracking.figures.plots import write_plots, write_system
+from tracking.figures.plots import write_chosen, write_plots
 from tracking.figures.run_page import write_run_page
 from tracking.figures.story import read_story
 
-ALL = {"front.html", "front.png", "progress.html", "progress.png", "test.png"}
+PLOTS = {"progress.html", "progress.png", "test.png"}
+FRONT = {"front.html", "front.png"}
 
 
 def finished(path, **changes) -> RunDir:
@@ -53,11 +54,12 @@ def is_a_picture(path) -> bool:
 def run_dir(tmp_path_factory):
     found = finished(tmp_path_factory.mktemp("plots") / "out")
     write_plots(found)
+    write_chosen(found)
     return found
 
 
 def test_all_plots_are_pictures(run_dir):
-    assert {path.name for path in run_dir.plots.iterdir()} == ALL
+    assert {path.name for path in run_dir.plots.iterdir()} == PLOTS | FRONT
     assert all(is_a_picture(path) for path in run_dir.plots.glob("*.png"))
 
 
@@ -104,12 +106,12 @@ def test_what_it_costs_goes_to_the_right(run_dir):
     assert story.label(story.axes()[1]) == "coverage  ↑ better"
 
 
-@pytest.mark.parametrize(("n", "names"), [(1, ALL - {"front.html", "front.png"}), (2, ALL)])
+@pytest.mark.parametrize(("n", "names"), [(1, PLOTS), (2, PLOTS | FRONT)])
 def test_fewer_objectives(tmp_path, n, names):
     run_dir = with_objectives(made_up.start(tmp_path / "out"), n)
     made_up.search(run_dir, 0, 5)
     made_up.end(run_dir)
-    written = write_plots(run_dir)
+    written = [*write_plots(run_dir), *write_chosen(run_dir)]
     assert {path.name for path in written} == names
 
 
@@ -120,7 +122,7 @@ def test_trials_have_a_line_each(tmp_path):
     story = read_story(run_dir)
     assert len(story.progress) == 2
     assert "2 repeats" in story.subtitle
-    assert {path.name for path in write_plots(run_dir)} == ALL
+    assert {path.name for path in write_plots(run_dir)} == PLOTS
 
 
 def test_hover_tells_all_of_a_solution(run_dir):
@@ -170,7 +172,7 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
 @pytest.mark.parametrize(("stages", "features", "classes"), [(1, 1, 2), (10, 30, 9)])
 def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
     run_dir = with_system(finished(tmp_path / "out"), stages, features, classes)
-    assert {path.name for path in write_system(run_dir)} == {"system.html", "system.png"}
+    assert {path.name for path in write_chosen(run_dir)} == FRONT | {"system.html", "system.png"}
     assert is_a_picture(run_dir.plots / "system.png")
     page = (run_dir.plots / "system.html").read_text(encoding="utf-8")
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
@@ -184,8 +186,8 @@ def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
 
 def test_a_run_without_a_chosen_system_has_no_picture_of_it(tmp_path):
     run_dir = finished(tmp_path / "out")
-    assert write_system(run_dir) == []
+    assert {path.name for path in write_chosen(run_dir)} == FRONT
     with_system(run_dir, 2, 2)
     file = run_dir.model / "model.json"
     file.write_text(file.read_text().replace('"solution": ', '"solution": 999'))
-    assert write_system(run_dir) == []
+    assert {path.name for path in write_chosen(run_dir)} == FRONT

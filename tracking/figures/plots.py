@@ -13,17 +13,15 @@ from tracking.figures.story import Story, read_story
 def write_plots(run_dir: RunDir) -> list[Path]:
     """Write the plots of a run that has a front to ``plots/``; return their paths.
 
-    ``front``, ``progress`` (.png and .html, the latter in one file that needs no network) and,
-    where there are test metrics, ``test.png``. A front of a single objective is not drawn. Runs of
-    problems with points of reference have ``hull``, those with rates of both errors ``rates.png``.
+    ``progress`` (.png and .html, the latter in one file that needs no network) and, where there are
+    test metrics, ``test.png``. Runs of problems with points of reference have ``hull``, those with
+    rates of both errors ``rates.png``.
     """
     from tracking.figures import figures_html, figures_png
 
     story = read_story(run_dir)
     run_dir.plots.mkdir(exist_ok=True)
     drawings = {"progress.png": figures_png.progress, "progress.html": figures_html.progress}
-    if len(story.roles.objectives) > 1 and len(story.front):
-        drawings |= {"front.png": figures_png.front, "front.html": figures_html.front}
     if story.front.test and len(story.front):
         drawings["test.png"] = figures_png.validation_and_test
     drawings |= _hulls(run_dir, story)
@@ -45,18 +43,21 @@ def _hulls(run_dir: RunDir, story: Story) -> dict[str, Callable[[Story, Path], N
     return drawings
 
 
-def write_system(run_dir: RunDir) -> list[Path]:
-    """Write ``system.png`` and ``system.html``, the chosen system; return their paths.
+def write_chosen(run_dir: RunDir) -> list[Path]:
+    """Write what shows the chosen design to ``plots/``; return the paths.
 
-    Nothing where the run has no chosen system, or its front a single objective.
+    ``front`` (.png and .html) has it marked, ``system`` shows what it is, where it is the run's
+    model and has stages. A front of a single objective is not drawn.
     """
-    from tracking.figures import system_html, system_png
+    from tracking.figures import figures_html, figures_png, system_html, system_png
 
     story = read_story(run_dir)
-    if story.chosen is None or len(story.roles.objectives) < 2:
+    if len(story.roles.objectives) < 2 or not len(story.front):
         return []
     run_dir.plots.mkdir(exist_ok=True)
-    paths = [run_dir.plots / "system.html", run_dir.plots / "system.png"]
-    for draw, path in zip((system_html.system, system_png.system), paths, strict=True):
-        draw(story, path)
-    return paths
+    drawings = {"front.html": figures_html.front, "front.png": figures_png.front}
+    if story.chosen is not None:
+        drawings |= {"system.html": system_html.system, "system.png": system_png.system}
+    for name, draw in drawings.items():
+        draw(story, run_dir.plots / name)
+    return [run_dir.plots / name for name in drawings]
