@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from framework import registry
-from framework.algorithm import Algorithm
+from framework.algorithm import Algorithm, Outcome
 from framework.experiment.config import parameters
 from framework.problems.functions import FunctionProblem
 from framework.run.evaluator import SerialEvaluator
@@ -151,6 +151,13 @@ class Broken(Algorithm):
         if self.fault == "averages failures" and np.isnan(batch.values["f1"]).any():
             raise ValueError("NaN")
 
+    def outcome(self):
+        if self.fault == "returns what it never asked":
+            return Outcome(returned=np.array([10**6]))
+        if self.fault == "returns what failed":
+            return Outcome(returned=np.arange(3))
+        return Outcome()
+
 
 @pytest.mark.parametrize(
     ("fault", "law"),
@@ -163,6 +170,8 @@ class Broken(Algorithm):
         ("looks at signs", "law 7"),
         ("counts before it checks", "law 5"),
         ("averages failures", "NaN"),
+        ("returns what it never asked", "expected different feasible rows"),
+        ("returns what failed", "expected nothing where every row fails"),
     ],
 )
 def test_a_broken_algorithm_is_caught(fault, law):

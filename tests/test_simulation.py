@@ -7,9 +7,11 @@ import pytest
 
 from algorithms.general.pymoo_searches import NSGAII
 from algorithms.general.random_search import RandomSearch
+from framework.errors import InputError
+from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator
+from framework.run.evaluator import SerialEvaluator, evaluate_rows
 from framework.run.simulation import Answers, Crew, RowTimes, simulate
 from framework.settings import Budget
 from framework.testing.expect import same_front
@@ -83,6 +85,27 @@ def test_workers_that_join_work():
     assert joined.tally.efficiency > 0.9
 
 
+def test_rows_take_what_they_took_in_a_run(tmp_path):
+    """A journal of batches of 4 rows: 2 s, 4 s and 40 s."""
+    X = np.zeros((12, 4))
+    rows = evaluate_rows(PROBLEM, 0, np.arange(12), X)
+    path = tmp_path / "journal.sqlite"
+    with Journal(path, {}, metrics=("f1", "f2"), d=4, dtype=X.dtype) as journal:
+        with pytest.raises(InputError, match="expected a run with rows"):
+            RowTimes.of_run(journal)
+        for number, end in enumerate((2.0, 6.0, 46.0)):
+            journal.append(rows.take(np.arange(4 * number, 4 * number + 4)), end)
+        own, machine = (RowTimes.of_run(journal, of_machine=flag) for flag in (False, True))
+    expected = [0.5] * 4 + [1.0] * 4 + [10.0] * 4
+    assert own.of(np.arange(12)).tolist() == machine.of(np.arange(12)).tolist() == expected
+    assert own.of(np.array([12, 20]), attempt=1).tolist() == [0.5, 10.0]
+    again = machine.of(np.arange(12), attempt=1).tolist()
+    assert again != expected
+    assert set(again) <= {0.5, 1.0, 10.0}
+    found = search(Crew(1), own, rows=40)
+    assert found.tally.seconds == pytest.approx(3 * 46 + 2.0, rel=1e-6)
+
+
 def test_command(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text(
@@ -94,6 +117,12 @@ def test_command(tmp_path):
     done = call("simulate", "run.yaml", *arguments, cwd=tmp_path)
     assert done.code == 0, done.err
     assert "the front is the same for every number of workers" in done.out
+    assert call("run", "run.yaml", "--out", "out", "--workers", "serial", cwd=tmp_path).code == 0
+    timed = call("simulate", "run.yaml", "--times", "out", "--workers", "1", cwd=tmp_path)
+    assert timed.code == 0, timed.err
+    unknown = call("simulate", "run.yaml", "--times", "nowhere", cwd=tmp_path)
+    assert unknown.code == 2
+    assert "--times nowhere: expected a finished run with --workers serial" in unknown.err
     wrong = call("simulate", "run.yaml", "--workers", "1,x", cwd=tmp_path)
     assert wrong.code == 2
     assert "--workers: expected numbers" in wrong.err

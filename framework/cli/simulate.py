@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from framework.algorithm import Algorithm
     from framework.journal import Journal
     from framework.problem import Problem
+    from framework.run.simulation import RowTimes
 
 
 class Simulate:
@@ -36,11 +37,17 @@ class Simulate:
             default="1,4,16,64,256,1024,4096",
             help="numbers of workers (default: %(default)s)",
         )
-        parser.add_argument(
+        rows = parser.add_mutually_exclusive_group()
+        rows.add_argument(
             "--row-seconds",
             type=_positive,
             default=0.5,
             help="mean seconds of a row (default: %(default)s)",
+        )
+        rows.add_argument(
+            "--times",
+            metavar="RUN",
+            help="directory of a run with --workers serial: rows take what they took there",
         )
         parser.add_argument(
             "--sigma",
@@ -87,14 +94,12 @@ class Simulate:
     def run(args: argparse.Namespace) -> int:
         from framework.experiment.config import load_config
         from framework.experiment.single_run import make_algorithm, make_problem, make_roles
-        from framework.run.simulation import Answers, Crew, RowTimes, driver_seconds, simulate
+        from framework.run.simulation import Answers, Crew, driver_seconds, simulate
 
         config = load_config(args.config, args.set)
         problem = make_problem(config)
         roles, answers = make_roles(config, problem), Answers()
-        share, factor = args.late
-        own = args.late_rows
-        times = RowTimes(args.row_seconds, args.sigma, share, factor, not own, config.seed)
+        times = _times(args, config.seed)
 
         def make() -> Algorithm:
             return make_algorithm(config, problem, roles)
@@ -131,7 +136,7 @@ class Simulate:
                 f"{tally.efficiency:.3f}",
                 f"{tally.seconds:,.1f}",
                 f"{found.driver_share:.1%}",
-                f"{args.row_seconds / own:,.0f}" if own else "",
+                f"{times.seconds / own:,.0f}" if own else "",
                 f"{tally.copies:,}",
                 f"{tally.lost:,}",
             )
@@ -139,6 +144,25 @@ class Simulate:
         same = "the same" if len(fronts) == 1 else "NOT the same"
         console().print(f"{tally.rows:,} rows; the front is {same} for every number of workers")
         return 0
+
+
+def _times(args: argparse.Namespace, seed: int) -> RowTimes:
+    from framework.experiment.run_dir import RunDir
+    from framework.run.simulation import RowTimes
+
+    if args.times is None:
+        return RowTimes(args.row_seconds, args.sigma, *args.late, not args.late_rows, seed)
+    if args.sigma or args.late[0]:
+        raise InputError("--times: expected no --sigma and --late beside it, found some")
+    run_dir = RunDir(args.times)
+    found = run_dir.summary().get("evaluated_by")
+    if found != "serial":
+        raise InputError(
+            f"--times {args.times}: expected a finished run with --workers serial, whose rows were "
+            f"evaluated one after the other, found one by {found or 'nobody'}"
+        )
+    with run_dir.journal() as journal:
+        return RowTimes.of_run(journal, of_machine=not args.late_rows, seed=seed)
 
 
 def _journal(path: Path, problem: Problem) -> Journal:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError
-from framework.experiment.cell import evaluate_cell, is_over, run_cell
+from framework.experiment.cell import is_over
+from framework.experiment.cell_pools import CellPools, Pace
 from framework.experiment.comparison import compare_grid, true_losses
-from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
 from framework.experiment.grid import Cell, Grid
 from framework.experiment.many import Options, Problems, alone, followed
 from framework.experiment.results import mean_indicators, write_results
 from framework.experiment.run_dir import RunDir
-from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
+from framework.experiment.run_pool import RunPool
 from framework.experiment.single_run import (
     DONE,
     FAILED,
@@ -29,12 +27,8 @@ from framework.experiment.single_run import (
     make_roles,
 )
 from framework.files import write_whole
-from framework.parallel.choice import ray_pays, uses_ray
-from framework.problem import Problem
 from framework.roles import Metric
 
-_UNDER_WAY = 128  # cells handed to the cluster at a time, far more than it has workers
-_LATEST = 20  # cells by which the time left is told
 _ATTEMPTS = 2  # at a cell that fails, before it is left to `resume`
 
 
@@ -157,28 +151,29 @@ class _Runner:
 
     def run(self, todo: Sequence[Cell]) -> dict[str, str]:
         """Run cells; return why some could not be, by place."""
-        with _Pools(self._grid.base, self._out, self._options) as pools:
+        address, report = self._options.address, self._options.report
+        with CellPools(self._grid.base, self._out, address, report) as pools:
             for _ in range(_ATTEMPTS):
                 if todo:
                     self._failed = {}
                     self._once(todo, pools)
                     todo = [cell for cell in todo if cell.place in self._failed]
-            self.incidents = pools.now.incidents()
+            self.incidents = pools.incidents()
         return self._failed
 
-    def _once(self, todo: Sequence[Cell], pools: _Pools) -> None:
+    def _once(self, todo: Sequence[Cell], pools: CellPools) -> None:
         waiting, under_way = list(reversed(todo)), 0
         by_path = {RunDir(self._out.path / cell.place).path: cell for cell in todo}
-        pace = _Pace()
+        pace = Pace()
         while waiting or under_way:
-            # the pool changes only while nothing is under way
-            pool = pools.now if under_way else pools.choose(pace.left(len(waiting)), len(waiting))
-            while waiting and under_way < pools.width:
-                under_way += self._submit(waiting.pop(), pool)
+            if not under_way:
+                pools.choose(pace, len(waiting))
+            while len(waiting) > pools.kept_back(pace) and under_way < pools.width:
+                under_way += self._submit(waiting.pop(), pools.now)
             if under_way:
-                cell_dir, error = pool.collect()
+                cell_dir, error = pools.now.collect()
                 under_way -= 1
-                pace.tick()
+                pace.tick(cell_dir.summary())
                 left = pace.left(len(waiting) + under_way)
                 self._note(by_path[cell_dir.path], error, left)
 
@@ -212,78 +207,6 @@ class _Runner:
                 cell_dir.write_summary(cell_dir.summary() | {"status": INTERRUPTED, "error": text})
         ended = Ended(cell, cell_dir.summary(), text, self._done, self._total, left)
         self._options.ended(ended)
-
-
-class _Pace:
-    """How fast cells end, by the latest of them: the first ones also start what all need."""
-
-    def __init__(self) -> None:
-        self._ends: deque[float] = deque([time.perf_counter()], maxlen=_LATEST)
-
-    def tick(self) -> None:
-        """Note that a cell has ended."""
-        self._ends.append(time.perf_counter())
-
-    def left(self, cells: int) -> float:
-        """Return the seconds that so many cells will take; 0 where none has ended yet."""
-        n = len(self._ends) - 1
-        return (self._ends[-1] - self._ends[0]) / n * cells if n else 0.0
-
-
-class _Pools(ExitStack):
-    """Who runs the cells: this process, or Ray where that is asked for or pays.
-
-    Attributes
-    ----------
-    now : RunPool
-        The one chosen last.
-    width : int
-        How many cells it takes at a time.
-    """
-
-    def __init__(self, config: RunConfig, out: RunDir, options: Options[Ended]) -> None:
-        super().__init__()
-        self._workers, self._config, self._out, self._options = (
-            config.workers,
-            config.cluster,
-            out,
-            options,
-        )
-        self.now: RunPool = SerialPool(run_cell)
-        self.width = 1
-        self._joined = False
-
-    def choose(self, seconds_left: float, cells: int) -> RunPool:
-        """Return who runs so many cells that take this process so long."""
-        asked = uses_ray(self._workers, self._options.address)
-        if not self._joined and (asked or (cells > 1 and ray_pays(self._workers, seconds_left))):
-            self._join(cells)
-        return self.now
-
-    def _join(self, cells: int) -> None:
-        from framework.parallel.cluster import cluster
-
-        self._joined = True
-        count = self._workers if isinstance(self._workers, int) else None
-        joined = self.enter_context(cluster(count, self._options.address, self._config))
-        if cells >= joined.room:
-            pool, _ = self.enter_context(ray_pool(run_cell, self._out, count, None, self._config))
-            self.now, self.width = pool, max(_UNDER_WAY, 2 * joined.room)
-            self._options.report(f"cells run on {joined.description}")
-        else:
-            self.now = SerialPool(partial(_on_rows, count))
-            self._options.report(f"rows of a cell at a time are evaluated by {joined.description}")
-
-
-def _on_rows(workers: int | None, config: RunConfig, problem: Problem, cell: RunDir) -> None:
-    """Run a cell here, its rows evaluated by all workers: for fewer cells than workers."""
-    from framework.parallel.ray_evaluator import RayEvaluator
-
-    evaluator = RayEvaluator(problem, config.seed, workers=workers, config=config.cluster)
-    try:
-        evaluate_cell(config, problem, cell, evaluator)
-    finally:
-        evaluator.close()
 
 
 def _open_cells(cells: Sequence[Cell], out: RunDir) -> list[Cell]:

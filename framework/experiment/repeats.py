@@ -49,9 +49,10 @@ def run_repeats(
         pool: RunPool = SerialPool(_run_one)
         if config.workers != "serial" or address is not None:
             count = config.workers if isinstance(config.workers, int) else None
-            pool, _ = stack.enter_context(
+            pool, where = stack.enter_context(
                 ray_pool(_run_one, run_dir, count, address, config.cluster)
             )
+            report(f"repeats run on {where}")
         for repeat_config, repeat_dir in open_repeats:
             pool.submit(repeat_config, problem, repeat_dir)
         left: dict[str, str] = {}

@@ -21,6 +21,7 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
+from framework.errors import InputError
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
@@ -49,6 +50,9 @@ class RowTimes:
         Whether lateness is the machine's: another attempt draws another time. Otherwise it is
         the row's own.
     seed : int
+    measured : numpy.ndarray, shape (n,), or None
+        Seconds of the rows of a run, in the order evaluated, instead of a distribution; after the
+        last the first comes again.
     """
 
     seconds: float = 0.5
@@ -57,14 +61,40 @@ class RowTimes:
     late_factor: float = 20.0
     of_machine: bool = True
     seed: int = 0
+    measured: FloatArray | None = None
+
+    @classmethod
+    def of_run(cls, journal: Journal, *, of_machine: bool = True, seed: int = 0) -> RowTimes:
+        """Return the times of a run that one process evaluated: rows of a batch share its time.
+
+        Raises
+        ------
+        InputError
+            The journal has no rows.
+        """
+        sizes, ends = [], [0.0]
+        for batch, seconds in journal.batches():
+            sizes.append(len(batch))
+            ends.append(seconds)
+        if not sizes:
+            raise InputError(f"{journal.path}: expected a run with rows, found none")
+        least = 1e-9  # a clock that did not move
+        measured = np.repeat(np.maximum(np.diff(ends) / sizes, least), sizes)
+        return cls(float(measured.mean()), of_machine=of_machine, seed=seed, measured=measured)
 
     @property
     def median(self) -> float:
+        if self.measured is not None:
+            return float(np.median(self.measured))
         return self.seconds * math.exp(-(self.sigma**2) / 2)
 
     def of(self, ids: IntArray, attempt: int = 0) -> FloatArray:
         """Return the seconds of rows, which depend on their ids and the attempt."""
         key = attempt if self.of_machine else 0
+        if self.measured is not None:
+            rng = np.random.default_rng((self.seed, key))  # another attempt: another row's time
+            at = ids + (rng.integers(len(self.measured), size=len(ids)) if key else 0)
+            return self.measured[at % len(self.measured)]
         out = np.full(len(ids), self.median)
         if self.sigma or self.late_share:
             for i, id in enumerate(ids.tolist()):

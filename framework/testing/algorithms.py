@@ -18,7 +18,7 @@ from framework.batch import Evaluated
 from framework.errors import ContractError
 from framework.front import Front
 from framework.journal import Journal
-from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_rows
 from framework.settings import Budget
 from framework.testing.case import AlgorithmCase
 from framework.testing.doubles import (
@@ -213,6 +213,29 @@ def journal_gives_the_front(case: AlgorithmCase) -> None:
     same_front(front, rebuilt, "law 8: the front of the journal")
 
 
+def returned_rows_are_the_runs(case: AlgorithmCase) -> None:
+    """What a method returns are feasible rows of its run, whoever evaluates and after a resume."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.sqlite"
+        found = _returned(case, path)
+        with Journal(path) as journal:
+            rows = Evaluated.concat([batch for batch, _ in journal.batches()])
+        again = _returned(case, path)
+    other = _returned(case, None, ShuffledEvaluator(case.problem, case.seed, 1))
+    expect(found == again, "returned: expected the same rows after a resume, found others")
+    expect(found == other, "returned: expected the same rows in any order, found others")
+    if found is None:
+        return
+    feasible = rows.ids[rows.ok & (case.roles.violation(rows.values) == 0)].tolist()
+    expect(
+        len(set(found)) == len(found) and set(found) <= set(feasible),
+        f"returned: expected different feasible rows of the run, found "
+        f"{shortened(sorted(set(found) - set(feasible)) or found)}",
+    )
+    broken = _returned(case.on(BrokenProblem(case.problem)))
+    expect(not broken, "returned: expected nothing where every row fails, found rows")
+
+
 def asks_inside_the_space(case: AlgorithmCase) -> None:
     """Every genome asked for belongs to the problem's space, with its type."""
     _inside(case, case.usual[0], "ask")
@@ -221,6 +244,15 @@ def asks_inside_the_space(case: AlgorithmCase) -> None:
     expect(
         X is not None and X.dtype == dtype, f"ask: expected genomes of type {dtype}, found others"
     )
+
+
+def _returned(
+    case: AlgorithmCase, path: Path | None = None, evaluator: Evaluator | None = None
+) -> list[int] | None:
+    algorithm = case.fresh()
+    case.run(path, evaluator, algorithm=algorithm)
+    ids = algorithm.outcome().returned
+    return None if ids is None else ids.tolist()
 
 
 def _answer(case: AlgorithmCase, first: int, X: Array) -> Evaluated:
@@ -336,5 +368,6 @@ ALGORITHM_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
     pickles_without_problem,
     flipped_signs_change_nothing,
     journal_gives_the_front,
+    returned_rows_are_the_runs,
     asks_inside_the_space,
 )

@@ -76,15 +76,14 @@ class AlgorithmCase:
         path: Path | None = None,
         evaluator: Evaluator | None = None,
         budget: Budget | None = None,
+        algorithm: Algorithm | None = None,
     ) -> Front:
-        """Run, or go on with, the case."""
-        used = evaluator or self.serial()
+        """Run, or go on with, the case; with a fresh algorithm, or the one given."""
+        used, search = evaluator or self.serial(), algorithm or self.fresh()
         if path is None:
-            return run(self.problem, self.fresh(), used, budget=budget or self.budget)
+            return run(self.problem, search, used, budget=budget or self.budget)
         with self.journal(path) as journal:
-            return run(
-                self.problem, self.fresh(), used, budget=budget or self.budget, journal=journal
-            )
+            return run(self.problem, search, used, budget=budget or self.budget, journal=journal)
 
     def told(self, path: Path) -> list[Evaluated]:
         """Return the batches of a journal; as one where they are pieces of generations."""

@@ -8,6 +8,8 @@ import pytest
 
 from framework.batch import Evaluated
 from framework.front import Front
+from framework.problems.functions import FunctionProblem
+from framework.roles import Objective, Roles
 from tests.tracking import made_up
 from tracking.mlflow_log.history import History, front_at
 
@@ -85,3 +87,25 @@ def test_pieces_of_generations_in_any_order_end_in_the_same_front(run_dir, histo
     text = pieces.frame().to_csv(index=False)
     last = front_at(pd.read_csv(io.StringIO(text)), found[-1].number)
     pd.testing.assert_frame_equal(last, expected.frame(), check_dtype=False, check_exact=True)
+
+
+def test_of_many_single_rows_only_some_are_looked_at():
+    """Points that dominate none of each other: each enters the front."""
+    n, problem = 3000, FunctionProblem("zdt1", 2)
+    roles = Roles(problem.metrics, [Objective("f1", "min"), Objective("f2", "min")])
+    f1 = np.random.default_rng(0).permutation(np.linspace(0.0, 1.0, n))
+    X = np.zeros((n, 2))
+    rows = Evaluated(np.arange(n), X, {"f1": f1, "f2": 1 - f1})
+    history = History(roles, ("x0", "x1"))
+    found = [history.add(rows.take(np.array([i])), float(i)) for i in range(n)]
+    found = [*found, history.close()]
+    assert all(found[:64])
+    logged = [generation for generation in found if generation is not None]
+    assert len(logged) < 400
+    for generation in logged[::50]:
+        assert generation.batches == generation.number + 1
+        assert generation.metrics["front_size"] == generation.number + 1
+        there = front_at(history.frame(), generation.number)
+        assert there["id"].tolist() == list(range(generation.number + 1))
+    assert logged[-1].number == n - 1
+    assert logged[-1].metrics["hypervolume"] == pytest.approx(Front(rows, roles, ()).hypervolume())

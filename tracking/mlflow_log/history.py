@@ -20,6 +20,8 @@ from framework.roles import Roles
 
 ENTERED, LEFT = "entered_generation", "left_generation"
 
+_LOOKED_AT = 64  # a front of more than so many times the rows that wait is not sorted for them
+
 
 class Generation(NamedTuple):
     """What is logged of one generation; ``metrics`` by name, ``batches`` of the journal so far."""
@@ -39,6 +41,8 @@ class History:
     gene_names : tuple of str
     generation_rows : int, optional
         How many rows make a generation where batches are pieces of one; None: each batch is one.
+        Of batches far smaller than the front only every so many are looked at, so that n of them
+        cost O(n log n).
 
     Attributes
     ----------
@@ -53,7 +57,7 @@ class History:
     ) -> None:
         self.roles = roles
         self.gene_names = gene_names
-        self.generation_rows = generation_rows or 1
+        self.generation_rows = generation_rows
         self.n_batches = self.formed = self.n_generations = 0
         self._waiting: list[Evaluated] = []
         self._n_waiting, self._seconds = 0, 0.0
@@ -67,17 +71,19 @@ class History:
         self._left: dict[int, int] = {}
 
     def add(self, batch: Evaluated, seconds: float) -> Generation | None:
-        """Add the next batch; return the front's numbers if it completes a generation."""
+        """Add the next batch; return the front's numbers if they are due after it."""
         self._waiting.append(batch)
         self._n_waiting += len(batch)
         self._seconds = seconds
         self.n_batches += 1
-        return self.close() if self._n_waiting >= self.generation_rows else None
+        least = self.generation_rows or self._archive.known_size / _LOOKED_AT
+        return self.close() if self._n_waiting >= least else None
 
     def close(self) -> Generation | None:
-        """Take the rows that wait for a generation as one; return the front's numbers after it."""
+        """Take the rows that wait as the last of a generation; return the numbers after it."""
         if not self._waiting:
             return None
+        self.n_generations += len(self._waiting) if self.generation_rows is None else 1
         batch = Evaluated.concat(self._waiting)
         self._waiting, self._n_waiting = [], 0
         before = self._ids()
@@ -89,9 +95,7 @@ class History:
         self.formed = self.n_batches
         counts = {"evaluations": float(self.evaluations), "rows_failed": float(self.failed)}
         metrics = counts | self._on_front
-        generation = Generation(self.n_generations, self._seconds, metrics, self.formed)
-        self.n_generations += 1
-        return generation
+        return Generation(self.n_generations - 1, self._seconds, metrics, self.formed)
 
     def frame(self) -> pd.DataFrame:
         """Return ``fronts.csv``, by id."""
@@ -112,10 +116,11 @@ class History:
         rows = self._archive.rows
         assert rows is not None  # the archive has just changed
         now = set(rows.ids.tolist())
-        self._left.update(dict.fromkeys(before - now, self.n_generations))
+        number = self.n_generations - 1
+        self._left.update(dict.fromkeys(before - now, number))
         entrants = rows.take(np.isin(rows.ids, list(now - before)))
         self._entrants.append(entrants)
-        self._entered |= dict.fromkeys(entrants.ids.tolist(), self.n_generations)
+        self._entered |= dict.fromkeys(entrants.ids.tolist(), number)
 
     def _describe(self) -> dict[str, float]:
         described = {"front_size": float(len(self._archive))}
