@@ -151,7 +151,8 @@ def _times(args: argparse.Namespace, seed: int) -> RowTimes:
     from framework.run.simulation import RowTimes
 
     if args.times is None:
-        return RowTimes(args.row_seconds, args.sigma, *args.late, not args.late_rows, seed)
+        share, factor = args.late
+        return RowTimes(args.row_seconds, args.sigma, share, factor, not args.late_rows, seed)
     if args.sigma or args.late[0]:
         raise InputError("--times: expected no --sigma and --late beside it, found some")
     run_dir = RunDir(args.times)

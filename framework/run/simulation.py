@@ -94,7 +94,7 @@ class RowTimes:
         if self.measured is not None:
             rng = np.random.default_rng((self.seed, key))  # another attempt: another row's time
             at = ids + (rng.integers(len(self.measured), size=len(ids)) if key else 0)
-            return self.measured[at % len(self.measured)]
+            return np.asarray(self.measured[at % len(self.measured)])
         out = np.full(len(ids), self.median)
         if self.sigma or self.late_share:
             for i, id in enumerate(ids.tolist()):
