@@ -18,7 +18,7 @@ from framework.roles import Roles
 
 
 class Tuned(GridSearch):
-    """Evaluate every cell of a grid; return the one that is best on validation records.
+    """Evaluate every cell of a grid; return the feasible one that is best on validation records.
 
     Of equals the one of greater aggregate, then the first: a criterion that ignores confidence must
     not prefer trees that were hardly begun because they are tried first.
@@ -60,10 +60,12 @@ class Tuned(GridSearch):
 
     def learn(self, batch: Evaluated) -> None:
         """Keep the best cell."""
+        feasible = batch.ok & (self.roles.violation(batch.values) == 0.0)
+        batch = batch.take(feasible)
         for i, number in enumerate(batch.ids.tolist()):
             row = {name: float(column[i]) for name, column in batch.values.items()}
             found = worth(row, self.by), row["aggregate"]
-            if not np.isnan(found).any() and (self._best is None or found > self._best):
+            if self._best is None or found > self._best:
                 self._best, self._returned = found, number
 
     def outcome(self) -> Outcome:
@@ -73,7 +75,7 @@ class Tuned(GridSearch):
 
 
 def worth(row: Mapping[str, float], by: Criterion) -> float:
-    """Return what a cell with these metrics is worth; NaN if it failed."""
+    """Return what a cell with these metrics is worth."""
     if by != "asking_aggregate":
         return row[by]
     asks = not (row["cost"] == 0 or row["coverage"] == 0)
