@@ -75,7 +75,7 @@ class Tuned(GridSearch):
 
 
 def worth(row: Mapping[str, float], by: Criterion) -> float:
-    """Return what a cell with these metrics is worth."""
+    """Return what a cell with these metrics is worth; NaN if it failed."""
     if by != "asking_aggregate":
         return row[by]
     asks = not (row["cost"] == 0 or row["coverage"] == 0)
