@@ -169,6 +169,11 @@ class Algorithm(ABC):
         self._out -= len(X)
         self.learn(batch)
 
+    def feasible(self, batch: Evaluated) -> IntArray:
+        """Return the ids of the rows that did not fail and meet the constraints."""
+        ids: IntArray = batch.ids[batch.ok & (self.roles.violation(batch.values) == 0.0)]
+        return ids
+
     def give_up(self, reason: str) -> Array | None:
         """Return what :meth:`propose` does that finds nothing: None, and done if no row is out.
 

@@ -53,7 +53,7 @@ class NamedRule(PruningSearch):
         super().__init__(problem, roles, seed=seed)
         self.threshold = threshold
         self._columns = np.ascontiguousarray(self.votes.unpacked.T, dtype=np.uint8)
-        self._id = -1
+        self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     @abstractmethod
     def members(self) -> Array:
@@ -70,12 +70,12 @@ class NamedRule(PruningSearch):
         return self.rows(x[np.newaxis], [level])
 
     def learn(self, batch: Evaluated) -> None:
-        """Note the row's id."""
-        self._id = int(batch.ids[0])
+        """Note the row, and whether it may be returned."""
+        self._returned = self.feasible(batch)
 
     def outcome(self) -> Outcome:
-        """Return the row as what the rule returns."""
-        return Outcome(returned=np.array([] if self._id < 0 else [self._id], dtype=np.int64))
+        """Return the row, if it is feasible, as what the rule returns."""
+        return Outcome(returned=self._returned)
 
     def sizes(self, shares: tuple[float, float]) -> range:
         """Return the numbers of members between two shares of the pool, one at least."""

@@ -14,7 +14,7 @@ from algorithms.pruning.strong.branch_and_bound import BranchAndBound
 from algorithms.pruning.strong.instance import Instance, Pruned
 from algorithms.pruning.strong.solve_state import pack, unpack
 from framework.algorithm import Outcome
-from framework.arrays import Array
+from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.long_work import LongWork
@@ -109,6 +109,7 @@ class IntegerProgram(PruningSearch):
         self._solver: BranchAndBound | None = None
         self._trace: list[dict[str, float]] = []
         self._spent, self._id = 0.0, -1
+        self._returned: IntArray = np.zeros(0, dtype=np.int64)
         if self._weights[2:] == (0, 0):
             self.plan = (
                 "ip: true negatives and false positives weigh nothing, so calling everything "
@@ -128,8 +129,8 @@ class IntegerProgram(PruningSearch):
         return self.rows(solver.incumbent.x[np.newaxis], [solver.incumbent.threshold])
 
     def learn(self, batch: Evaluated) -> None:
-        """Note the row's id."""
-        self._id = int(batch.ids[0])
+        """Note the row, and whether it may be returned."""
+        self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
 
     def outcome(self) -> Outcome:
         """Return value, bound and gap of the weighted sum, what was spent, and three tables.
@@ -140,10 +141,9 @@ class IntegerProgram(PruningSearch):
         solver = self._solver
         if solver is None or solver.incumbent is None:
             return Outcome()
-        returned = np.array([] if self._id < 0 else [self._id], dtype=np.int64)
         return Outcome(
             self._findings(solver, solver.incumbent),
-            returned,
+            self._returned,
             self._listings(solver, solver.incumbent),
         )
 

@@ -13,7 +13,7 @@ from algorithms.pruning.searches.base import PruningSearch, as_columns, certific
 from algorithms.pruning.searches.ip import DiversityKey, WeightsKey
 from algorithms.pruning.strong.closure import share_of_gap
 from framework.algorithm import Outcome
-from framework.arrays import Array
+from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.long_work import LongWork
@@ -74,6 +74,7 @@ class PrintedProgram(PruningSearch):
         self.options, self.one_sided = options, one_sided
         self._solution: Solution | None = None
         self._value, self._id = 0.0, -1
+        self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def prepare(self, work: LongWork) -> None:
         """Solve; nothing is heard of the solver until it is done."""
@@ -96,16 +97,15 @@ class PrintedProgram(PruningSearch):
         return self.rows(solution.x[np.newaxis], [solution.threshold])
 
     def learn(self, batch: Evaluated) -> None:
-        """Note the row's id."""
-        self._id = int(batch.ids[0])
+        """Note the row, and whether it may be returned."""
+        self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
 
     def outcome(self) -> Outcome:
         """Return what the solver said, and ``certificates``: the bound as one of a metric."""
         solution = self._solution
         if solution is None:
             return Outcome()
-        returned = np.array([] if self._id < 0 else [self._id], dtype=np.int64)
-        return Outcome(self._findings(solution), returned, self._certificates(solution))
+        return Outcome(self._findings(solution), self._returned, self._certificates(solution))
 
     def _findings(self, solution: Solution) -> dict[str, Any]:
         return {
