@@ -23,11 +23,18 @@ help:
 run: $(RUN)
 	$(BIN)/paretolab run configs/quickstart.yaml
 
+# Types need one core for a while and the tests the others: side by side, and both are told.
 test: $(TEST)
+	@$(MAKE) --no-print-directory -j 2 -k style tests QUICK="$(QUICK)"
+
+.PHONY: style tests
+style: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=scripts $(BIN)/mypy tests scripts
+
+tests: $(TEST)
 	$(BIN)/pytest $(QUICK) -n auto --dist loadfile --cov=framework --cov=algorithms --cov=tracking \
 		--cov=paretolab --cov-report=term:skip-covered --cov-fail-under=80
 
