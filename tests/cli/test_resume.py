@@ -203,9 +203,10 @@ def test_mlflow_has_the_chosen_model(place, command):
         assert command(*step).code == 0
         client = mlflow.MlflowClient(uri)
         experiment = client.get_experiment_by_name("chosen")
-        runs = [run.info.run_id for run in client.search_runs([experiment.experiment_id])]
-        holder = next(run for run in runs if client.list_artifacts(run, "model"))
-        logged = client.download_artifacts(holder, "model")
+        models = client.search_logged_models([experiment.experiment_id])
+        newest = max(models, key=lambda model: model.creation_timestamp)
+        assert newest.name == f"solution-{id}"
+        logged = mlflow.artifacts.download_artifacts(f"models:/{newest.model_id}", tracking_uri=uri)
         (model,) = [path.parent for path in Path(logged).rglob("model.json")]
         assert json.loads((model / "model.json").read_text())["about"]["solution"] == id
         assert {path.name for path in model.iterdir()} == set(files(out))
