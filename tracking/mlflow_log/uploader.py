@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import InputError
-from framework.experiment.config import TrackingConfig
+from framework.experiment.config import TrackingConfig, read_yaml
 from framework.experiment.run_dir import RunDir
 from framework.uris import without_password
 from tracking.colours import COLOURS
@@ -305,7 +305,10 @@ class Uploader:
         text = description(run_dir, None, kind, run_id)
         self._client.set_tag(run_id, "mlflow.note.content", text)
         if run_dir is self.run_dir:
-            shared = views.experiment_tags(run_dir.roles(), int(self.state.started * 1000))
+            sweeps = kind == "sweep"
+            varied = list(read_yaml(run_dir.sweep_file)["search_space"]) if sweeps else []
+            started = int(self.state.started * 1000)
+            shared = views.experiment_tags(run_dir.roles(), started, varied)
             for key, value in shared.items():
                 self._client.set_experiment_tag(self._experiment_id, key, value)
         run.artifacts["introduced"] = True

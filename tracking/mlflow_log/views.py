@@ -11,16 +11,21 @@ import base64
 import json
 import uuid
 import zlib
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from framework.roles import Roles
 from tracking.mlflow_log import describe
 
-RESULTS, CHARTS = "paretolab-results", "paretolab-charts"
+RESULTS, CHARTS, TRIALS = "paretolab-results", "paretolab-charts", "paretolab-trials"
 TAG = "mlflow.sharedViewState."
 
-_NAMES = {RESULTS: "paretolab: results", CHARTS: "paretolab: fronts and progress"}
+_NAMES = {
+    RESULTS: "paretolab: results",
+    CHARTS: "paretolab: fronts and progress",
+    TRIALS: "paretolab: trials of the latest sweep",
+}
 _WIDTH = 170  # pixels of a column that has a long name
 _NAMESPACE = uuid.UUID("6f0d3c52-6a0e-4e0b-9a51-7f1c1d2f6d11")  # parts of a view have lasting ids
 
@@ -33,7 +38,7 @@ def address(experiment_id: str, view: str = RESULTS) -> str:
     return f"#/experiments/{experiment_id}/runs?{urlencode(query)}"
 
 
-def experiment_tags(roles: Roles, created: int) -> dict[str, str]:
+def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> dict[str, str]:
     """Return the tags that hold the views.
 
     Parameters
@@ -42,19 +47,27 @@ def experiment_tags(roles: Roles, created: int) -> dict[str, str]:
         Whose objectives get columns and charts.
     created : int
         Milliseconds since the epoch.
+    varied : sequence of str
+        The keys that a sweep varies: its trials get a view, in which they are no longer folded.
     """
+    states = dict.fromkeys((RESULTS, CHARTS), _state(roles))
+    if varied:
+        keys = [f"params.`{describe.legal_key(key)}`" for key in varied]
+        states[TRIALS] = _state(roles, keys) | {"searchFilter": "tags.kind = 'trial'"}
     tags = {}
-    for view, name in _NAMES.items():
-        state = json.dumps(_state(roles), sort_keys=True).encode()
+    for view, content in states.items():
+        name, state = _NAMES[view], json.dumps(content, sort_keys=True).encode()
         packed = "deflate;" + base64.b64encode(zlib.compress(state)).decode()
         told = {"name": name, "createdAt": created, "updatedAt": created, "state": packed}
         tags[f"{TAG}{view}"] = json.dumps(told)
     return tags
 
 
-def _state(roles: Roles) -> dict[str, Any]:
+def _state(roles: Roles, before: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what a view opens with; some columns ``before`` the others."""
     names = [describe.legal_key(objective.metric) for objective in roles.drawn()]
     columns = [
+        *before,
         "params.`method`",
         "params.`data`",
         "params.`seed`",

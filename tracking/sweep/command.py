@@ -161,8 +161,10 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
             f"run the best (*{nearest})",
             f"{program()} run {shlex.quote(str(out.path / 'best.yaml'))}",
         ),
-        ("more trials", f"{program()} resume {place} --set sweep.trials={2 * summary['trials']}"),
     ]
+    if plan.sweep.sampler != "grid":  # which is gone through
+        more = f"{program()} resume {place} --set sweep.trials={2 * summary['trials']}"
+        steps.append(("more trials", more))
     if plan.config.tracking is not None and not args.no_mlflow:
         steps.append(("MLflow pages", f"{program()} ui"))
     show_steps(result, steps)
