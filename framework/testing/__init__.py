@@ -10,9 +10,7 @@ that die. What needs another process - a run killed - is not checked here.
 Examples
 --------
 >>> from functools import partial
->>> from algorithms.general.random_search import RandomSearch
->>> from framework.problems.functions import FunctionProblem
->>> from framework.roles import Objective, Roles
+>>> from paretolab import FunctionProblem, Objective, RandomSearch, Roles
 >>> problem = FunctionProblem("zdt1", 5)
 >>> roles = Roles(problem.metrics, [Objective("f1", "min"), Objective("f2", "min")])
 >>> check_algorithm(partial(RandomSearch, batch=20), problem, roles)
