@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.analysis.indicators import indicators_of
+from framework.environment import reason_of
 from framework.errors import InputError
 from framework.experiment.cell import is_over
 from framework.experiment.cell_pools import CellPools, Pace
@@ -201,7 +202,7 @@ class _Runner:
         if error is None:
             self._done += 1
         else:
-            text = f"{type(error).__name__}: {_first_line(error)}"
+            text = reason_of(error)
             self._failed[cell.place] = text
             with suppress(OSError):  # its directory may be what is wrong
                 cell_dir.write_summary(cell_dir.summary() | {"status": INTERRUPTED, "error": text})
@@ -235,7 +236,3 @@ def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:
     out.write_about(problem, make_roles(grid.base, problem), **about)
     out.write_config(grid.base)
     out.summary_file.unlink(missing_ok=True)  # it is running again
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
