@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 
 from framework.errors import ClusterError, EnvironmentFailure
 
@@ -18,7 +19,9 @@ _AT_FAULT = frozenset(
         errno.ESTALE,
     }
 )
-_FULL = "database or disk is full"  # what SQLite says; it gives no number
+_OF_SQLITE = frozenset(  # a disk without room is any of these, by what it had no room for
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+)
 
 
 def environmental(error: BaseException | None) -> bool:
@@ -30,8 +33,10 @@ def environmental(error: BaseException | None) -> bool:
     """
     if error is None:
         return False
-    if isinstance(error, EnvironmentFailure | ImportError) or _FULL in str(error):
+    if isinstance(error, EnvironmentFailure | ImportError):
         return True
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_SQLITE
     if isinstance(error, OSError) and error.errno in _AT_FAULT:
         return True
     return environmental(error.__cause__)

@@ -166,7 +166,9 @@ class Journal:
         X = np.ascontiguousarray(rows.X, dtype=self.dtype)
         table = np.column_stack([rows.values[name] for name in self.metric_names])
         table = np.ascontiguousarray(table, dtype="<f8")
-        starts = np.flatnonzero(np.diff(rows.ids, prepend=rows.ids[0] - 2) != 1).tolist()
+        starts = [0]
+        if rows.ids[-1] - rows.ids[0] >= len(rows):  # there are gaps
+            starts += (np.flatnonzero(np.diff(rows.ids) != 1) + 1).tolist()
         batches: list[journal_file.BatchRow] = []
         for start, stop in pairwise([*starts, len(rows)]):
             ids = rows.ids[start:stop].tolist() if rows.errors else []

@@ -15,7 +15,6 @@ from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours
 from algorithms.moves.seen import Seen
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
-from framework.dominance import pareto_layers
 from framework.errors import InputError
 from framework.front import Front
 from framework.problem import Problem
@@ -228,14 +227,3 @@ def test_other_spaces_are_refused():
     problem.space = Odd()
     with pytest.raises(InputError, match="local_search searches ordered partitions and counts"):
         ParetoLocalSearch(problem, roles_of(problem), seed=0)
-
-
-@pytest.mark.parametrize("lookahead", [1, 40])
-def test_rows_that_enter_one_by_one_have_the_layers_of_sorting_anew(lookahead):
-    problem = StagesToy()
-    roles = roles_of(problem, Constraint("cost", at_most=2.0))
-    search = ParetoLocalSearch(problem, roles, seed=0, archive=30, lookahead=lookahead)
-    run(problem, search, SerialEvaluator(problem), budget=Budget(evaluations=200))
-    assert len(search._layer) >= 30
-    layers = pareto_layers(search._losses, search._violation)
-    assert search._layer.tolist() == layers.tolist()

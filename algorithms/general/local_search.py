@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from algorithms.general.kernels import layers
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import SPACES, variation
 from framework.algorithm import Algorithm, Lookahead
@@ -19,7 +18,6 @@ from framework.problem import Problem
 from framework.roles import Roles
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
-_FEW = 32  # rows
 _NOTHING_LEFT = "no candidate left that was not asked for"
 
 
@@ -72,7 +70,7 @@ class ParetoLocalSearch(Algorithm):
 
     Pareto local search: Paquete, Chiarandini and Stuetzle 2004; rows behind the front: this
     package. A batch costs O(neighbourhood) to make and one non-dominated sort of archive and
-    batch to learn; in steps of a lookahead, O(archive) a row.
+    batch to learn.
     """
 
     spaces = SPACES
@@ -126,25 +124,13 @@ class ParetoLocalSearch(Algorithm):
         new = self._vectors.add(np.column_stack([losses, violation]).view(np.int64))
         losses = np.concatenate([self._losses, losses[new]])
         violation = np.concatenate([self._violation, violation[new]])
-        layer = self._layers(losses, violation)
+        layer = pareto_layers(losses, violation)
         kept = np.argsort(layer, kind="stable")
         kept = kept[: max(self.archive, int((layer == 0).sum()))]
         X = np.concatenate([self._X, rows.X[new]])
         explored = np.concatenate([self._explored, np.zeros(int(new.sum()), dtype=bool)])
         self._X, self._explored = X[kept], explored[kept]
         self._losses, self._violation, self._layer = losses[kept], violation[kept], layer[kept]
-
-    def _layers(self, losses: FloatArray, violation: FloatArray) -> IntArray:
-        """Return the layers of the archive's rows and new ones behind them; few enter one by one.
-
-        To sort all anew costs as much as some tens of rows that enter.
-        """
-        count = len(losses) - len(self._layer)
-        if count > _FEW:
-            return pareto_layers(losses, violation)
-        layer = np.concatenate([self._layer, np.zeros(count, dtype=np.int64)])
-        layers.enter_last(losses, violation, layer, count)
-        return layer
 
     def _explore(self) -> list[Array]:
         """Return new neighbours of unexplored rows, the best layer first, until a batch is full."""

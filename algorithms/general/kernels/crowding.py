@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.general.kernels import layers
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
 
@@ -134,10 +133,47 @@ def winners(crowd: Crowd, pairs: IntArray, coins: FloatArray) -> IntArray:
 
 
 @njit
+def _beats(crowd: Crowd, a: int, b: int) -> bool:
+    """Tell whether a dominates b, feasible rows all infeasible ones, by violation."""
+    if crowd.violation[a] != crowd.violation[b]:
+        return bool(crowd.violation[a] < crowd.violation[b])
+    if crowd.violation[a] > 0.0:
+        return False
+    better = False
+    for j in range(crowd.losses.shape[1]):
+        if crowd.losses[a, j] > crowd.losses[b, j]:
+            return False
+        better = better or bool(crowd.losses[a, j] < crowd.losses[b, j])
+    return better
+
+
+@njit
 def _enter(crowd: Crowd, at: int) -> None:
-    """Rank the row at place ``at``, the one after the last member's, and sort it in."""
+    """Rank the row at place ``at`` and sort it in; move members that it pushes down."""
     n, m = crowd.held[0], crowd.losses.shape[1]
-    layers.enter(crowd.losses, crowd.violation, crowd.rank, at)
+    rank = 0
+    for i in range(n):
+        if crowd.rank[i] >= rank and _beats(crowd, i, at):
+            rank = crowd.rank[i] + 1
+    crowd.rank[at] = rank
+    pushing = np.empty(n + 1, dtype=np.int64)
+    pushed = np.empty(n + 1, dtype=np.int64)
+    pushing[0] = at
+    many = 1
+    while many:
+        next_many = 0
+        for i in range(n):
+            if crowd.rank[i] == rank:
+                for k in range(many):
+                    if pushing[k] != i and _beats(crowd, pushing[k], i):
+                        pushed[next_many] = i
+                        next_many += 1
+                        break
+        rank += 1
+        for k in range(next_many):
+            crowd.rank[pushed[k]] = rank
+        pushing, pushed = pushed, pushing
+        many = next_many
     for j in range(m):
         order = crowd.order[j]
         value = crowd.losses[at, j]
