@@ -1,0 +1,53 @@
+"""Which failures are the machine's: they say nothing about the work."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import signal
+import sqlite3
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from framework.environment import environmental, no_result
+from framework.errors import ClusterError, EnvironmentFailure, InputError, JournalError
+from framework.journal import Journal
+
+
+def _journal_error(path: str) -> tuple[bool, str]:
+    """Make a journal where no file may have more than 20 kB; tell what comes of it."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    try:
+        Journal(path, {"key": "x" * 100_000}, metrics=("f",), d=1, dtype="f8")  # type: ignore[arg-type]
+    except JournalError as error:
+        return environmental(error), str(error)
+    return False, "nothing was raised"
+
+
+def test_a_journal_without_room_is_the_machines(tmp_path: Path) -> None:
+    with get_context("spawn").Pool(1) as pool:  # the limit is for the rest of the process
+        found, text = pool.apply(_journal_error, (str(tmp_path / "journal.sqlite"),))
+    assert found, text
+
+
+def test_a_journal_that_cannot_be_made_is_the_machines(tmp_path: Path) -> None:
+    with pytest.raises(JournalError) as raised:
+        Journal(tmp_path / "nowhere" / "journal.sqlite", {}, metrics=("f",), d=1)
+    assert environmental(raised.value)
+
+
+def test_what_is_and_what_is_not() -> None:
+    for error in (
+        ModuleNotFoundError("xgboost"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        EnvironmentFailure("full"),
+    ):
+        assert environmental(error)
+    with pytest.raises(sqlite3.OperationalError) as raised:
+        sqlite3.connect(":memory:").execute("nonsense")
+    for other in (raised.value, ValueError("database or disk is full"), InputError("no"), None):
+        assert not environmental(other)
+    assert no_result(ClusterError("lost"))
