@@ -58,7 +58,7 @@ class IntegerProgram(PruningSearch):
     gap : float
         Share of the value at which the proof is good enough.
     looks : int
-        Ensembles that the first local search looks at.
+        Ensembles that the first local search looks at, at most.
     iterations : int
         Simplex iterations, at most. The same number gives the same answer on any machine.
     seconds : float, optional

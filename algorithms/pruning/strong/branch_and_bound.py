@@ -22,6 +22,7 @@ from framework.arrays import Array, IntArray
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
 _WORTH = 0.02  # share of the gap that a round of cuts has to close
 _WHOLE = 1e-6  # how far from a whole number is one
+_LOOKS_EACH = 10  # looks of the first local search, at most, for each ensemble that there is
 _RELATIVE = 1e-9  # bound and value that differ by less are equal, where values are no whole numbers
 
 
@@ -47,7 +48,7 @@ class BranchAndBound:
     seed : int
         Of the local searches.
     looks : int
-        Ensembles that the first local search looks at.
+        Ensembles that the first local search looks at, at most.
 
     Attributes
     ----------
@@ -68,7 +69,8 @@ class BranchAndBound:
         self._open: list[OpenBox] = []
         start = first_members(instance)
         if start is not None:
-            self.incumbent = improve(instance, start, looks, self._rng)
+            few = _LOOKS_EACH * 2**instance.k  # more find nothing new
+            self.incumbent = improve(instance, start, min(looks, few), self._rng)
         closure = closure_bound(instance)
         k = instance.k
         box = Box(
