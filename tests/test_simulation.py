@@ -12,7 +12,8 @@ from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator, evaluate_rows
-from framework.run.simulation import Answers, Crew, RowTimes, simulate
+from framework.run.simulation import simulate
+from framework.run.virtual_workers import Answers, Crew, RowTimes
 from framework.settings import Budget
 from framework.testing.expect import same_front
 from tests.command import call

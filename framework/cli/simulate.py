@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from framework.algorithm import Algorithm
     from framework.journal import Journal
     from framework.problem import Problem
-    from framework.run.simulation import RowTimes
+    from framework.run.virtual_workers import RowTimes
 
 
 class Simulate:
@@ -94,7 +94,8 @@ class Simulate:
     def run(args: argparse.Namespace) -> int:
         from framework.experiment.config import load_config
         from framework.experiment.single_run import make_algorithm, make_problem, make_roles
-        from framework.run.simulation import Answers, Crew, driver_seconds, simulate
+        from framework.run.simulation import driver_seconds, simulate
+        from framework.run.virtual_workers import Answers, Crew
 
         config = load_config(args.config, args.set)
         problem = make_problem(config)
@@ -148,7 +149,7 @@ class Simulate:
 
 def _times(args: argparse.Namespace, seed: int) -> RowTimes:
     from framework.experiment.run_dir import RunDir
-    from framework.run.simulation import RowTimes
+    from framework.run.virtual_workers import RowTimes
 
     if args.times is None:
         share, factor = args.late
