@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from framework.cli.main import main
@@ -60,7 +62,12 @@ def test_runs_lists_what_is_there_whatever_its_state(command, tmp_path):
     assert command("init", "hull", "--out", str(tmp_path / "mine")).code == 0
     config = str(tmp_path / "mine" / "hull.yaml")
     more = ["--set", "budget.evaluations=200", "--set", "tracking=null", "--quiet"]
-    assert command("run", config, "--out", str(folder / "done"), *more).code == 0
+    made = command("run", config, "--out", str(folder / "done"), *more)
+    assert made.code == 0
+    shown = dict(re.findall(r"^│ *(\d+)(?: \*)? │.*│ (yes|   ) *│$", made.out, re.M))
+    returned = pd.read_csv(folder / "done" / "returned.csv")["id"].astype(str)
+    assert shown
+    assert {id for id, said in shown.items() if said == "yes"} == set(shown) & set(returned)
     broken = folder / "broken"
     broken.mkdir()
     (broken / "config.yaml").write_text("{", encoding="utf-8")
