@@ -11,7 +11,13 @@ from framework.arrays import BoolArray, FloatArray
 from framework.data import DatasetConfig, SplitConfig
 from framework.settings import Section
 
-_PAPER_SPLIT = SplitConfig(train=0.25, validation=0.25, test=0.5, seed=0)
+
+class NetworkSplit(SplitConfig):
+    """The paper's shares of records, unless others are given."""
+
+    train: float = Field(0.25, gt=0, lt=1)
+    validation: float = Field(0.25, gt=0, lt=1)
+    test: float = Field(0.5, ge=0, lt=1)
 
 
 class TrainingConfig(Section):
@@ -33,7 +39,7 @@ class NetworkConfig(Section):
     """
 
     dataset: DatasetConfig
-    split: SplitConfig = _PAPER_SPLIT
+    split: NetworkSplit = NetworkSplit()
     distinct: bool = False
     hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
     gates: Literal["connections", "neurons"] = "connections"

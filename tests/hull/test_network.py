@@ -170,6 +170,12 @@ def test_workers_are_sent_the_network(trainings):
     assert len(told.missing_parts(X)) == 0
 
 
+def test_another_seed_leaves_the_papers_shares():
+    section = {"dataset": {"sklearn": "breast_cancer"}, "split": {"seed": 3}}
+    split = NetworkConfig.model_validate(section).split
+    assert (split.train, split.validation, split.test, split.seed) == (0.25, 0.25, 0.5, 3)
+
+
 def test_equal_records_may_count_once(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))

@@ -32,9 +32,10 @@ def page(comparison: Comparison) -> Page:
     for reading in READINGS:
         table = _by_data(comparison, rows, reading)
         tables[f"table11_{reading}"] = table.reset_index(names="data")
-        if len(table) > 1 and len(comparison.methods) > 1:
-            methods = [WHOLE, *comparison.methods]
-            tests = {"accuracy": rank_tests(-table[methods].to_numpy())}
+        methods = [WHOLE, *comparison.methods]
+        whole = table[methods].dropna()  # data that all methods are done with
+        if min(whole.shape) > 1:
+            tests = {"accuracy": rank_tests(-whole.to_numpy())}
             rankings[f"table11_{reading}"] = Ranking(methods, tests, "data sets")
     paper = pd.DataFrame(
         {
@@ -57,7 +58,7 @@ def page(comparison: Comparison) -> Page:
         "have. Table 12: mean seconds of a run of equal evaluations, and those of them spent on "
         "scoring masks."
     )
-    claims = _claims(comparison, tables["table11_hindsight"].set_index("data"))
+    claims = _claims(comparison, tables["table11_hindsight"].set_index("data").dropna())
     return Page("Sparse networks", text, claims, tables, {}, rankings)
 
 
@@ -122,7 +123,7 @@ def _times(comparison: Comparison) -> pd.DataFrame:
 
 def _claims(comparison: Comparison, table: pd.DataFrame) -> list[Claim]:
     """Say of each claim of Section 4.4.5 what holds, on the data sets at hand."""
-    if not {WHOLE, *HULLS} <= set(table):
+    if not len(table) or not {WHOLE, *HULLS} <= set(table):
         return []
     others = [name for name in comparison.methods if name not in HULLS]
     n = len(table)
