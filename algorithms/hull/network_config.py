@@ -39,7 +39,7 @@ class NetworkConfig(Section):
     """
 
     dataset: DatasetConfig
-    split: NetworkSplit = NetworkSplit()
+    split: NetworkSplit = NetworkSplit.model_validate({})
     distinct: bool = False
     hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
     gates: Literal["connections", "neurons"] = "connections"
