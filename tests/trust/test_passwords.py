@@ -114,7 +114,7 @@ def test_the_logging_process_is_told_in_private(tmp_path, monkeypatch):
     run_dir: RunDir = made_up.start(tmp_path / "out", tracking={"uri": NAMED})
     tracker = MlflowTracker(run_dir, NAMED, "made-up")
     tracker.on_start()
-    outcome = tracker.finish()
+    outcome = tracker.finish(timeout=240)
     assert not outcome.logged
     assert "pw5" not in outcome.text
     assert commands[0][0] == sys.executable
