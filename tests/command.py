@@ -73,10 +73,10 @@ def start(*arguments, cwd, env=None, **more):
     )
 
 
-def call(*arguments, cwd, env=None, **more):
+def call(*arguments, cwd, env=None, timeout=300, **more):
     """Run the command to its end; return the process with ``code``, ``out`` and ``err`` set."""
     process = start(*arguments, cwd=cwd, env=env, **more)
-    process.out, process.err = process.communicate(timeout=300)
+    process.out, process.err = process.communicate(timeout=timeout)
     process.code = process.returncode
     return process
 

@@ -164,8 +164,8 @@ class WorkerPool:
         elif now - self._quiet_since > _SILENT and not self._warned:
             self._warned = True
             _LOG.warning(
-                "no Ray worker could start for %.0f s: the cluster has no room for one of %s; "
-                "waiting for it",
+                "no Ray worker has started for %.0f s: the cluster has no room for one of %s, or "
+                "its machines are slow; waiting for it",
                 _SILENT,
                 self._config.resources.shape(),
             )

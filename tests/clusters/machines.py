@@ -121,7 +121,9 @@ class Machines:
     def call(self, *arguments: Any, cwd: Path, env: dict[str, str] | None = None) -> Any:
         """Run the command on this cluster."""
         variables = {"RAY_AUTH_MODE": "disabled", **(env or {})}
-        return call(*arguments, "--address", self.address, cwd=cwd, env=variables)
+        # a worker takes up to a minute to start where the machine is busy
+        address = ("--address", self.address)
+        return call(*arguments, *address, cwd=cwd, env=variables, timeout=900)
 
     def alive(self) -> bool:
         """Tell whether the head is."""

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from framework.analysis.compare import Case, Comparison
 from framework.analysis.indicators import Judged
@@ -75,6 +76,10 @@ def anytime(comparison: Comparison, found: pd.DataFrame, by: str, name: str) -> 
                     x, low, high, step="post", color=look["color"], alpha=0.15, linewidth=0
                 )
         axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(_WORDS[by], fontsize=8)
         axes.set_ylabel(f"{indicator.label}  {ARROW[indicator.better]}", fontsize=8)
     legend(figure, grid[0])
