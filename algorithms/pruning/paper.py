@@ -98,7 +98,8 @@ def repetitions(comparison: Comparison) -> pd.DataFrame:
 
 def _row(case: Case, run: ComparedRun) -> dict[str, object]:
     data, _, k = case.group.rpartition(" K=")
-    known = Front.load(RunDir(Path(run.path)).returned_file, case.roles).rows.values
+    place = RunDir(Path(run.path))  # a method's own problem may have metrics of its own
+    known = Front.load(place.returned_file, place.roles()).rows.values
     row: dict[str, object] = {
         "data": data,
         "k": int(k),
