@@ -210,8 +210,8 @@ def training_row(problem: MultiStageProblem, repeats: int) -> None:
     table.add_column("trainer")
     table.add_column("fits/s", justify="right")
     table.add_column("ours is", justify="right")
-    for name, rate in rates.items():
-        table.add_row(name, f"{rate:,.0f}", f"{ours / rate:,.0f} x")
+    for name, theirs in rates.items():
+        table.add_row(name, f"{theirs:,.0f}", f"{ours / theirs:,.0f} x")
     table.add_row("batched Newton, gradient < 1e-9", f"{ours:,.0f}", "")
     Console(width=100).print(table)
 

@@ -56,6 +56,8 @@ settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)  # make test-all
 settings.load_profile("quick")
 
+QUICK_PROBLEMS = 2  # of each algorithm; make test-all has them all
+
 os.environ["PARETOLAB_CACHE"] = "off"  # what a test trains is neither found nor left on disk
 
 
@@ -268,7 +270,10 @@ def first_lookahead_cases() -> list[pytest.param]:
 
 
 def algorithm_cases() -> list[pytest.param]:
-    """Return every algorithm on every problem it can search, once with a constraint."""
+    """Return every algorithm on every problem it can search, once with a constraint.
+
+    The quick tests take the first problems of each.
+    """
     return _cases(ALGORITHMS)
 
 
@@ -284,7 +289,8 @@ def _cases(
             constraints = [middle] if i == 0 else []
             roles = roles_of(problem, *constraints, metrics=METRICS.get(name, ()))
             case = AlgorithmCase(make, problem, roles, deterministic=name in DETERMINISTIC)
-            cases.append(pytest.param(case, id=f"{name}-{problem.fingerprint}"))
+            marks = [pytest.mark.slow] if i >= QUICK_PROBLEMS else []
+            cases.append(pytest.param(case, id=f"{name}-{problem.fingerprint}", marks=marks))
     return cases
 
 

@@ -32,16 +32,23 @@ def nearest_to_ideal(frame):
     ("options", "expected"),
     [
         (["--best", "cost"], lambda f: best_of(f, "cost")),
-        (["--best", "accuracy"], lambda f: best_of(f, "accuracy")),
+        pytest.param(
+            ["--best", "accuracy"], lambda f: best_of(f, "accuracy"), marks=pytest.mark.slow
+        ),
         (
             ["--where", "cost<=18", "--best", "coverage"],
             lambda f: best_of(f[f["cost"] <= 18], "coverage"),
         ),
-        (
+        pytest.param(
             ["--within", "coverage=0", "--best", "cost"],
             lambda f: best_of(f[f["coverage"] == f["coverage"].max()], "cost"),
+            marks=pytest.mark.slow,
         ),
-        (["--weights", "coverage=0,cost=1"], lambda f: best_of(f, "cost")),
+        pytest.param(
+            ["--weights", "coverage=0,cost=1"],
+            lambda f: best_of(f, "cost"),
+            marks=pytest.mark.slow,
+        ),
         (["--knee"], nearest_to_ideal),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -119,6 +126,7 @@ def test_choose_shows_the_system_and_draws_it_again(finished, command):
         )
 
 
+@pytest.mark.slow
 def test_choose_without_the_data_still_chooses(place, command):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])

@@ -169,6 +169,7 @@ def test_a_chosen_model_stays(chosen, command):
     assert f"Solution {id} " in (out / "plots" / "system.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_stays_where_better_ones_are_found(chosen, command):
     out, id = chosen
     front = pd.read_csv(out / "front.csv")
@@ -181,6 +182,7 @@ def test_it_stays_where_better_ones_are_found(chosen, command):
     assert gone == (id not in set(after["id"]))
 
 
+@pytest.mark.slow
 def test_a_chosen_model_that_was_deleted_is_made_again(chosen, command):
     out, id = chosen
     before = files(out)

@@ -44,6 +44,7 @@ def test_run_directory(finished):
     assert (finished.dir / "model" / "model.json").is_file()
 
 
+@pytest.mark.slow
 def test_resolved_configuration_has_every_default_and_runs_again(finished, command):
     config = yaml.safe_load((finished.dir / "config.yaml").read_text())
     assert config["algorithm"]["mutation_rate"] == 0.075
@@ -84,12 +85,14 @@ def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, pla
     assert front_of(place / "again") == front_of(finished.dir)
 
 
+@pytest.mark.slow
 def test_the_same_run_without_a_cache_has_the_same_front(finished, command, place):
     cold = command("run", "small.yaml", "--out", "cold", env={"PARETOLAB_CACHE": "off"})
     assert cold.code == 0
     assert front_of(place / "cold") == front_of(finished.dir)
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run(finished, command, place):
     other = command("run", "small.yaml", "--out", "seed 5", "--seed", "5", "--quiet")
     assert other.code == 0
@@ -106,6 +109,7 @@ def test_ray_workers_find_the_same_front(finished, command, place):
     assert front_of(place / "ray") == front_of(finished.dir)
 
 
+@pytest.mark.slow
 def test_auto_workers_say_who_evaluated(finished, command, place):
     done = command("run", "small.yaml", "--out", "auto", "--workers", "auto")
     assert done.code == 0, done.err
@@ -113,6 +117,7 @@ def test_auto_workers_say_who_evaluated(finished, command, place):
     assert front_of(place / "auto") == front_of(finished.dir)
 
 
+@pytest.mark.slow
 def test_without_out_runs_are_numbered(command, place):
     for number in (1, 2):
         done = command("run", "small.yaml", "--set", "budget.generations=0")
@@ -120,6 +125,7 @@ def test_without_out_runs_are_numbered(command, place):
         assert (place / "runs" / f"small-00{number}" / "front.csv").is_file()
 
 
+@pytest.mark.slow
 def test_set_reaches_into_sections_and_lists(command, place):
     done = command(
         "run",
@@ -159,6 +165,7 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
     assert "front: expected at least one solution, found none" in chosen.err
 
 
+@pytest.mark.slow
 def test_too_many_failed_rows_are_code_3(command, place):
     done = command(
         "run",
@@ -179,6 +186,7 @@ def test_too_many_failed_rows_are_code_3(command, place):
 # --- resume ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
     short = command("run", "small.yaml", "--out", "short", "--set", "budget.generations=2")
     assert short.code == 0

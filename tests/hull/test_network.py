@@ -128,9 +128,12 @@ def trainings(monkeypatch):
     """Return a list that has an entry for every network trained."""
     done = []
     train = NetworkProblem._pretrained
-    monkeypatch.setattr(
-        NetworkProblem, "_pretrained", lambda self: done.append(self.sizes) or train(self)
-    )
+
+    def counted(self):
+        done.append(self.sizes)
+        return train(self)
+
+    monkeypatch.setattr(NetworkProblem, "_pretrained", counted)
     return done
 
 

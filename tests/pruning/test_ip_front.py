@@ -111,6 +111,7 @@ def test_no_candidate_beats_a_certificate(metric, against, iterations):
     assert len(table["bound"]) >= 4
 
 
+@pytest.mark.slow
 def test_what_is_open_lies_between_two_fronts():
     problem = pruning(9)
     roles = two_roles(problem, "accuracy", "memory")

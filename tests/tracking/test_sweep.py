@@ -187,6 +187,7 @@ def test_asynchronous_has_every_trial_once(tmp_path, plain):
 # --- killed -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_and_loses_nothing(tmp_path, plain):
     content = sweeps.raw(trials=6, batch=3)
     content["budget"] = {"evaluations": 3000}  # half a second a trial
