@@ -147,6 +147,7 @@ def refused(*directories, match):
         compare(directories)
 
 
+@pytest.mark.slow
 def test_problems_are_cases_and_blocks(runs, tmp_path):
     """On each of three problems the longer search wins in every seed."""
     more = [

@@ -25,7 +25,9 @@ def load(monkeypatch):
     return importlib.import_module
 
 
-@pytest.mark.parametrize("figure", ["threshold", "landscape", "neighbours"])
+@pytest.mark.parametrize(
+    "figure", ["threshold", pytest.param("landscape", marks=pytest.mark.slow), "neighbours"]
+)
 def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, load, monkeypatch):
     figures = load("figures")
     monkeypatch.setattr(figures, "SPLITS", 2)

@@ -91,6 +91,7 @@ def test_killed_again_and_again(place, reference, seed):
         assert whole[: len(before)] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.5, pytest.param(1.5, marks=pytest.mark.slow)])
 def test_killed_at_the_start(place, reference, seconds):
     """Before or while the directory is made, the run can be started or resumed."""
@@ -149,6 +150,7 @@ def test_full_disk(place, reference, room):
     assert finish(place, name) == reference
 
 
+@pytest.mark.slow
 def test_full_disk_while_the_report_is_written(place):
     """Too little room for the plots; the run is told already."""
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -74,5 +75,6 @@ def test_a_signal_ends_compiled_code_too(work, code):
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "begun\n"
+    time.sleep(2.0)  # until it is in the call
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == code

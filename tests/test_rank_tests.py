@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,6 +66,24 @@ def test_friedman_and_wilcoxon_are_scipys(seed, n, k):
     raw = [stats.wilcoxon(table[:, i], table[:, j]).pvalue for i, j in zip(*upper, strict=True)]
     assert tests.wilcoxon[upper] == pytest.approx(holm(np.array(raw)))
     assert np.array_equal(tests.wilcoxon, tests.wilcoxon.T)
+
+
+@given(st.lists(st.integers(-4, 4), min_size=2, max_size=9).filter(any))
+def test_wilcoxon_counts_ties_exactly(steps):
+    table = np.column_stack([np.array(steps, dtype=float), np.zeros(len(steps))])
+    taken = np.array([step for step in steps if step])
+    ranks = stats.rankdata(np.abs(taken))
+    signs = np.array(list(product([0, 1], repeat=len(taken))))
+    sums = signs @ ranks
+    found = ranks[taken > 0].sum()
+    tails = (sums <= found).mean(), (sums >= found).mean()
+    assert rank_tests(table).wilcoxon[0, 1] == pytest.approx(min(1.0, 2 * min(tails)))
+
+
+def test_wilcoxon_of_many_pairs_is_the_normal_approximation():
+    table = np.random.default_rng(3).integers(0, 9, size=(80, 2)).astype(float)
+    expected = stats.wilcoxon(table[:, 0], table[:, 1], method="asymptotic").pvalue
+    assert rank_tests(table).wilcoxon[0, 1] == pytest.approx(expected)
 
 
 def test_holm_by_hand():

@@ -104,6 +104,7 @@ def exported(finished, command, place):
     return place / "model dir", id
 
 
+@pytest.mark.slow
 def test_choose_shows_the_system_and_draws_it_again(finished, command):
     """Each choice is the run's chosen one: its model, table and picture follow."""
     plots = finished.dir / "plots"
@@ -246,6 +247,7 @@ def test_predict_names_a_column_that_lacks(exported, command, place):
 # --- check and list -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_check_says_what_speaks_against_a_lookahead(command, place):
     base = ["check", "small.yaml", "--set", "budget={evaluations: 10000}"]
     done = command(*base, "--set", "algorithm.lookahead=256", "--set", "workers=16")

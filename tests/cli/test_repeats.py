@@ -57,6 +57,7 @@ def test_trials_one_by_one(three_repeats, finished):
     assert front_of(three_repeats.dir / "repeats" / "000") == front_of(finished.dir)
 
 
+@pytest.mark.slow
 def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
     done = command("run", "small.yaml", "--out", "ray repeats", "--repeats", "3", "--workers", "2")
     assert done.code == 0, done.err
@@ -74,6 +75,7 @@ def test_resume_adds_trials_and_leaves_the_others_alone(three_repeats, command):
     assert after == before
 
 
+@pytest.mark.slow
 def test_choose_from_trials(three_repeats, command, place):
     done = command("choose", "repeats", "--best", "cost", "--export", "of repeats")
     assert done.code == 0, done.err

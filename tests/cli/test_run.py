@@ -37,6 +37,7 @@ def test_run_directory(finished):
         "journal.sqlite",
         "model",
         "plots",
+        "report.html",
         "summary.json",
     }
     plots = {path.suffix for path in (finished.dir / "plots").iterdir()}
@@ -203,6 +204,7 @@ def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
     )
 
 
+@pytest.mark.slow
 def test_resume_of_a_finished_run_changes_nothing(finished, command):
     before = front_of(finished.dir), rows(finished.dir / "journal.sqlite")
     again = command("resume", "first")

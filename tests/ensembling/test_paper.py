@@ -51,6 +51,7 @@ def whole(tmp_path_factory):
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_tables_and_figures_of_the_paper(whole):
     table = pd.read_csv(whole / "tables" / "exp1_hardware_chosen.csv")
     assert {"HAPEns", "HAPEns + archive", "GES*", "single best"} <= set(table["method"])

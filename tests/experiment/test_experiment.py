@@ -144,6 +144,7 @@ def test_a_method_that_cannot_search_a_case_is_said_before_anything_runs(tmp_pat
     assert not list(tmp_path.glob("out/**/journal.sqlite"))
 
 
+@pytest.mark.slow
 def test_too_many_failed_rows_are_said(tmp_path):
     """Half of the rows of a problem fail: the cell has ended, and the experiment says so."""
     content = small.raw(cases={}, repeats=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 import pytest
 
@@ -11,8 +10,6 @@ from tests import killing
 from tests.command import assert_each_row_once, call
 from tests.experiment import small
 from tests.experiment.test_experiment import tables
-
-slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +29,9 @@ def steps(folder, *arguments, last):
 
 
 # 840 steps or so: the start, cells in the middle and the last one, tables and figures
-@pytest.mark.parametrize("last", [700, slow(40), *(slow(step) for step in range(100, 840, 80))])
-@pytest.mark.parametrize("again", [slow("experiment"), "resume"])
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [40, *range(100, 840, 80)])
+@pytest.mark.parametrize("again", ["experiment", "resume"])
 def test_a_killed_command(whole, tmp_path, last, again):
     small.write(tmp_path, small.raw())
     assert steps(tmp_path, "experiment", "little.yaml", "--out", "out", last=last)

@@ -47,6 +47,7 @@ def table(out, name):
     return pd.read_csv(out / "tables" / f"{name}.csv")
 
 
+@pytest.mark.slow
 def test_folds_are_averaged_then_repeats_then_the_product(whole):
     """The paper's table from the rows of runs, by hand."""
     runs = table(whole, "runs")
@@ -170,6 +171,7 @@ def test_an_unknown_metric_is_said_before_anything_runs(tmp_path):
     assert not list(tmp_path.glob("out/**/journal.sqlite"))
 
 
+@pytest.mark.slow
 def test_what_a_package_adds_is_in_the_report(whole, tmp_path, monkeypatch):
     def page(comparison):
         figure = Figure()

@@ -63,6 +63,7 @@ def test_solutions_that_are_no_models(tmp_path: Path) -> None:
         result.choose()
 
 
+@pytest.mark.slow
 def test_resumed_with_more_budget_is_as_run_with_it(tmp_path: Path) -> None:
     paretolab.run(small(budget__generations=2), out=tmp_path / "a", quiet=True)
     resumed = paretolab.resume(tmp_path / "a", ["budget.generations=5"], quiet=True)

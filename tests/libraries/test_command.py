@@ -95,6 +95,7 @@ def test_mistakes(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on(place: Path) -> None:
     slow = ["--set", "library.families=[random_forest]", "--set", "library.models=3"]
     arguments = [

@@ -123,6 +123,7 @@ def test_a_run_that_went_on_is_the_run_that_never_stopped(call, run):
     assert first == second
 
 
+@pytest.mark.slow
 def test_its_indicator_is_compared(call, run):
     call("run", "votes.yaml", "--out", "third", "--set", "algorithm.batch=5", "--no-mlflow")
     call("compare", "first", "third", "--out", "page")
@@ -167,6 +168,7 @@ def test_its_classifier_is_checked(call):
     assert "did you mean 'centroids'?" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
     call("run", "stages.yaml", "--out", "cut", "--set", "budget.evaluations=40", "--no-mlflow")
     call("resume", "cut", "--set", "budget.evaluations=100", "--no-mlflow")

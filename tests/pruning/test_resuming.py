@@ -114,6 +114,7 @@ def test_a_damaged_note_is_work_done_anew():
     assert search.outcome().findings["status"] == "optimal"
 
 
+@pytest.mark.slow
 def test_cells_that_were_solved_are_not_solved_again():
     problem = pruning(7)
     asked = roles(problem, "accuracy", "memory")

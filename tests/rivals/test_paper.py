@@ -37,6 +37,7 @@ def whole(tmp_path_factory):
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_everyone_answers_with_one_solution_on_test_records(whole):
     runs = pd.read_csv(whole / "tables" / "runs.csv")
     assert (runs["solutions"] == 1).all()
