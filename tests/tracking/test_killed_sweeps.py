@@ -8,7 +8,6 @@ import re
 import signal
 import sqlite3
 from contextlib import closing
-from functools import partial
 
 import pytest
 
@@ -18,7 +17,6 @@ from tests.killing import Steps
 from tests.tracking import sweeps
 from tracking.sweep.study import open_study
 
-slow = partial(pytest.param, marks=pytest.mark.slow)
 SAMPLERS = ["tpe", "random", "nsga2", "qmc"]
 TIME = re.compile(r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*'")
 
