@@ -77,6 +77,7 @@ def test_a_damaged_cache_says_what_to_delete(place):
     shutil.rmtree(cache)
 
 
+@pytest.mark.slow
 def test_names_that_look_like_markup_are_shown_as_they_are(place, command):
     rng = np.random.default_rng(0)
     names = ["x [/b]", "BMI [kg/m²]", "[red]", ":cat:"]

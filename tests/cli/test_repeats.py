@@ -66,6 +66,7 @@ def test_trials_on_ray_have_the_same_fronts(three_repeats, command, place):
     assert not (place / "ray repeats" / ".token").exists()
 
 
+@pytest.mark.slow
 def test_resume_adds_trials_and_leaves_the_others_alone(three_repeats, command):
     before = (three_repeats.dir / "repeats" / "001" / "journal.sqlite").stat().st_mtime_ns
     done = command("resume", "repeats", "--set", "repeats=4")

@@ -62,6 +62,7 @@ def test_tables_and_figures_of_the_paper(whole):
     assert "EXP1 to EXP4" in (whole / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_ensembles_are_those_that_a_run_returns_and_its_front(whole):
     """Told from the journal, without the files of fronts."""
     comparison = compare([whole])

@@ -190,6 +190,7 @@ def test_on_ray_the_tables_are_the_same(whole, tmp_path):
     assert tables(tmp_path / "out") == tables(whole)
 
 
+@pytest.mark.slow
 def test_few_cells_share_the_workers_by_rows(tmp_path, monkeypatch):
     """One cell alone, and the third of three long ones on two workers."""
     methods = {"one": {"kind": "random", "batch": 10}}

@@ -179,6 +179,7 @@ def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
     assert len(pd.read_csv(call.place / "stages_page" / "tables" / "runs.csv")) == 2
 
 
+@pytest.mark.slow
 def test_its_classifier_is_exported_asked_and_logged(call, staged):
     call("choose", "staged", "--best", "accuracy", "--export", "stages_model", "--no-mlflow")
     answers = call("predict", "stages_model", "stages_model/example.csv").stdout.splitlines()
