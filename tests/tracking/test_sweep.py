@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def of_trial(out, number):
 @pytest.fixture
 def plain(monkeypatch):
     """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: [])
+    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)
 
 
 # --- what there is afterwards -----------------------------------------------------------------
@@ -57,14 +58,28 @@ def test_files(done):
     for number in range(12):
         for name in ("config.yaml", "journal.sqlite", "front.csv", "summary.json"):
             assert f"trials/{number:03d}/{name}" in names
-    for name in ("slice", "importance"):
-        assert {f"plots/{name}.png", f"plots/{name}.html"} <= names
+    for name in ("history", "slice", "importance"):
         pixels = matplotlib.image.imread(out / "plots" / f"{name}.png")[..., :3].reshape(-1, 3)
         assert len(np.unique(pixels, axis=0)) > 50
-        page = (out / "plots" / f"{name}.html").read_text(encoding="utf-8")
-        assert "<script src=" not in page
-        assert "hypervolume" in page
     assert summary == json.loads((out / "summary.json").read_text())
+
+
+def test_the_page(done):
+    """All there is to see on one page, with one copy of the script."""
+    out, summary, _ = done
+    page = (out / "sweep.html").read_text(encoding="utf-8")
+    assert len(page) < 6e6
+    assert "<script src=" not in page
+    first, second, _ = summary["importances"]["hypervolume"]
+    headings = re.findall("<h2>(.*?)</h2>", page)
+    assert headings == [
+        "History",
+        "All keys of each trial",
+        "Values by key",
+        "Importance for hypervolume",
+        f"Contour of hypervolume over {first} and {second}",
+    ]
+    assert page.count('class="plotly-graph-div"') == len(headings)
 
 
 def test_trials_are_worth_what_their_runs_say(done):
@@ -337,9 +352,9 @@ def test_each_trial_is_a_nested_run(tmp_path, store):
     found = run_dir.summary()["indicators"]["hypervolume"]
     assert parent.data.metrics["hypervolume"] == round(found, 4)
     files = {a.path for a in store.client.list_artifacts(parent.info.run_id)}
-    assert {"best.yaml", "trials.csv", "summary.json", "plots"} <= files
+    assert {"best.yaml", "trials.csv", "summary.json", "sweep.html", "plots"} <= files
     plots = {a.path for a in store.client.list_artifacts(parent.info.run_id, "plots")}
-    assert {"plots/slice.html", "plots/slice.png"} <= plots
+    assert {"plots/history.png", "plots/slice.png"} <= plots
     for number, told, params, values in sweeps.trials(out):
         child = store.client.get_run(state.runs[f"{number:03d}"].run_id)
         assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id

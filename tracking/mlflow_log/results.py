@@ -21,7 +21,8 @@ from framework.front import Front
 from framework.models.routing import Chosen
 from tracking.mlflow_log import describe
 
-PICTURES = ("front.png", "fronts.png", "system.png")  # that a description shows, where there are
+# that a description shows, where there are
+PICTURES = ("front.png", "fronts.png", "system.png", "history.png", "slice.png")
 
 _MOST_POINTS = 300  # of a front, as metrics: what MLflow's charts draw of a series
 

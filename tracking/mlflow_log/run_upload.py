@@ -33,10 +33,10 @@ _FILES = (
     "best.yaml",
     "experiment.yaml",
     "report.html",
+    "sweep.html",
     "tables/*.csv",
     "plots/*.png",
 )
-_PAGES = "plots/*.html"  # of a sweep; what a run's have is on its report in a tenth of the bytes
 _FRONTS_EVERY = 30.0  # seconds between versions of fronts.csv while a run goes on
 _FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
 
@@ -130,8 +130,7 @@ class Member:
     def log_files(self) -> None:
         """Send the files of the directory that are new or have changed, and the model."""
         self._log_config()
-        pages = (_PAGES,) if self.run_dir.sweep_file.is_file() else ()
-        for pattern in (*_FILES, *pages):
+        for pattern in _FILES:
             for path in sorted(self.run_dir.path.glob(pattern)):
                 name = path.relative_to(self.run_dir.path).as_posix()
                 signature = _signature(path)

@@ -124,6 +124,7 @@ class _Shown:
 
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.many import Options
+    from tracking.sweep.page import PAGE
     from tracking.sweep.run import run_sweep
 
     vouch(plan.config.cluster, args)
@@ -156,7 +157,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     nearest = ", nearest to the best of each" if len(plan.sweep.directions) > 1 else ""
     steps = [
         ("sweep directory", str(out.path)),
-        ("plots", f"{out.plots} ({', '.join(p.name for p in sorted(out.plots.glob('*.html')))})"),
+        ("report", str(out.path / PAGE)),
         (
             f"run the best (*{nearest})",
             f"{program()} run {shlex.quote(str(out.path / 'best.yaml'))}",

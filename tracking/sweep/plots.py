@@ -1,9 +1,6 @@
-"""The plots of a sweep: what each key does to the values, and how much each key matters."""
+"""The page and the pictures of a sweep: how it went, what each key does, how much each matters."""
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
 
 from framework.experiment.run_dir import RunDir
 from tracking.sweep.config import SweepPlan
@@ -12,26 +9,21 @@ from tracking.sweep.story import SweepStory
 from tracking.sweep.study import SweepStudy, importances
 
 
-def write_plots(plan: SweepPlan, out: RunDir, study: SweepStudy) -> list[Path]:
-    """Write ``slice`` and, where there are enough trials, ``importance`` (.png and .html).
+def write_plots(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
+    """Write ``sweep.html``, and to ``plots/`` ``history``, ``slice`` and ``importance.png``.
 
-    Nothing is written where no trial has values.
+    Importances need some trials; nothing is written where no trial has values.
     """
-    from tracking.sweep import figures
+    from tracking.sweep import figures, page
 
     complete = study.complete()
     if not complete:
-        return []
+        return
     best = ranked(plan, complete)[0][0]
     story = SweepStory(plan, complete, best, importances(study))
     out.plots.mkdir(exist_ok=True)
-    drawings: dict[str, Any] = {
-        "slice.png": figures.slice_png,
-        "slice.html": figures.slice_html,
-    }
+    figures.history_png(story, out.plots / "history.png")
+    figures.slice_png(story, out.plots / "slice.png")
     if story.importances:
-        drawings["importance.png"] = figures.importance_png
-        drawings["importance.html"] = figures.importance_html
-    for name, draw in drawings.items():
-        draw(story, out.plots / name)
-    return [out.plots / name for name in sorted(drawings)]
+        figures.importance_png(story, out.plots / "importance.png")
+    page.write_sweep_page(story, study.study, out.path / page.PAGE)

@@ -57,6 +57,16 @@ class SweepStory:
         arrows = {"max": "↑ better", "min": "↓ better"}
         return [f"{spoken(d.metric)}  {arrows[d.sense]}" for d in self.plan.sweep.directions]
 
+    def values(self, i: int) -> FloatArray:
+        """Return the trials' values by a direction, shape (trials,)."""
+        return np.array([trial.values[i] for trial in self.trials])
+
+    def so_far(self, i: int) -> FloatArray:
+        """Return the best value by a direction up to each trial, shape (trials,)."""
+        best = np.maximum if self.plan.sweep.directions[i].sense == "max" else np.minimum
+        found: FloatArray = best.accumulate(self.values(i))
+        return found
+
     def axis(self, key: str) -> Axis:
         """Return the horizontal axis of a key."""
         dimension, trials = self.plan.space[key], self.trials
