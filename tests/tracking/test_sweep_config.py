@@ -60,7 +60,8 @@ def test_a_right_one_is_read(tmp_path):
         (
             "problem.noise",
             {"lo": 0, "high": 1},
-            "unknown key; expected one of low, high, log, choices; found 'lo'; did you mean 'low'?",
+            "unknown key; expected one of low, high, log, whole, choices, when; found 'lo'; "
+            "did you mean 'low'?",
         ),
         ("problem.noise", {"low": -1, "high": 1}, "expected a number of at least 0, found -1.0"),
         ("algorithm.batch", {"low": 1, "high": 2.5}, "expected a whole number, found 2.5"),

@@ -101,9 +101,9 @@ class _Shown:
             self._print(ended)
 
     def _print(self, ended: Ended) -> None:
-        from tracking.sweep.report import shown_value
+        from tracking.sweep.report import short, shown_value
 
-        params = ", ".join(f"{k.split('.')[-1]} {shown_value(v)}" for k, v in ended.params.items())
+        params = ", ".join(f"{short(k)} {shown_value(v)}" for k, v in ended.params.items())
         outcome = f"failed: {ended.error}" if ended.values is None else _text(ended)
         line = (
             f"{ended.done}/{self._plan.sweep.trials} · trial {ended.number}: {outcome} · {params}"

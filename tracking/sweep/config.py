@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from framework.errors import InputError
 from framework.experiment.config import (
@@ -16,19 +16,14 @@ from framework.experiment.config import (
     flatten,
     noting,
     override,
-    put,
     read_yaml,
 )
 from framework.plain_files import check_sizes
-from framework.registry import nearest
 from framework.roles import Sense
 from framework.settings import Section
 from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
-
-Value = bool | int | float | str | None
-
-_VARIABLE = {"problem", "objectives", "constraints", "algorithm", "budget"}
+from tracking.sweep.space import Dimension, changed, dimensions
 
 
 class Direction(Section):
@@ -36,40 +31,6 @@ class Direction(Section):
 
     metric: str
     sense: Sense
-
-
-class Dimension(Section):
-    """One key's values: ``{low: 0.01, high: 0.3, log: true}`` or ``{choices: [100, 300]}``."""
-
-    low: float | None = None
-    high: float | None = None
-    log: bool = False
-    choices: list[Value] | None = Field(default=None, min_length=2)
-
-    @model_validator(mode="after")
-    def _one_form(self) -> Dimension:
-        ends = [self.low, self.high]
-        if self.choices is not None:
-            if ends != [None, None] or self.log:
-                raise ValueError("expected low and high, or choices alone; found both")
-            if len(set(map(repr, self.choices))) < len(self.choices):
-                raise ValueError(f"expected each choice once, found {self.choices}")
-        elif self.low is None or self.high is None:
-            missing = "both" if ends == [None, None] else "high" if self.high is None else "low"
-            raise ValueError(f"expected low and high, or choices; found no value for {missing}")
-        elif self.low >= self.high:
-            raise ValueError(f"expected low below high, found {self.low:g} and {self.high:g}")
-        elif self.log and self.low <= 0:
-            raise ValueError(f"expected low above 0 where log is true, found {self.low:g}")
-        return self
-
-    def contains(self, value: Any) -> bool:
-        """Tell whether a value can be drawn."""
-        if self.choices is not None:
-            return value in self.choices
-        assert self.low is not None
-        assert self.high is not None
-        return isinstance(value, int | float) and self.low <= value <= self.high
 
 
 class SweepConfig(Section):
@@ -123,7 +84,7 @@ class SweepPlan(NamedTuple):
         What every trial starts from.
     sweep : SweepConfig
     space : mapping of str to Dimension
-        By dotted key.
+        By dotted key; a key comes after those that its ``when`` names.
     whole : frozenset of str
         The keys whose values are whole numbers.
     path : pathlib.Path
@@ -144,16 +105,20 @@ class SweepPlan(NamedTuple):
         InputError
             The values do not go together.
         """
-        return check_config(_changed(self.config, params), self.path)
+        return check_config(changed(self.config, params), self.path)
 
     def draft_with(self, params: Mapping[str, Any]) -> RunConfig:
         """Return the same, unchecked: to show what could not be run."""
-        return RunConfig.model_validate(_changed(self.config, params))
+        return RunConfig.model_validate(changed(self.config, params))
 
     def configured(self) -> dict[str, Any]:
         """Return the values that the configuration itself has for what is varied."""
         flat = flatten(self.config.model_dump(mode="json"))
-        return {key: flat[key] for key in self.space}
+        own: dict[str, Any] = {}
+        for key, dimension in self.space.items():
+            if key in flat and dimension.holds(own):
+                own[key] = flat[key]
+        return own
 
     def identity(self) -> dict[str, Any]:
         """Return, flat, the keys that decide which trials there are and what they are worth."""
@@ -209,41 +174,21 @@ def check_plan(
         sweep = check(SweepConfig, own, f"{path}: sweep")
     if found:
         raise InputError("\n".join(found))
-    space, whole = _dimensions(sweep, config, path)
+    space, whole = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
         _check_grid(sweep, space, f"{path}: sweep")
     return SweepPlan(config, _placed(sweep, path), space, whole, path)
-
-
-def _dimensions(
-    sweep: SweepConfig, config: RunConfig, path: Path
-) -> tuple[dict[str, Dimension], frozenset[str]]:
-    """Check the search space against the configuration; return it and the keys of integers."""
-    known = flatten(config.model_dump(mode="json", include=_VARIABLE))
-    found: list[str] = []
-    space: dict[str, Dimension] = {}
-    whole: set[str] = set()
-    for key, raw in sweep.search_space.items():
-        where = f"{path}: sweep.search_space"
-        with noting(found):
-            if key not in known:
-                raise InputError(
-                    f"{where}: unknown key; expected a dotted key of the configuration, found "
-                    f"{key!r}{nearest(key, known)}"
-                )
-            space[key] = check(Dimension, raw, f"{where}.{key}")
-            _check_ends(config, key, space[key], f"{where}.{key}", path)
-            if _is_whole(config, key, space[key], path):
-                whole.add(key)
-    if found:
-        raise InputError("\n".join(found))
-    return space, frozenset(whole)
 
 
 def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
     """Check that there is a grid, with a point for each trial."""
     points = 1
     for key, dimension in space.items():
+        if dimension.when:
+            raise InputError(
+                f"{where}.search_space.{key}.when: expected none in a grid, whose keys are all "
+                "tried together, found one; take another sampler"
+            )
         if dimension.choices is None:
             raise InputError(
                 f"{where}.search_space.{key}: expected choices, which a grid is made of, found a "
@@ -254,38 +199,6 @@ def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) 
         raise InputError(
             f"{where}.trials: expected at most the grid's {points} points, found {sweep.trials}"
         )
-
-
-def _check_ends(config: RunConfig, key: str, dimension: Dimension, where: str, path: Path) -> None:
-    """Have the configuration take each choice, or both ends of a range."""
-    values: dict[str, Value] = {"low": dimension.low, "high": dimension.high}
-    if dimension.choices is not None:
-        values = {f"choices.{i}": choice for i, choice in enumerate(dimension.choices)}
-    for name, value in values.items():
-        try:
-            check_config(_changed(config, {key: value}), path)
-        except InputError as error:
-            reason = str(error).splitlines()[0].removeprefix(f"{path}: ").removeprefix(f"{key}: ")
-            raise InputError(f"{where}.{name}: {reason}") from error
-
-
-def _is_whole(config: RunConfig, key: str, dimension: Dimension, path: Path) -> bool:
-    """Tell whether the configuration takes only whole numbers for a key."""
-    low, high = dimension.low, dimension.high
-    if low is None or high is None or not (low.is_integer() and high.is_integer()):
-        return False
-    try:
-        check_config(_changed(config, {key: low + 0.5}), path)
-    except InputError:
-        return True
-    return False
-
-
-def _changed(config: RunConfig, params: Mapping[str, Any]) -> dict[str, Any]:
-    raw = config.model_dump(mode="json")
-    for key, value in params.items():
-        put(raw, key, value)
-    return raw
 
 
 def _placed(sweep: SweepConfig, path: Path) -> SweepConfig:

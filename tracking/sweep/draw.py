@@ -23,7 +23,8 @@ from optuna.samplers import BaseSampler, GridSampler, NSGAIISampler, RandomSampl
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
-from tracking.sweep.config import Dimension, SweepPlan
+from tracking.sweep.config import SweepPlan
+from tracking.sweep.space import Dimension
 
 _LEAST_POPULATION = 10
 
@@ -54,7 +55,7 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
         and all(plan.space[key].contains(v) for key, v in configured.items())
     ):
         study.enqueue_trial(configured)
-    study.ask(fixed_distributions=_distributions(plan))
+    _suggest(plan, study.ask())
     drawn = study.get_trials(deepcopy=False)[number]
     return create_trial(
         state=TrialState.RUNNING,
@@ -67,6 +68,20 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
 def directions(plan: SweepPlan) -> list[Literal["minimize", "maximize"]]:
     """Return the directions of a sweep in Optuna's words."""
     return ["minimize" if d.sense == "min" else "maximize" for d in plan.sweep.directions]
+
+
+def _suggest(plan: SweepPlan, trial: optuna.Trial) -> None:
+    """Have the sampler give each key a value that is tried beside those of the keys before it."""
+    for key, dimension in plan.space.items():
+        if not dimension.holds(trial.params):
+            continue
+        low, high = dimension.low, dimension.high
+        if low is None or high is None:
+            trial.suggest_categorical(key, dimension.choices or ())
+        elif key in plan.whole:
+            trial.suggest_int(key, int(low), int(high), log=dimension.log)
+        else:
+            trial.suggest_float(key, low, high, log=dimension.log)
 
 
 def _distributions(plan: SweepPlan) -> dict[str, BaseDistribution]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -90,8 +91,9 @@ def _scatter(axes: Axes, story: SweepStory, axis: Axis, values: FloatArray, i: i
         edgecolors="#333333",
         zorder=2,
     )
-    _star(axes, axis.best, story.best.values[i])
-    if axis.log:
+    if axis.best is not None:
+        _star(axes, axis.best, story.best.values[i])
+    if axis.log and not np.isnan(axis.positions).all():
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
         axes.xaxis.set_major_formatter("{x:g}")

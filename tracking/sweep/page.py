@@ -18,7 +18,7 @@ from tracking.figures.figures_html import write_page
 from tracking.figures.figures_png import BLUE, GREY, ORANGE
 from tracking.figures.story import spoken
 from tracking.sweep.figures import SLICE, panels
-from tracking.sweep.report import shown_value
+from tracking.sweep.report import short, shown_value
 from tracking.sweep.story import Axis, SweepStory
 
 PAGE = "sweep.html"
@@ -102,22 +102,26 @@ def _parallel(story: SweepStory) -> Any:
 
 def _vertical(key: str, axis: Axis) -> dict[str, Any]:
     """Return an axis of parallel coordinates."""
-    label = key.rsplit(".", 1)[-1]
-    if axis.ticks is not None:
-        places = list(range(len(axis.ticks)))
-        return {
-            "label": label,
-            "values": axis.positions,
-            "tickvals": places,
-            "ticktext": axis.ticks,
-            "range": [-0.2, len(places) - 0.8],
-        }
     values = np.log10(axis.positions) if axis.log else axis.positions
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    ticks = np.linspace(low, high, _TICKS if high > low else 1)
-    shown = 10**ticks if axis.log else ticks
-    texts = [f"{value:.3g}" for value in shown.tolist()]
-    return {"label": label, "values": values, "tickvals": ticks.tolist(), "ticktext": texts}
+    absent = np.isnan(values)
+    if axis.ticks is not None:
+        places, texts = [float(i) for i in range(len(axis.ticks))], list(axis.ticks)
+    else:
+        there = values[~absent]
+        places = np.linspace(there.min(), there.max(), _TICKS).tolist() if len(there) else []
+        texts = [f"{10**place if axis.log else place:.3g}" for place in places]
+    margin = 0.05 * (places[-1] - places[0]) if places else 0.0
+    if absent.any():  # trials without such a key go below the others
+        places, texts = [(places or [0.0])[0] - 4 * (margin or 0.1), *places], ["none", *texts]
+        values = np.where(absent, places[0], values)
+    margin = margin or 0.1
+    return {
+        "label": short(key),
+        "values": values,
+        "tickvals": places,
+        "ticktext": texts,
+        "range": [places[0] - margin, places[-1] + margin],
+    }
 
 
 def _slices(story: SweepStory) -> Any:
@@ -159,7 +163,8 @@ def _slice(
         },
     )
     figure.add_trace(points, **place)
-    figure.add_trace(_star([axis.best], [story.best.values[i]]), **place)
+    if axis.best is not None:
+        figure.add_trace(_star([axis.best], [story.best.values[i]]), **place)
     if axis.configured is not None:
         figure.add_vline(axis.configured, line={"color": GREY, "dash": "dash", "width": 1}, **place)
 
@@ -212,7 +217,7 @@ def _star(x: list[Any], y: list[Any]) -> Any:
 def _ticks(axis: Axis) -> dict[str, Any]:
     if axis.ticks is not None:
         return {"tickvals": list(range(len(axis.ticks))), "ticktext": axis.ticks}
-    if not axis.log:
+    if not axis.log or np.isnan(axis.positions).all():
         return {}
     # numbers at 1, 2 and 5 of each decade, but only at decades where there are many
     decades = math.log10(np.nanmax(axis.positions)) - math.log10(np.nanmin(axis.positions))

@@ -110,9 +110,16 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
         star = " *" if trial is order[0] else ""
         own = " (as configured)" if trial.params == configured else ""
         values = [f"{value:.6g}" for value in trial.values]
-        params = [shown_value(trial.params[key]) for key in plan.space]
+        params = [
+            shown_value(trial.params[key]) if key in trial.params else "" for key in plan.space
+        ]
         table.add_row(f"{trial.number}{star}{own}", *values, *params)
     return table
+
+
+def short(key: str) -> str:
+    """Return the last part of a key, or all of it where it is one of several kinds."""
+    return key if key.endswith(".kind") else key.rsplit(".", 1)[-1]
 
 
 def shown_value(value: Any) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from optuna.trial import FrozenTrial
@@ -69,18 +70,18 @@ class SweepStory:
 
     def axis(self, key: str) -> Axis:
         """Return the horizontal axis of a key."""
-        dimension, trials = self.plan.space[key], self.trials
-        values = [trial.params[key] for trial in trials]
-        configured = self.plan.configured()[key]
-        if dimension.choices is None:
-            at = float(configured) if dimension.contains(configured) else None
-            positions = np.array(values, dtype=float)
-            return Axis(positions, self.best.params[key], at, None, dimension.log)
+        dimension = self.plan.space[key]
         choices = dimension.choices
-        at = float(choices.index(configured)) if configured in choices else None
-        positions = np.array([choices.index(value) for value in values], dtype=float)
-        texts = [shown_value(choice) for choice in choices]
-        return Axis(positions, choices.index(self.best.params[key]), at, texts, False)
+
+        def place(params: Mapping[str, Any]) -> float | None:
+            if key not in params or not dimension.contains(params[key]):
+                return None
+            return float(params[key] if choices is None else choices.index(params[key]))
+
+        positions: FloatArray = np.array([place(t.params) for t in self.trials], dtype=float)
+        ticks = None if choices is None else [shown_value(choice) for choice in choices]
+        best, configured = place(self.best.params), place(self.plan.configured())
+        return Axis(positions, best, configured, ticks, dimension.log)
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,17 @@ class Axis:
     Attributes
     ----------
     positions : numpy.ndarray, shape (trials,)
-    best, configured : float
-        Places of the best trial and of the configuration (None: off the axis).
+        NaN where a trial has no such key.
+    best, configured : float or None
+        Places of the best trial and of the configuration; None where it has no such key, or is
+        off the axis.
     ticks : list of str or None
         Texts at 0, 1, ... where the key has choices.
     log : bool
     """
 
     positions: FloatArray
-    best: float
+    best: float | None
     configured: float | None
     ticks: list[str] | None
     log: bool

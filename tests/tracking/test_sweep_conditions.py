@@ -1,0 +1,150 @@
+"""Keys of a sweep that are tried beside some values of another only."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from optuna.trial import TrialState, create_trial
+
+from framework.errors import InputError
+from framework.experiment.run_dir import RunDir
+from tests.tracking import sweeps
+from tracking.sweep import run as sweep_run
+from tracking.sweep.draw import draw
+
+SPACE = {
+    "algorithm.population": {
+        "choices": [10, 20],
+        "when": {"algorithm.kind": ["nsga2", "sms_emoa"]},
+    },
+    "algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "random"}},
+    "algorithm.kind": {"choices": ["random", "nsga2", "sms_emoa"]},
+    "problem.d": {"choices": [3, 4, 5]},
+}
+
+
+def content(space=None, **changes):
+    return sweeps.raw(search_space=SPACE if space is None else space, **changes)
+
+
+def complaint(folder, space):
+    with pytest.raises(InputError) as error:
+        sweeps.plan_of(folder, content(space))
+    start = "little.yaml: sweep.search_space."
+    line = str(error.value).replace(f"{folder}/", "")
+    assert line.startswith(start)
+    assert len(line.splitlines()) == 1
+    return line.removeprefix(start)
+
+
+def test_a_sweep_over_searches(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)  # slow
+    plan = sweeps.plan_of(tmp_path, content(trials=14))
+    summary, _ = sweeps.sweep(plan, tmp_path / "out")
+    assert (summary["trials_complete"], summary["trials_failed"]) == (14, 0)
+    seen = set()
+    for number, _, params, _ in sweeps.trials(tmp_path / "out"):
+        kind = params["algorithm.kind"]
+        own = "algorithm.batch" if kind == "random" else "algorithm.population"
+        assert set(params) == {"algorithm.kind", "problem.d", own}
+        config = RunDir(tmp_path / "out" / "trials" / f"{number:03d}").config()
+        assert config.algorithm["kind"] == kind
+        assert config.algorithm[own.removeprefix("algorithm.")] == params[own]
+        seen.add(kind)
+    assert seen == {"random", "nsga2", "sms_emoa"}
+    _, _, first, _ = sweeps.trials(tmp_path / "out")[0]
+    assert first == {"algorithm.kind": "random", "algorithm.batch": 10, "problem.d": 4}
+    frame = pd.read_csv(tmp_path / "out" / "trials.csv")
+    assert (frame["algorithm.batch"].isna() == (frame["algorithm.kind"] != "random")).all()
+    assert (frame["algorithm.population"].isna() == (frame["algorithm.kind"] == "random")).all()
+
+
+@pytest.mark.slow
+def test_pictures_have_gaps(tmp_path):
+    sweeps.sweep(sweeps.plan_of(tmp_path, content(trials=12)), tmp_path / "out")
+    assert '"none"' in (tmp_path / "out" / "sweep.html").read_text(encoding="utf-8")
+    assert (tmp_path / "out" / "plots" / "slice.png").is_file()
+
+
+@pytest.mark.parametrize("sampler", ["random", "nsga2", "qmc", "tpe"])
+def test_every_sampler_keeps_to_the_conditions(tmp_path, sampler):
+    plan, drawn = sweeps.plan_of(tmp_path, content(sampler=sampler)), []
+    for number in range(30):
+        trial = draw(plan, drawn)
+        own = "batch" if trial.params["algorithm.kind"] == "random" else "population"
+        assert set(trial.params) == {"algorithm.kind", "problem.d", f"algorithm.{own}"}
+        told = {"params": trial.params, "distributions": trial.distributions}
+        told["system_attrs"] = trial.system_attrs
+        drawn.append(create_trial(state=TrialState.COMPLETE, value=float(number % 7), **told))
+
+
+def test_whole_numbers_by_request(tmp_path):
+    space = {"problem.noise": {"low": 0, "high": 3, "whole": True}}
+    plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))
+    assert {draw(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
+    assert plan.whole == {"problem.noise"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"algorithm.batch": {"low": 5, "high": 20}},
+            "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of ",
+        ),
+        (
+            {"algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "nsga2"}}},
+            "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of ",
+        ),
+        (
+            {"algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kin": "random"}}},
+            "algorithm.batch.when: expected a key of the search space that has choices, found "
+            "'algorithm.kin'; did you mean 'algorithm.kind'?",
+        ),
+        (
+            {"algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "emsco"}}},
+            "algorithm.batch.when.algorithm.kind: expected one of the choices random, nsga2, "
+            "sms_emoa; found ['emsco']",
+        ),
+        (
+            {"problem.noise": {"low": 0, "high": 1, "when": {"problem.d": 3, "problem.m": 2}}},
+            "problem.noise.when: expected a key of the search space that has choices, found "
+            "'problem.m'",
+        ),
+        (
+            {"problem.noise": {"choices": [0]}},
+            "problem.noise: expected at least 2 choices, found [0]",
+        ),
+        (
+            {"problem.noise": {"low": 0, "high": 0.5, "whole": True}},
+            "problem.noise: expected whole ends, found 0 and 0.5",
+        ),
+    ],
+)
+def test_mistakes(tmp_path, changes, line):
+    assert complaint(tmp_path, SPACE | changes).startswith(line)
+
+
+def test_circles_and_what_never_holds(tmp_path):
+    space = {
+        "problem.d": {"choices": [3, 4], "when": {"problem.noise": 0}},
+        "problem.noise": {"choices": [0, 1], "when": {"problem.d": 3}},
+    }
+    with pytest.raises(InputError, match="without a circle, found"):
+        sweeps.plan_of(tmp_path, content(space))
+    space = {
+        "algorithm.kind": {"choices": ["random", "nsga2"]},
+        "problem.d": {"choices": [3, 4], "when": {"algorithm.kind": "random"}},
+        "problem.noise": {
+            "choices": [0, 1],
+            "when": {"problem.d": 3, "algorithm.kind": "nsga2"},
+        },
+    }
+    assert complaint(tmp_path, space) == (
+        "problem.noise.when: expected what can be, found what never holds"
+    )
+
+
+def test_a_grid_has_no_conditions(tmp_path):
+    with pytest.raises(InputError, match="expected none in a grid"):
+        sweeps.plan_of(tmp_path, content(sampler="grid", trials=2))
