@@ -8,7 +8,8 @@ asked through one attribute follows another without looking.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,12 @@ _METRICS = (
     "sqeuclidean",
 )
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
+_ASKED = ("predict_proba", "decision_function", "predict")
+_THREADS = ("n_jobs", "nthread", "nthreads", "num_thread", "num_threads")
+_UNCHECKED = ("kwargs", "predict_disable_shape_check")
 _ATTRIBUTE = re.compile(r"[a-z]\w*(\.[a-z]\w*)*")  # none that begins with an underscore
 _WORD = re.compile(r"[\w.+-]*")  # no blank, no '=': LightGBM would read another parameter
+_PARAMETER = re.compile(r"[a-z]\w*")
 
 
 def check_fitted(model: Any) -> None:
@@ -59,8 +64,11 @@ def check_fitted(model: Any) -> None:
         for start, (attribute, check) in _CHECKS.items():
             if name.startswith(start) and hasattr(part, attribute):  # it was fitted
                 check(part)
-        jobs = getattr(part, "n_jobs", None)
-        sound(jobs is None or abs(jobs) <= _MOST_JOBS, f"{name}: n_jobs of {jobs}")
+        _jobs(getattr(part, "n_jobs", None), name)
+        if not isinstance(part, type):
+            private = [key for key in getattr(part, "__dict__", {}) if key.startswith("_")]
+            taken = [key for key in private if hasattr(type(part), key)]
+            sound(not taken, f"{name}: {taken} in the place of its class's")
 
 
 def parts_of(model: Any) -> Iterator[Any]:
@@ -81,6 +89,10 @@ def parts_of(model: Any) -> Iterator[Any]:
         else:
             yield part
             waiting += getattr(part, "__dict__", {}).values()
+
+
+def _jobs(jobs: Any, name: str) -> None:
+    sound(jobs is None or abs(jobs) <= _MOST_JOBS, f"{name}: n_jobs of {jobs}")
 
 
 def _tree_model(model: Any) -> None:
@@ -126,6 +138,26 @@ def _histogram_boosting(model: Any) -> None:
             sound(((child > inner) & (child < len(nodes))).all(), "a boosted tree's children")
         split = nodes["feature_idx"][inner]
         sound(((split >= 0) & (split < model.n_features_in_)).all(), "a boosted tree's features")
+    if model._preprocessor is not None:
+        _prepares(model._preprocessor, model.n_features_in_)
+
+
+def _prepares(columns: Any, features: int) -> None:
+    """Check that what prepares the records for boosted trees gives as many columns as it takes."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+
+    sound(type(columns) is ColumnTransformer, "a boosted model's preparation")
+    steps = [(step, mask) for _, step, mask in columns.transformers_ if step != "drop"]
+    kinds = {type(step) for step, _ in steps}
+    sound(kinds <= {OrdinalEncoder, FunctionTransformer}, "a boosted model's preparation")
+    chosen = np.array([mask for _, mask in steps])
+    sound(chosen.dtype == bool and chosen.shape[1:] == (features,), "a boosted model's columns")
+    sound((chosen.sum(axis=0) == 1).all(), "a boosted model's columns")
+    sound(columns.n_features_in_ == features, "a boosted model's columns")
+    for step, mask in steps:
+        if type(step) is OrdinalEncoder:
+            sound(len(step.categories_) == mask.sum(), "a boosted model's categories")
 
 
 def _categorical_features(model: Any) -> Array:
@@ -143,6 +175,8 @@ def _categorical_features(model: Any) -> Array:
 def _neighbours(model: Any) -> None:
     records = model._fit_X
     sound(isinstance(records, np.ndarray) and records.ndim == 2, "sparse records of neighbours")
+    least = 1 if model.n_neighbors is None else model.n_neighbors  # it is None beside a radius
+    sound(isinstance(least, int | np.integer) and least > 0, "a number of neighbours")
     y = getattr(model, "_y", records)
     sound(records.shape[1] == model.n_features_in_, "neighbours of other features")
     sound(len(records) == model.n_samples_fit_ == len(y), "another number of neighbours")
@@ -183,17 +217,63 @@ def _support_vectors(model: Any) -> None:
 
 
 def _lightgbm(model: Any) -> None:
-    values = [*model._other_params.values(), *model.get_params().values()]
+    parameters = {**model.get_params(), **model._other_params}
+    values = parameters.values()
     words = [w for v in values for w in (np.ravel(v).tolist() if isinstance(v, list) else [v])]
     sound(
         all(w is None or _WORD.fullmatch(str(w)) for w in words if not isinstance(w, Mapping)),
         "a parameter of LightGBM",
     )
-    sound(not {"predict_disable_shape_check", "kwargs"} & set(model._other_params), "a parameter")
+    sound(all(map(_PARAMETER.fullmatch, parameters)), "a parameter's name")
+    sound(not parameters.keys() & set(_UNCHECKED), "a parameter")
+    for key in parameters.keys() & set(_THREADS):
+        _jobs(parameters[key], key)
 
 
 def _importances(model: Any) -> None:
     sound(_ATTRIBUTE.fullmatch(str(model.importance_getter)), "a selection by another attribute")
+
+
+def _asked_by_name(attribute: str) -> Callable[[Any], None]:
+    """Return the check of an attribute that says by which methods other models are asked."""
+
+    def check(model: Any) -> None:
+        given = getattr(model, attribute)
+        names = given if isinstance(given, list) else [given]
+        sound(all(name in (*_ASKED, "auto") for name in names), f"{attribute} of {given}")
+
+    return check
+
+
+def _one_hot(encoder: Any) -> None:
+    """Check that every code has its column: scipy writes there without looking."""
+    sound(encoder._n_features_outs == encoder._compute_n_features_outs(), "an encoder's columns")
+    count = len(encoder.categories_)
+    drops = encoder._drop_idx_after_grouping
+    drops = [None] * count if drops is None else drops.tolist()
+    rare, mappings = [None] * count, [None] * count
+    if encoder._infrequent_enabled:
+        rare, mappings = encoder._infrequent_indices, encoder._default_to_infrequent_mappings
+    parts = zip(encoder.categories_, drops, rare, mappings, strict=True)
+    for categories, drop, infrequent, mapping in parts:
+        _in_order(categories)
+        codes = len(categories)
+        sound((infrequent is None) == (mapping is None), "an encoder's rare categories")
+        if mapping is not None:
+            codes -= infrequent.size - 1
+            sound(mapping.shape == categories.shape, "an encoder's rare categories")
+            sound(mapping.dtype.kind == "i", "an encoder's rare categories")
+            sound(((mapping >= 0) & (mapping < codes)).all(), "an encoder's rare categories")
+        kept = drop is None or (isinstance(drop, int | np.integer) and 0 <= drop < codes)
+        sound(kept, "an encoder's categories")
+
+
+def _in_order(categories: Array) -> None:
+    """Check that categories are texts, or numbers in order: these are looked up by halving."""
+    sound(categories.ndim == 1, "an encoder's categories")
+    numbers = [c for c in categories.tolist() if isinstance(c, int | float) and c == c]
+    if categories.dtype.kind != "b" and numbers:
+        sound(all(a < b for a, b in pairwise(numbers)), "an encoder's categories")
 
 
 def _random_state(state: Any) -> None:
@@ -203,11 +283,14 @@ def _random_state(state: Any) -> None:
 
 # By how a class's name starts: an attribute that fitted ones have, and the check.
 _CHECKS = {
+    "ClassifierChain": ("chain_method_", _asked_by_name("chain_method_")),
     "DecisionTree": ("tree_", _tree_model),
     "ExtraTreeClassifier": ("tree_", _tree_model),
     "ExtraTreeRegressor": ("tree_", _tree_model),
     "ExtraTreesClassifier": ("estimators_", _forest),
     "ExtraTreesRegressor": ("estimators_", _forest),
+    "FixedThreshold": ("response_method", _asked_by_name("response_method")),
+    "OneHotEncoder": ("categories_", _one_hot),
     "RandomForest": ("estimators_", _forest),
     "GradientBoosting": ("estimators_", _boosting),
     "HistGradientBoosting": ("_predictors", _histogram_boosting),
@@ -215,7 +298,9 @@ _CHECKS = {
     "NearestNeighbors": ("_fit_X", _neighbours),
     "RadiusNeighbors": ("_fit_X", _neighbours),
     "RandomTreesEmbedding": ("estimators_", _forest),
+    "RegressorChain": ("chain_method_", _asked_by_name("chain_method_")),
     "SelectFromModel": ("importance_getter", _importances),
+    "Stacking": ("stack_method_", _asked_by_name("stack_method_")),
     "SVC": ("support_vectors_", _support_vectors),
     "SVR": ("support_vectors_", _support_vectors),
     "NuSVC": ("support_vectors_", _support_vectors),

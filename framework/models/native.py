@@ -1,20 +1,16 @@
 """What compiled code is told without checking it: trees and distances, number by number.
 
-scikit-learn and LightGBM follow the indices in a fitted tree blindly, so a forged one reads memory
-that is not its own. These checks run on plain values, before any such object is made.
+scikit-learn follows the indices in a fitted tree blindly, so a forged one reads memory that is not
+its own. These checks run on plain values, before any such object is made; those of LightGBM's trees
+are in :mod:`framework.models.booster`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-from framework.arrays import Array
-
-BOOSTER = "lightgbm.basic.Booster"
 
 
 class Unsound(Exception):
@@ -93,81 +89,6 @@ def check_distance(state: Sequence[Any]) -> None:
     sound(weights.dtype == inverse.dtype == np.float64, "a distance's weights")
     sound(weights.size <= 1 and inverse.size <= 1, "a distance with weights")
     sound(weights.ndim == 1 and inverse.ndim == 2, "a distance's weights")
-
-
-def check_booster(text: Any) -> None:
-    """Check LightGBM's model in its own text format.
-
-    The numbers of trees and outputs fit; children come after their parent; features are there;
-    the blocks of trees lie where the header says. Linear trees are refused.
-
-    Raises
-    ------
-    Unsound
-    """
-    sound(isinstance(text, str), "a booster without its model")
-    head, _, rest = text.partition("\nTree=")
-    header = _pairs(head)
-    body, end, _ = ("Tree=" + rest).partition("end of trees")
-    blocks = re.split(r"(?=^Tree=)", body, flags=re.MULTILINE)[1:] if rest else []
-    outputs, features = int(header["num_class"]), int(header["max_feature_idx"]) + 1
-    sound(end and text.startswith("tree\n"), "a booster's text")
-    sound(0 < outputs <= 10**4 and 0 < features <= 10**7, "a booster's sizes")
-    sound(int(header["num_tree_per_iteration"]) == outputs, "a booster's outputs")
-    sound(len(header["feature_names"].split(" ")) == features, "a booster's features")
-    sizes = [len(block.encode()) for block in blocks]
-    sound([int(size) for size in header["tree_sizes"].split()] == sizes, "a booster's blocks")
-    sound(len(blocks) % outputs == 0 and blocks, "a booster's number of trees")
-    objective = header.get("objective", "").split(" ")
-    named = [word for word in objective if word.startswith("num_class:")]
-    sound(all(word == f"num_class:{outputs}" for word in named), "a booster's classes")
-    sound("multiclass" not in objective[0] or named, "a booster's classes")
-    for block in blocks:
-        _check_block(_pairs(block), features)
-
-
-def _check_block(tree: Mapping[str, str], features: int) -> None:
-    leaves, categorical = int(tree["num_leaves"]), int(tree["num_cat"])
-    sound(0 < leaves <= 10**7, "a booster's leaves")
-    sound(tree.get("is_linear", "0") == "0", "a booster of linear trees")
-    sound(len(tree["leaf_value"].split()) == leaves, "a booster's leaves")
-    if leaves == 1:
-        return
-    split, kind = (
-        _whole(tree["split_feature"], leaves - 1),
-        _whole(tree["decision_type"], leaves - 1),
-    )
-    sound(((split >= 0) & (split < features)).all(), "a booster's features")
-    for side in ("left_child", "right_child"):
-        child = _whole(tree[side], leaves - 1)
-        later = (child > np.arange(leaves - 1)) & (child < leaves - 1)
-        sound((later | ((child < 0) & (~child < leaves))).all(), "a booster's children")
-    by_category = (kind & 1).astype(bool)
-    sound(categorical > 0 or not by_category.any(), "a booster's categories")
-    if categorical > 0:
-        threshold = np.array(tree["threshold"].split(), dtype=np.float64)[by_category]
-        sound(((threshold >= 0) & (threshold < categorical)).all(), "a booster's categories")
-        edges = _whole(tree["cat_boundaries"], categorical + 1)
-        words = len(tree["cat_threshold"].split())
-        sound(edges[0] == 0 and edges[-1] == words, "a booster's categories")
-        sound((np.diff(edges) >= 0).all(), "a booster's categories")
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """Return the lines ``key=value``, each key once."""
-    pairs: dict[str, str] = {}
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals:
-            sound(key not in pairs, f"a booster with {key!r} twice")
-            pairs[key] = value
-    return pairs
-
-
-def _whole(text: str, count: int) -> Array:
-    found = np.array(text.split(), dtype=np.int64)
-    sound(found.shape == (count,), "a booster's numbers")
-    return found
 
 
 def _is_count(value: Any) -> bool:

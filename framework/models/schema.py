@@ -17,7 +17,7 @@ from typing import Any
 
 from framework.errors import InputError
 from framework.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
-from framework.models import native, sparse, trusted
+from framework.models import booster, native, sparse, trusted
 from framework.models.npy import array_of
 
 Node = dict[str, Any]
@@ -162,8 +162,12 @@ class Schema:
         self._check(node["content"], depth)
 
     def _generator(self, node: Node, depth: int) -> None:
-        self._check(node["content"]["bit_generator"], depth)
-        self._check(node["content"]["seed_seq"], depth)
+        state, seeds = node["content"]["bit_generator"], node["content"]["seed_seq"]
+        self._each([state, seeds], depth)
+        name = self.value(state["content"]["bit_generator"])  # skops calls numpy.random's NAME
+        if name not in trusted.BIT_GENERATORS:
+            raise Refused(f"the random numbers of {name}")
+        self.types.add(f"numpy.random.{name}")
 
     def _default_dict(self, node: Node, depth: int) -> None:
         main, factory = node["content"]["main"], node["content"]["default_factory"]
@@ -198,8 +202,8 @@ class Schema:
             native.check_distance(self.value(content))
         elif name == trusted.IDENTITY:
             self._identity(content["content"])
-        elif name == native.BOOSTER:
-            native.check_booster(self.value(content["content"]["_handle"]))
+        elif name == booster.BOOSTER:
+            booster.check_booster(self.value(content["content"]["_handle"]))
         elif content["__loader__"] != "DictNode" and self.value(content) is not None:
             raise Refused(f"{name} with a state of another kind")
 

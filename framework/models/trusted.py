@@ -188,6 +188,9 @@ IDENTITY = "sklearn.preprocessing._function_transformer.FunctionTransformer"
 CHECK = "sklearn.utils.validation.check_array"
 """How boosting on histograms checks numbers beside its categories."""
 
+BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
+"""What numpy's random generators draw from."""
+
 SPARSE = frozenset(
     f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csc", "csr") for form in ("array", "matrix")
 )

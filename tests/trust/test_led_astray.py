@@ -1,0 +1,173 @@
+"""Fitted models whose numbers fit in, and lead compiled code or a method where they should not.
+
+Each of these was loaded once, and then wrote a file, read or wrote memory of others, never ended,
+or ended the process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import compose, linear_model, multioutput, pipeline, preprocessing, svm
+from skops import io
+
+from framework.errors import InputError
+from framework.models.estimators import dump_estimator, load_estimator
+from tests.trust.fitted_models import CLASSES, fitted, records
+from tests.trust.forging import dict_node, forged, node_of, plain_node, with_attribute
+from tests.trust.test_estimators import changed, with_handle
+
+
+def resized(edit: Callable[[str], str]) -> bytes:
+    """Return a booster whose first tree was edited, and the size of it that the header gives."""
+
+    def change(text: str) -> str:
+        new = edit(text)
+        assert new != text
+        grown = len(new.encode()) - len(text.encode())
+        return re.sub(r"(?<=tree_sizes=)\d+", lambda m: str(int(m[0]) + grown), new, count=1)
+
+    return with_handle(change)
+
+
+def hidden(text: str) -> str:
+    """Return a booster with a tree before the first that LightGBM alone sees: lines end in CR."""
+    head, _, rest = text.partition("\nTree=")
+    tree = rest[: rest.index("\n\n\n")].replace("right_child=1", "right_child=0")
+    return f"{head}\rTree={tree}\n".replace("\n\n", "\r\r") + f"Tree={rest}"
+
+
+def encoded(**options: Any) -> Any:
+    """Return a linear model behind the columns of four words, one of them rare."""
+    X, y = np.array([["a"], ["b"], ["c"]] * 30, dtype=object), records()[1]
+    X[0] = "rare"
+    encoder = preprocessing.OneHotEncoder(sparse_output=False, **options)
+    return pipeline.make_pipeline(encoder, linear_model.LogisticRegression()).fit(X, y)
+
+
+def encoder_with(change: Callable[[Any], object], **options: Any) -> bytes:
+    model = encoded(**options)
+    change(model[0])
+    return io.dumps(model)
+
+
+def chain(kind: Any, asked: str) -> bytes:
+    """Return a chain whose links are asked by another method, of models that have it."""
+    X, y = records()
+    model = kind(linear_model.LinearRegression() if "R" in kind.__name__ else CLASSES["linear"])
+    model.fit(X, np.column_stack([y > 0, y > 1]).astype(int))
+    model.estimators_ = [fitted(CLASSES, "lightgbm")._Booster] * 2
+    model.chain_method_ = asked
+    return io.dumps(model)
+
+
+def support_of_another_kind() -> bytes:
+    X, _ = records()
+    model = svm.SVR().fit(X, X[:, 0])
+    model._impl = "c_svc"
+    return io.dumps(model)
+
+
+def fewer_columns(model: Any) -> None:
+    model._preprocessor = compose.ColumnTransformer([("s", "passthrough", [0])]).fit(records()[0])
+
+
+def stacked_on_a_writer(model: Any) -> None:
+    model.estimators_ = [fitted(CLASSES, "lightgbm")._Booster]
+    model.stack_method_ = ["save_model"]
+
+
+ASTRAY = {
+    "a child before its parent, as LightGBM reads 0_1": lambda: resized(
+        lambda text: text.replace("right_child=1 ", "right_child=0_1 ", 1)
+    ),
+    "a number of leaves in other digits": lambda: resized(
+        lambda text: text.replace("num_leaves=3", "num_leaves=\u0663", 1)
+    ),
+    "a tree between carriage returns": lambda: with_handle(hidden),
+    "a key that swallows the next line": lambda: resized(
+        lambda text: text.replace("is_linear=0", "x\nis_linear=0", 1)
+    ),
+    "a key of a tree that nobody knows": lambda: resized(
+        lambda text: text.replace("is_linear=0", "is_linear=0\nleaf_features=0 1", 1)
+    ),
+    "too few of what is told of leaves": lambda: resized(
+        lambda text: re.sub(r"leaf_weight=\S+ ", "leaf_weight=", text, count=1)
+    ),
+    "what is no number": lambda: resized(
+        lambda text: re.sub(r"leaf_value=\S+ ", "leaf_value=one ", text, count=1)
+    ),
+    "keys after a blank line": lambda: resized(
+        lambda text: text.replace("\nis_linear", "\n\nis_linear", 1)
+    ),
+    "threads by another name": lambda: changed(
+        "lightgbm", lambda m: m._other_params.update(num_threads=10**5)
+    ),
+    "a parameter in the name of another": lambda: changed(
+        "lightgbm", lambda m: m._other_params.update({"x=1 predict_disable_shape_check": True})
+    ),
+    "no neighbours": lambda: changed("near", lambda m: m.set_params(n_neighbors=0)),
+    "boosting on fewer columns than it splits": lambda: changed("categories", fewer_columns),
+    "support vectors of another kind": support_of_another_kind,
+    "a column far away": lambda: encoder_with(
+        lambda e: e._default_to_infrequent_mappings[0].fill(10**7), min_frequency=5
+    ),
+    "fewer columns than categories": lambda: encoder_with(lambda e: e._n_features_outs.clear()),
+    "numbers out of order": lambda: encoder_with(
+        lambda e: setattr(e, "categories_", [np.array([4.0, 3.0, 2.0, 1.0])])
+    ),
+    "a dropped category that is not there": lambda: encoder_with(
+        lambda e: e._drop_idx_after_grouping.fill(9), drop="first"
+    ),
+    "a stack that saves": lambda: changed("stacking", stacked_on_a_writer),
+    "a chain that saves": lambda: chain(multioutput.ClassifierChain, "save_model"),
+    "a chain of values that saves": lambda: chain(multioutput.RegressorChain, "save_model"),
+}
+
+
+@pytest.mark.parametrize("what", ASTRAY)
+def test_what_fits_in_and_leads_astray_is_refused(what, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"^forged: expected a model, found it damaged"):
+        load_estimator(ASTRAY[what](), "forged")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["test", "seed", "rand", "RandomState"])
+def test_random_numbers_are_drawn_by_generators_alone(name):
+    """skops calls whatever numpy.random has by that name: ``test`` would run numpy's tests."""
+    state = dict_node(bit_generator=plain_node(name))
+    parts = {"bit_generator": state, "seed_seq": dict_node()}
+    node = node_of("RandomGeneratorNode", "numpy.random._generator.Generator", parts)
+    linear = dump_estimator(fitted(CLASSES, "linear"), "linear")
+    with pytest.raises(InputError, match=f"the random numbers of {name}"):
+        load_estimator(with_attribute(linear, "random_state", node), "forged")
+
+
+@pytest.mark.parametrize("name", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_generators_come_back(name):
+    model = fitted(CLASSES, "linear")
+    model.random_state = np.random.Generator(getattr(np.random, name)(1))
+    again = load_estimator(dump_estimator(model, name), name)
+    assert again.random_state.random() == model.random_state.random()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"min_frequency": 5}, {"drop": "first"}, {"drop": "if_binary"}]
+)
+def test_honest_encoders_come_back(options):
+    model = encoded(**options)
+    X = np.array([["a"], ["b"], ["rare"]], dtype=object)
+    again = load_estimator(dump_estimator(model, "model"), "model")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_an_edited_file_that_is_right_is_loaded():
+    """The forgeries above are refused for what is wrong with them, not for being edited."""
+    model = load_estimator(forged(with_handle(lambda text: text), lambda schema: None), "edited")
+    assert model.predict_proba(records()[0]).shape == (90, 3)
