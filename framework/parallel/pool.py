@@ -18,14 +18,13 @@ from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.config import ClusterConfig
 from framework.parallel.nodes import Nodes
 from framework.parallel.slot import Slot, death_reason
-from framework.parallel.work import CHUNK_SECONDS, DispatchCost, Owner, Work
+from framework.parallel.work import DispatchCost, Owner, Work
 from framework.parallel.worker import Ready, Worker
+from framework.run.requests import CHUNK_SECONDS, patience
 
 _LOG = logging.getLogger(__name__)
 _STRIKES = 3  # deaths that a lone item may cause
 _TEND = 0.5  # seconds between looks at the workers
-_LATE = 2.0  # seconds from which a request may be late,
-_LATE_TIMES = 3.0  # and how many times what it should take
 _STUCK = 30.0  # seconds that a worker may go on with what another one has done
 _SILENT = 30.0  # seconds without any worker before that is said
 _SERIAL = "or run with --workers serial"
@@ -204,8 +203,7 @@ class WorkerPool:
     def _is_late(self, slot: Slot, now: float) -> bool:
         """Tell whether a worker takes far longer than others would."""
         work = slot.asked[0][1]
-        expected = (self._costs[work.kind].per_row or 0.0) * len(work)
-        return now - slot.since > max(_LATE, _LATE_TIMES * expected)
+        return now - slot.since > patience(len(work), self._costs[work.kind].per_row or 0.0)
 
     # Requests ---------------------------------------------------------------------------------
 

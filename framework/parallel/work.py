@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Protocol
 
-CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
-_SMALL_SECONDS = 0.005  # less work than this is never divided
+from framework.run.requests import request_size
+
 _SPLIT = 8  # pieces of a chunk whose worker died
 
 
@@ -98,8 +98,4 @@ class DispatchCost:
         """Return how many of ``rows`` waiting rows the next request takes."""
         if not self._rows:
             return 1  # a probe: better than an hour in one request
-        cost = max(self._seconds / self._rows, 1e-9)
-        if rows * cost <= _SMALL_SECONDS:
-            return rows
-        fair = max(ceil(rows / max(1, workers)), int(_SMALL_SECONDS / cost))
-        return max(1, min(rows, fair, int(CHUNK_SECONDS / cost)))
+        return request_size(rows, workers, max(self._seconds / self._rows, 1e-9))

@@ -15,10 +15,7 @@ from framework.errors import InputError
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_rows
-
-_CHUNK_SECONDS = 0.05  # work in a request at most; less work than the second is not divided
-_SMALL_SECONDS = 0.005
-_LATE = 3.0  # times the median time after which a row is copied
+from framework.run.requests import patience, request_size
 
 
 @dataclass(frozen=True)
@@ -69,12 +66,6 @@ class RowTimes:
         measured = np.repeat(np.maximum(np.diff(ends) / sizes, least), sizes)
         return cls(float(measured.mean()), of_machine=of_machine, seed=seed, measured=measured)
 
-    @property
-    def median(self) -> float:
-        if self.measured is not None:
-            return float(np.median(self.measured))
-        return self.seconds * math.exp(-(self.sigma**2) / 2)
-
     def of(self, ids: IntArray, attempt: int = 0) -> FloatArray:
         """Return the seconds of rows, which depend on their ids and the attempt."""
         key = attempt if self.of_machine else 0
@@ -82,7 +73,7 @@ class RowTimes:
             rng = np.random.default_rng((self.seed, key))  # another attempt: another row's time
             at = ids + (rng.integers(len(self.measured), size=len(ids)) if key else 0)
             return np.asarray(self.measured[at % len(self.measured)])
-        out = np.full(len(ids), self.median)
+        out = np.full(len(ids), self.seconds * math.exp(-(self.sigma**2) / 2))  # the median
         if self.sigma or self.late_share:
             for i, id in enumerate(ids.tolist()):
                 rng = np.random.default_rng((self.seed, key, id))
@@ -107,7 +98,7 @@ class Crew:
     replaced_after : float
         Seconds until another one takes the place of a lost worker.
     copies : bool
-        Whether an idle worker takes a copy of a row that is late (three medians).
+        Whether an idle worker does again what another one is late with.
     row_seconds, request_seconds : float
         Of the driver's time that a row costs, and a request, there and back.
     """
@@ -254,10 +245,7 @@ class VirtualWorkers(Evaluator):
     def _employ(self, at: float) -> None:
         """Give idle workers what waits, or copies of what is late."""
         while self._queue and self._idle:
-            mean = self.times.seconds
-            fair = math.ceil(len(self._queue) / max(self._workers, 1))
-            size = max(fair, int(_SMALL_SECONDS / mean))
-            size = max(1, min(size, len(self._queue), int(_CHUNK_SECONDS / mean)))
+            size = request_size(len(self._queue), self._workers, self.times.seconds)
             ids = [self._queue.popleft() for _ in range(size)]
             self._start(self._idle.pop(), _Request(ids, at), at)
         if self.crew.copies and self._idle:
@@ -278,7 +266,7 @@ class VirtualWorkers(Evaluator):
             self._later(at + self._patience(request) * 1.000001, "look", worker)
 
     def _patience(self, request: _Request) -> float:
-        return _LATE * self.times.median * len(request.ids)
+        return patience(len(request.ids), self.times.seconds)
 
     def _late(self, at: float) -> list[_Request]:
         return [
