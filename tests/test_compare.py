@@ -32,7 +32,7 @@ def searched(folder, name, *, batch=20, evaluations=200, repeats=4, function="zd
     file.write_text(
         CONFIG.format(batch=batch, evaluations=evaluations, repeats=repeats, function=function)
     )
-    assert main(["run", str(file), "--out", str(folder / name), "--quiet"]) == 0
+    assert main(["run", str(file), "--out", str(folder / name), "--no-plots", "--quiet"]) == 0
     return folder / name
 
 

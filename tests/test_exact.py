@@ -349,7 +349,9 @@ def test_the_command_tells_the_plan_and_writes_the_counts(tmp_path, capsys):
     assert main(["check", str(config)]) == 0
     assert "63 sub-classifiers" in capsys.readouterr().out
     out = tmp_path / "run"
-    assert main(["run", str(config), "--out", str(out), "--no-mlflow", "--quiet"]) == 0
+    assert (
+        main(["run", str(config), "--out", str(out), "--no-mlflow", "--no-plots", "--quiet"]) == 0
+    )
     assert "63 sub-classifiers" in capsys.readouterr().err
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert summary["stopped"] == "the exact front is complete"

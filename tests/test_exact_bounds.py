@@ -297,7 +297,9 @@ def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, ca
     }
     config, out = tmp_path / "bounds.yaml", tmp_path / "run"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    assert main(["run", str(config), "--out", str(out), "--no-mlflow", "--quiet"]) == 0
+    assert (
+        main(["run", str(config), "--out", str(out), "--no-mlflow", "--no-plots", "--quiet"]) == 0
+    )
     assert "ended by algorithm.hours: not proven exact" in capsys.readouterr().err
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert summary["findings"]["exact"] is False
@@ -307,7 +309,9 @@ def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, ca
     raw["problem"]["max_stages"] = 3
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
     again = tmp_path / "again"
-    assert main(["run", str(config), "--out", str(again), "--no-mlflow", "--quiet"]) == 0
+    assert (
+        main(["run", str(config), "--out", str(again), "--no-mlflow", "--no-plots", "--quiet"]) == 0
+    )
     listed = pd.read_csv(again / "chromosomes.csv")
     front = pd.read_csv(again / "front.csv")
     assert len(listed) <= 7

@@ -38,7 +38,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def reference(place):
     """Return the front of a run that nothing befalls."""
-    done = call("run", "long.yaml", "--out", "reference", cwd=place, env=ENV)
+    done = call("run", "long.yaml", "--no-plots", "--out", "reference", cwd=place, env=ENV)
     assert done.code == 0, done.err
     assert_each_row_once(place / "reference" / "journal.sqlite")
     return (place / "reference" / "front.csv").read_bytes()
@@ -60,7 +60,7 @@ def wait_for(process, directory, batches):
 
 def finish(place, name, *options):
     """Resume a run to its end; return its front. No row may have been evaluated twice."""
-    done = call("resume", name, *options, cwd=place, env=ENV)
+    done = call("resume", name, "--no-plots", *options, cwd=place, env=ENV)
     assert done.code == 0, done.err
     journal = place / name / "journal.sqlite"
     assert_each_row_once(journal)
@@ -96,12 +96,12 @@ def test_killed_again_and_again(place, reference, seed):
 def test_killed_at_the_start(place, reference, seconds):
     """Before or while the directory is made, the run can be started or resumed."""
     name = f"killed after {seconds}"
-    process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+    process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
     time.sleep(seconds)
     process.kill()
     process.communicate()
     if not (place / name / "config.yaml").is_file():
-        done = call("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+        done = call("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
         assert done.code == 0, done.err
     assert finish(place, name) == reference
 
@@ -111,7 +111,7 @@ def test_killed_at_the_start(place, reference, seconds):
 )
 def test_interrupted(place, reference, number):
     name = f"interrupted by {number}"
-    process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+    process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
     wait_for(process, place / name, 5)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
@@ -124,7 +124,7 @@ def test_interrupted(place, reference, number):
 
 
 def test_interrupted_before_anything_is_made(place):
-    process = start("run", "long.yaml", "--out", "early", cwd=place, env=ENV)
+    process = start("run", "long.yaml", "--no-plots", "--out", "early", cwd=place, env=ENV)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -141,7 +141,9 @@ def test_full_disk(place, reference, room):
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
     name = f"full at {room}"
-    done = call("run", "long.yaml", "--out", name, cwd=place, env=ENV, preexec_fn=limit)
+    done = call(
+        "run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV, preexec_fn=limit
+    )
     assert done.code == 2, done.err
     assert "Traceback" not in done.err
     assert done.err.splitlines()[-1].startswith("paretolab: ")
@@ -194,7 +196,7 @@ def empty_file(directory):
 @pytest.mark.parametrize("damage", [cut_log, lose_log, cut_file, empty_file])
 def test_torn_journal(place, reference, damage):
     name = f"torn by {damage.__name__}"
-    process = start("run", "long.yaml", "--out", name, cwd=place, env=ENV)
+    process = start("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV)
     kill_at(process, place / name, 10, seed=3)
     damage(place / name)
     assert finish(place, name) == reference
@@ -209,7 +211,7 @@ def test_mlflow_that_cannot_be_reached(place):
     assert "Front: " in done.out
     assert "paretolab sync" in done.err
     assert "Traceback" not in done.err
-    plain = call("run", "untracked.yaml", "--out", "untracked", cwd=place, env=ENV)
+    plain = call("run", "untracked.yaml", "--no-plots", "--out", "untracked", cwd=place, env=ENV)
     assert plain.code == 0
     fronts = [(place / name / "front.csv").read_bytes() for name in ("tracked", "untracked")]
     assert fronts[0] == fronts[1]
@@ -236,7 +238,9 @@ def is_worker(process):
 @pytest.mark.slow
 def test_ray_workers_killed_and_then_the_driver(place, reference):
     name = "on ray"
-    process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
+    process = start(
+        "run", "long.yaml", "--no-plots", "--out", name, "--workers", "2", cwd=place, env=ENV
+    )
     wait_for(process, place / name, 3)
     actors = ray_workers(process)
     assert actors
@@ -254,7 +258,9 @@ def test_ray_workers_killed_and_then_the_driver(place, reference):
 @pytest.mark.slow
 def test_a_ray_worker_killed(place, reference):
     name = "worker killed"
-    process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
+    process = start(
+        "run", "long.yaml", "--no-plots", "--out", name, "--workers", "2", cwd=place, env=ENV
+    )
     wait_for(process, place / name, 5)
     ray_workers(process)[-1].kill()
     _, err = process.communicate(timeout=300)
@@ -268,7 +274,9 @@ def test_a_ray_worker_killed(place, reference):
 def test_a_server_of_ray_killed(place, reference, server):
     """Ray would end the process without a word, ten or sixty seconds later."""
     name = f"{server} killed"
-    process = start("run", "long.yaml", "--out", name, "--workers", "2", cwd=place, env=ENV)
+    process = start(
+        "run", "long.yaml", "--no-plots", "--out", name, "--workers", "2", cwd=place, env=ENV
+    )
     wait_for(process, place / name, 2)
     for child in psutil.Process(process.pid).children(recursive=True):
         if child.name() == server:

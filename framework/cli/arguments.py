@@ -59,7 +59,7 @@ def set_argument(
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what any run takes: the options of a cluster, --no-mlflow, --quiet."""
+    """Add what any command that runs takes: the options of a cluster, --no-mlflow, --quiet."""
     add_cluster_arguments(parser)
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")

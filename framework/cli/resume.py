@@ -7,7 +7,7 @@ import argparse
 from framework import registry
 from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
 from framework.cli.cluster_options import overrides
-from framework.cli.run import execute_in, report_to
+from framework.cli.run import execute_in, plots_argument, report_to
 from framework.cli.tables import console
 from framework.experiment.resume import resumed_config
 from framework.experiment.run_dir import RunDir
@@ -24,6 +24,7 @@ class Resume:
         set_argument(parser)
         workers_argument(parser)
         run_arguments(parser)
+        plots_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:

@@ -36,12 +36,20 @@ class Run:
         config_arguments(parser)
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
         run_arguments(parser)
+        plots_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = config_of(args)
         with new_directory(config, args.out) as run_dir:
             return execute_in(config, run_dir, args)
+
+
+def plots_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --no-plots."""
+    parser.add_argument(
+        "--no-plots", action="store_true", help="make no pictures and no report page"
+    )
 
 
 def report_to(errors: Console) -> Callable[[str], None]:
@@ -62,9 +70,10 @@ def execute_in(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> 
     report(f"{config.name}: {run_dir.path}")
     try:
         with disk_errors(run_dir.path):
-            summary = execute(
-                config, run_dir, Options(args.address, not args.no_mlflow, watcher, report)
+            options = Options(
+                args.address, not args.no_mlflow, watcher, report, plots=not args.no_plots
             )
+            summary = execute(config, run_dir, options)
     except KeyboardInterrupt:
         if run_dir.config_file.is_file():
             place = shlex.quote(str(run_dir.path))

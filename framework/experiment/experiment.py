@@ -45,12 +45,15 @@ class Options:
         Returns a new :class:`Watcher`.
     report : callable
         Shows a line of text to the user.
+    plots : bool
+        Whether the registered reports, pictures and pages, are made at the end.
     """
 
     address: str | None
     track: bool
     watcher: Callable[[], Watcher]
     report: Callable[[str], None]
+    plots: bool = True
 
 
 @contextmanager
@@ -116,7 +119,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
                 config, problem, run_dir, address=options.address, report=options.report
             )
         watcher.close()
-        conclude(problem, run_dir, summary, options.report)
+        conclude(problem, run_dir, summary, options)
     finally:
         watcher.close()
         for line in [follower.on_written() for follower in observers]:
@@ -155,10 +158,8 @@ def _single(
         )
 
 
-def conclude(
-    problem: Problem, run_dir: RunDir, summary: dict[str, Any], report: Callable[[str], None]
-) -> None:
-    """Write what follows from a finished front: the model and the plots.
+def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options: Options) -> None:
+    """Write what follows from a finished front: the model and the reports.
 
     The model is that of the solution which the user chose before, else the recommended one.
     """
@@ -167,17 +168,20 @@ def conclude(
     front = run_dir.front()
     chosen = run_dir.choice()
     if isinstance(problem, Deployable) and not problem.has_models:
-        report("no model is written: the library has its models' predictions alone")
+        options.report("no model is written: the library has its models' predictions alone")
     elif chosen is None or exported_solution(run_dir.model) != chosen:
         about = {"run": summary["name"]}
         export(problem, front, marked(run_dir, front), run_dir.model, about=about)
     elif chosen not in front.ids:
-        report(
+        options.report(
             f"solution {chosen}, which you chose, is no longer on the front: others are better in "
             f"everything; {run_dir.model} still holds it, `paretolab choose` replaces it"
         )
-    for name in registry.names("reports"):
-        registry.load("reports", name)(run_dir)
+    if options.plots:
+        for name in registry.names("reports"):
+            registry.load("reports", name)(run_dir)
+    elif run_dir.plots.is_dir():
+        options.report(f"{run_dir.plots}: drawn before this run went on")
 
 
 def followers(config: RunConfig, run_dir: RunDir, track: bool) -> list[Observer]:

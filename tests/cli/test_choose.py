@@ -83,10 +83,10 @@ def test_choose(finished, command, options, expected):
         (["--export", "small.yaml"], "expected a new directory"),
     ],
 )
-def test_choose_refuses(finished, command, options, sentence):
-    done = command("choose", "first", *options)
-    assert done.code == 2
-    assert sentence in done.err
+def test_choose_refuses(finished, monkeypatch, capsys, options, sentence):
+    monkeypatch.chdir(finished.dir.parent)
+    assert main(["choose", "first", *options]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -286,10 +286,9 @@ def test_check(command, place):
         ("metrics", r"^multistage\.cost +mean acquisition cost a record \(min\)$"),
     ],
 )
-def test_list(command, group, line):
-    done = command("list", group)
-    assert done.code == 0
-    assert re.search(line, done.out, re.MULTILINE)
+def test_list(capsys, group, line):
+    assert main(["list", group]) == 0
+    assert re.search(line, capsys.readouterr().out, re.MULTILINE)
 
 
 def test_list_everything(command):

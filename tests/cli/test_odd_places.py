@@ -62,13 +62,13 @@ def test_a_damaged_cache_says_what_to_delete(place):
     cache = place / "damaged"
     env = {"PARETOLAB_CACHE": str(cache)}
     write(place / "short.yaml", small(budget={"generations": 1}))
-    first = call("run", "short.yaml", "--out", "sound", cwd=place, env=env)
+    first = call("run", "short.yaml", "--no-plots", "--out", "sound", cwd=place, env=env)
     assert first.code == 0, first.err
     (file,) = cache.glob("parts-*.sqlite")
     for path in cache.glob("*-wal"):
         path.unlink()
     file.write_bytes(b"this is no database, whatever its name says" * 200)
-    again = call("run", "short.yaml", "--out", "damaged run", cwd=place, env=env)
+    again = call("run", "short.yaml", "--no-plots", "--out", "damaged run", cwd=place, env=env)
     assert again.code == 0, again.err
     assert f"not kept on disk: {file}: " in again.err
     assert "; delete that file, it only saves time" in again.err

@@ -37,7 +37,9 @@ def run(folder, name, **changes):
     """Run a search on a test function; return its directory."""
     write(folder / f"{name}.yaml", TOY | changes)
     out = folder / name
-    assert main(["run", str(folder / f"{name}.yaml"), "--out", str(out), "--quiet"]) == 0
+    assert (
+        main(["run", str(folder / f"{name}.yaml"), "--out", str(out), "--no-plots", "--quiet"]) == 0
+    )
     return RunDir(out)
 
 
@@ -84,7 +86,7 @@ def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole,
     short = run(tmp_path, "short", budget=before)
     n = short.summary()["evaluations"]
     capsys.readouterr()
-    assert main(["resume", str(short.path), "--set", change, "--quiet"]) == 0
+    assert main(["resume", str(short.path), "--set", change, "--no-plots", "--quiet"]) == 0
     said = capsys.readouterr().err
     assert (lifted is None) == ("no longer counts" not in said)
     if lifted is not None:
@@ -104,12 +106,12 @@ def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
     monkeypatch.setattr(FunctionProblem, "evaluate", mostly_failing)
     write(tmp_path / "short.yaml", TOY | {"budget": {"evaluations": 150}})
     out = str(tmp_path / "short")
-    assert main(["run", str(tmp_path / "short.yaml"), "--out", out, "--quiet"]) == 3
+    assert main(["run", str(tmp_path / "short.yaml"), "--out", out, "--no-plots", "--quiet"]) == 3
     short = RunDir(out)
     assert short.summary()["status"] == "failed"
     assert 50 <= short.summary()["evaluations"] < 150
-    assert main(["resume", out, "--quiet"]) == 3  # as it was
-    assert main(["resume", out, "--set", "budget.max_failed_share=1", "--quiet"]) == 0
+    assert main(["resume", out, "--no-plots", "--quiet"]) == 3  # as it was
+    assert main(["resume", out, "--set", "budget.max_failed_share=1", "--no-plots", "--quiet"]) == 0
     assert short.summary()["evaluations"] == 150
     whole = run(tmp_path, "whole", budget={"evaluations": 150, "max_failed_share": 1})
     assert content(short) == content(whole)
@@ -117,7 +119,10 @@ def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
 
 def test_so_do_repeats(tmp_path, plain):
     short = run(tmp_path, "short", budget={"evaluations": 70}, repeats=2)
-    assert main(["resume", str(short.path), "--set", "budget.generations=40", "--quiet"]) == 0
+    assert (
+        main(["resume", str(short.path), "--set", "budget.generations=40", "--no-plots", "--quiet"])
+        == 0
+    )
     whole = run(tmp_path, "whole", budget={"generations": 40}, repeats=2)
     assert short.summary()["evaluations"] == 2 * 41 * 3
     for ours, theirs in zip(short.children(), whole.children(), strict=True):
@@ -128,7 +133,7 @@ def test_so_do_repeats(tmp_path, plain):
 def test_without_a_change_nothing_is_evaluated(tmp_path, plain):
     short = run(tmp_path, "short", budget={"evaluations": 70})
     before = content(short)
-    assert main(["resume", str(short.path), "--quiet"]) == 0
+    assert main(["resume", str(short.path), "--no-plots", "--quiet"]) == 0
     assert content(short) == before
 
 

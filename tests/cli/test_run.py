@@ -81,21 +81,23 @@ def test_summary(finished):
 
 
 def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, place):
-    again = command("run", "small.yaml", "--out", "again")
+    again = command("run", "small.yaml", "--out", "again", "--no-plots")
     assert again.code == 0
     assert front_of(place / "again") == front_of(finished.dir)
 
 
 @pytest.mark.slow
 def test_the_same_run_without_a_cache_has_the_same_front(finished, command, place):
-    cold = command("run", "small.yaml", "--out", "cold", env={"PARETOLAB_CACHE": "off"})
+    cold = command(
+        "run", "small.yaml", "--out", "cold", "--no-plots", env={"PARETOLAB_CACHE": "off"}
+    )
     assert cold.code == 0
     assert front_of(place / "cold") == front_of(finished.dir)
 
 
 @pytest.mark.slow
 def test_another_seed_is_another_run(finished, command, place):
-    other = command("run", "small.yaml", "--out", "seed 5", "--seed", "5", "--quiet")
+    other = command("run", "small.yaml", "--out", "seed 5", "--no-plots", "--seed", "5", "--quiet")
     assert other.code == 0
     assert front_of(place / "seed 5") != front_of(finished.dir)
     assert yaml.safe_load((place / "seed 5" / "config.yaml").read_text())["seed"] == 5
@@ -103,7 +105,14 @@ def test_another_seed_is_another_run(finished, command, place):
 
 def test_ray_workers_find_the_same_front(finished, command, place):
     done = command(
-        "run", "small.yaml", "--out", "ray", "--workers", "2", env={"PARETOLAB_CACHE": "off"}
+        "run",
+        "small.yaml",
+        "--out",
+        "ray",
+        "--no-plots",
+        "--workers",
+        "2",
+        env={"PARETOLAB_CACHE": "off"},
     )
     assert done.code == 0, done.err
     assert "evaluated by Ray" in done.err
@@ -112,7 +121,7 @@ def test_ray_workers_find_the_same_front(finished, command, place):
 
 @pytest.mark.slow
 def test_auto_workers_say_who_evaluated(finished, command, place):
-    done = command("run", "small.yaml", "--out", "auto", "--workers", "auto")
+    done = command("run", "small.yaml", "--out", "auto", "--no-plots", "--workers", "auto")
     assert done.code == 0, done.err
     assert "scored in this process" in done.err
     assert front_of(place / "auto") == front_of(finished.dir)
@@ -189,10 +198,12 @@ def test_too_many_failed_rows_are_code_3(command, place):
 
 @pytest.mark.slow
 def test_resume_goes_on_where_more_budget_is_given(finished, command, place):
-    short = command("run", "small.yaml", "--out", "short", "--set", "budget.generations=2")
+    short = command(
+        "run", "small.yaml", "--out", "short", "--no-plots", "--set", "budget.generations=2"
+    )
     assert short.code == 0
     before = rows(place / "short" / "journal.sqlite")
-    more = command("resume", "short", "--set", "budget.generations=4")
+    more = command("resume", "short", "--no-plots", "--set", "budget.generations=4")
     assert more.code == 0, more.err
     after = rows(place / "short" / "journal.sqlite")
     assert len(before) == 3

@@ -22,7 +22,7 @@ def run_dir(tmp_path_factory):
     raw = small.raw() | {"algorithm": {"kind": "random", "batch": 7}}
     del raw["experiment"]
     config = check_config(raw | {"budget": {"evaluations": 1000}}, path / "config.yaml")
-    execute(config, RunDir(path), Options(None, False, Watcher, lambda line: None))
+    execute(config, RunDir(path), Options(None, False, Watcher, lambda line: None, plots=False))
     return RunDir(path)
 
 

@@ -77,7 +77,7 @@ def test_a_cell_is_a_run_like_any_other(whole, tmp_path):
     cell = RunDir(whole / "cells" / "concave" / "by-tens" / "001")
     assert cell.summary()["status"] == "done"
     alone = tmp_path / "alone"
-    command(tmp_path, "run", cell.config_file, "--out", alone, "--quiet")
+    command(tmp_path, "run", cell.config_file, "--out", alone, "--no-plots", "--quiet")
     assert (alone / "front.csv").read_bytes() == cell.front_file.read_bytes()
     command(tmp_path, "choose", cell.path, "--best", "f1")
 

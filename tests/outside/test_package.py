@@ -95,8 +95,9 @@ def run(call):
 
 
 def test_its_classes_are_listed_and_checked(call):
-    assert "climb" in call("list", "algorithms").stdout
-    assert "voters.right" in call("list", "metrics").stdout
+    listed = call("list").stdout
+    assert "climb" in listed
+    assert "voters.right" in listed
     checked = call("check", "votes.yaml").stdout
     assert "subsets" in checked or "Bits" in checked
     wrong = call("check", "votes.yaml", "--set", "problem.colums=3", code=2)
@@ -117,15 +118,24 @@ def test_a_run_has_its_front_report_observer_and_returned_set(call, run):
 
 def test_a_run_that_went_on_is_the_run_that_never_stopped(call, run):
     short = ["--set", "budget.evaluations=40", "--no-mlflow"]
-    call("run", "votes.yaml", "--out", "second", *short)
-    call("resume", "second", "--set", "budget.evaluations=100", "--no-mlflow")
+    call("run", "votes.yaml", "--out", "second", "--no-plots", *short)
+    call("resume", "second", "--no-plots", "--set", "budget.evaluations=100", "--no-mlflow")
     first, second = ((call.place / n / "front.csv").read_bytes() for n in ("first", "second"))
     assert first == second
 
 
 @pytest.mark.slow
 def test_its_indicator_is_compared(call, run):
-    call("run", "votes.yaml", "--out", "third", "--set", "algorithm.batch=5", "--no-mlflow")
+    call(
+        "run",
+        "votes.yaml",
+        "--out",
+        "third",
+        "--no-plots",
+        "--set",
+        "algorithm.batch=5",
+        "--no-mlflow",
+    )
     call("compare", "first", "third", "--out", "page")
     table = pd.read_csv(call.place / "page" / "tables" / "runs.csv")
     assert {"smallest", "hypervolume"} <= set(table.columns)
@@ -157,7 +167,7 @@ def test_mlflow_has_the_run(call, run):
 
 @pytest.fixture(scope="module")
 def staged(call):
-    return call("run", "stages.yaml", "--out", "staged")
+    return call("run", "stages.yaml", "--out", "staged", "--no-plots")
 
 
 def test_its_classifier_is_checked(call):
@@ -170,11 +180,20 @@ def test_its_classifier_is_checked(call):
 
 @pytest.mark.slow
 def test_a_run_with_its_classifier_goes_on_and_is_compared(call, staged):
-    call("run", "stages.yaml", "--out", "cut", "--set", "budget.evaluations=40", "--no-mlflow")
-    call("resume", "cut", "--set", "budget.evaluations=100", "--no-mlflow")
+    call(
+        "run",
+        "stages.yaml",
+        "--out",
+        "cut",
+        "--no-plots",
+        "--set",
+        "budget.evaluations=40",
+        "--no-mlflow",
+    )
+    call("resume", "cut", "--no-plots", "--set", "budget.evaluations=100", "--no-mlflow")
     first, second = ((call.place / n / "front.csv").read_bytes() for n in ("staged", "cut"))
     assert first == second
-    call("run", "stages.yaml", "--out", "other", "--seed", "1", "--no-mlflow")
+    call("run", "stages.yaml", "--out", "other", "--no-plots", "--seed", "1", "--no-mlflow")
     call("compare", "staged", "other", "--out", "stages_page")
     assert len(pd.read_csv(call.place / "stages_page" / "tables" / "runs.csv")) == 2
 

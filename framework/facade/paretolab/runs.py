@@ -109,6 +109,7 @@ def run(
     address: str | None = None,
     track: bool = True,
     quiet: bool = False,
+    plots: bool = True,
 ) -> RunResult:
     """Run a configuration as the command does: directory, journal, front, model, plots, MLflow.
 
@@ -124,6 +125,8 @@ def run(
         Whether to log to MLflow, where the configuration says so.
     quiet : bool
         Print nothing; otherwise progress goes to the standard error stream.
+    plots : bool
+        Whether to make the pictures and the report page at the end.
 
     Returns
     -------
@@ -141,7 +144,7 @@ def run(
     elif not isinstance(config, RunConfig):
         config = load_config(config)
     with new_directory(config, None if out is None else os.fspath(out)) as run_dir:
-        execute(config, run_dir, _options(address, track, quiet))
+        execute(config, run_dir, _options(address, track, quiet, plots))
     return RunResult(run_dir.path)
 
 
@@ -152,6 +155,7 @@ def resume(
     address: str | None = None,
     track: bool = True,
     quiet: bool = False,
+    plots: bool = True,
 ) -> RunResult:
     """Go on with a run that was stopped, or that has a larger budget now.
 
@@ -160,7 +164,7 @@ def resume(
     directory : path-like
     overrides : sequence of 'dotted.key=value'
         Such as ``budget.generations=200``; nothing that decides what is evaluated may change.
-    address, track, quiet
+    address, track, quiet, plots
         See :func:`run`.
 
     Returns
@@ -181,15 +185,13 @@ def resume(
             f"{directory}: expected a run, found a sweep; `paretolab resume {directory}` goes on "
             "with it"
         )
-    options = _options(address, track, quiet)
+    options = _options(address, track, quiet, plots)
     config = resumed_config(run_dir, overrides, report=options.report)
     execute(config, run_dir, options)
     return RunResult(run_dir.path)
 
 
-def _options(address: str | None, track: bool, quiet: bool) -> Options:
+def _options(address: str | None, track: bool, quiet: bool, plots: bool) -> Options:
     if quiet:
-        return Options(address, track, watcher=Watcher, report=lambda line: None)
-    return Options(
-        address, track, watcher=ProgressLines, report=lambda line: print(line, file=sys.stderr)
-    )
+        return Options(address, track, Watcher, lambda line: None, plots)
+    return Options(address, track, ProgressLines, lambda line: print(line, file=sys.stderr), plots)
