@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,9 +33,15 @@ COSTS = {"memory": [1.0, 2.0, 20.0, 1.5], "inference_time": [1.0, 0.5, 9.0, 2.0]
 
 def fitted(models, data, frame=False):
     """Return fitted clones and the records that they have not seen."""
+    trained, X, y = _fitted(tuple(models.items()), data, frame)
+    return dict(trained), X, y
+
+
+@cache
+def _fitted(models, data, frame):
     X, y = data(return_X_y=True, as_frame=frame)
     X, X_val, y, y_val = train_test_split(X, y, random_state=0, test_size=0.4)
-    return {name: clone(model).fit(X, y) for name, model in models.items()}, X_val, y_val
+    return {name: clone(model).fit(X, y) for name, model in models}, X_val, y_val
 
 
 @pytest.mark.parametrize("data", [load_breast_cancer, load_wine])
