@@ -61,6 +61,11 @@ QUICK_PROBLEMS = 2  # of each algorithm; make test-all has them all
 os.environ["PARETOLAB_CACHE"] = "off"  # what a test trains is neither found nor left on disk
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many processes ``-n auto`` takes: one above the cores, since many tests wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 def multistage(**section: Any) -> MultiStageProblem:
     """Return a multi-stage problem on a small synthetic set; ``section`` overrides its keys."""
     dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}

@@ -172,6 +172,9 @@ def test_a_chosen_model_stays(chosen, command):
     assert "chosen " in done.out
     assert "recommended" not in done.out
     assert f"Solution {id} " in (out / "plots" / "system.html").read_text(encoding="utf-8")
+    assert f"{out.name}/plots: drawn before this run went on" in (
+        command("resume", "chosen", "--no-plots").err
+    )
 
 
 @pytest.mark.slow

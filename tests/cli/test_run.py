@@ -84,6 +84,9 @@ def test_the_same_run_again_has_the_same_front_to_the_bit(finished, command, pla
     again = command("run", "small.yaml", "--out", "again", "--no-plots")
     assert again.code == 0
     assert front_of(place / "again") == front_of(finished.dir)
+    assert (place / "again" / "model").is_dir()
+    assert not (place / "again" / "plots").exists()
+    assert not (place / "again" / "report.html").exists()
 
 
 @pytest.mark.slow
