@@ -23,6 +23,12 @@ CONFIG_VALUES = 10**6
 TABLE_BYTES = 10**9
 """Of a CSV file, unpacked."""
 
+UNPACKED_BYTES = 10**8
+"""To which any compressed file may unpack, however small it is."""
+
+UNPACKED_TIMES = 100
+"""How many times its own size a larger compressed file may unpack to."""
+
 TABLE_CELLS = 5 * 10**8
 """Rows times columns of a table that is read or made up."""
 

@@ -7,7 +7,6 @@ missing names. The lines of a CSV file are therefore checked before pandas parse
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,8 +15,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from framework.data.parquet import ParquetTable
 from framework.errors import InputError
-from framework.limits import TABLE_BYTES, TABLE_CELLS
+from framework.limits import TABLE_BYTES
+from framework.packed import TooLarge, gunzipped
 from framework.registry import nearest
 
 CSV_ENDINGS = (".csv", ".csv.gz")
@@ -71,21 +72,12 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    from pyarrow import dataset
-
     try:
-        table = dataset.dataset(path, format="parquet")
-        names = [str(name) for name in table.schema.names]
-        _check_header(names, path)
-        wanted = _wanted(columns, names, path)
-        records = table.count_rows()
-        if records * len(wanted) > TABLE_CELLS:
-            raise InputError(
-                f"{path}: expected at most {TABLE_CELLS:,} values in a table, found "
-                f"{records:,} rows of {len(wanted):,}; name the columns to take in columns"
-            )
-        frame: pd.DataFrame = table.to_table(columns=wanted).to_pandas()
-    except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors
+        table = ParquetTable(path)
+        _check_header(table.names, path)
+        wanted = _wanted(columns, table.names, path)
+        frame = table.frame(wanted)
+    except (ValueError, OSError) as error:
         raise InputError(f"{path}: expected a Parquet file, found: {_first_line(error)}") from error
     frame = frame.reset_index(drop=False) if frame.index.names != [None] else frame
     return frame[[c for c in wanted if c in frame.columns]].reset_index(drop=True)
@@ -139,13 +131,21 @@ def _separator(text: str) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            raw = file.read(TABLE_BYTES + 1)
-        if len(raw) > TABLE_BYTES:
+        size = path.stat().st_size
+        if path.suffix == ".gz":
+            raw = gunzipped(path, TABLE_BYTES)
+        elif size <= TABLE_BYTES:
+            raw = path.read_bytes()
+        else:
             raise InputError(
-                f"{path}: expected a CSV file of at most {TABLE_BYTES:,} bytes, unpacked, found "
-                "more; save it as Parquet"
+                f"{path}: expected a CSV file of at most {TABLE_BYTES:,} bytes, found {size:,}; "
+                "save it as Parquet"
             )
+    except TooLarge as error:
+        raise InputError(
+            f"{path}: expected a CSV file that unpacks to at most {error.allowed:,} bytes, found "
+            "more; unpack it if you trust it, or save it as Parquet"
+        ) from error
     except FileNotFoundError as error:
         raise InputError(f"{path}: expected a CSV file, found no such file") from error
     except (OSError, EOFError, zlib.error) as error:  # a bad gzip file is an OSError

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
 from framework.journal import Journal
 from framework.limits import JSON_BYTES
-from framework.models.npy import array_of
+from framework.models.npy import arrays_of
 from framework.plain_files import DAMAGED
 from framework.roles import Roles
 
@@ -98,7 +98,7 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
 def _read(path: Path) -> list[Moment] | None:
     """Return what is kept; None where the file is damaged: the journal has it all."""
     try:
-        kept = _arrays(path)
+        kept = arrays_of(path.read_bytes(), JSON_BYTES)
         sizes, losses = kept["sizes"], kept["losses"]
         evaluations, seconds = kept["evaluations"], kept["seconds"]
         if losses.ndim != 2 or len(losses) != sizes.sum() or (sizes < 0).any():
@@ -108,10 +108,3 @@ def _read(path: Path) -> list[Moment] | None:
         return [Moment(*column) for column in columns]
     except (*DAMAGED, OSError, zipfile.BadZipFile, zlib.error, EOFError):
         return None
-
-
-def _arrays(path: Path) -> dict[str, Array]:
-    with zipfile.ZipFile(path) as file:
-        if sum(info.file_size for info in file.infolist()) > JSON_BYTES:
-            raise ValueError("larger than any")
-        return {name.removesuffix(".npy"): array_of(file.read(name)) for name in file.namelist()}

@@ -12,20 +12,27 @@ and its AutoML Applications, AutoML 2024.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pandas as pd
 
 from framework.arrays import Array, FloatArray
+from framework.data.files import FileOptions, read_frame
 from framework.errors import InputError
 from framework.libraries.files import in_order, read_costs
 from framework.libraries.library import Cost, Library
+from framework.limits import TABLE_BYTES
+from framework.packed import check_members, member
 
 _BAG = "_BAG_L1"  # ends a model's name, not its config's
 _DTYPES = ("float32", "float16", "float64")
+_METRICS = ("dataset", "fold", "framework", "time_infer_s")
 
 
 def from_tabrepo(
@@ -131,8 +138,11 @@ def _memmap(place: Path, meta: Mapping[str, Any], part: str) -> Array:
 
 def _labels(path: Path) -> Array:
     try:
-        frame = pd.read_csv(path, index_col=0)
-    except (OSError, ValueError) as error:
+        with ZipFile(path) as file:
+            check_members(file, path.stat().st_size, TABLE_BYTES)
+            (name,) = file.namelist()
+            frame = pd.read_csv(BytesIO(member(file, name)), index_col=0)
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: expected a zipped CSV of labels, found: {error}") from error
     if frame.shape[1] != 1:
         raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
@@ -150,11 +160,11 @@ def _times(folder: Path, dataset: str, fold: int, models: Sequence[str]) -> Floa
     """Return each model's ``time_infer_s``, NaN where no row has it."""
     path = folder / "configs.parquet"
     try:
-        frame = pd.read_parquet(path, columns=["dataset", "fold", "framework", "time_infer_s"])
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        frame = read_frame(path, FileOptions(columns=_METRICS))
+    except InputError as error:
+        found = str(error).removeprefix(f"{path}: ")
         raise InputError(
-            f"{path}: expected TabRepo's metrics (dataset, fold, framework, time_infer_s), found: "
-            f"{str(error).splitlines()[0]}"
+            f"{path}: expected TabRepo's metrics ({', '.join(_METRICS)}); {found}"
         ) from error
     rows = frame[(frame["dataset"] == dataset) & (frame["fold"] == fold)]
     known = dict(zip(rows["framework"], rows["time_infer_s"], strict=True))

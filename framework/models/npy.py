@@ -1,14 +1,16 @@
-"""Arrays in numpy's format, read without pickles and without trusting their headers."""
+"""Arrays in numpy's formats, read without pickles and without trusting their headers."""
 
 from __future__ import annotations
 
 import math
 from io import BytesIO
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from framework.arrays import Array
+from framework.packed import check_members, member
 
 _KINDS = "biufUS"  # of plain values
 
@@ -30,6 +32,25 @@ def array_of(content: bytes) -> Array:
         )
     array = np.frombuffer(content, dtype, count=count, offset=stream.tell())
     return np.array(array.reshape(shape, order="F" if fortran else "C"))
+
+
+def arrays_of(content: bytes, most: int) -> dict[str, Array]:
+    """Return the arrays in the bytes of a ``.npz`` file, by name.
+
+    Parameters
+    ----------
+    content : bytes
+    most : int
+        How many bytes they may have together.
+
+    Raises
+    ------
+    ValueError, BadZipFile, EOFError, zlib.error
+        It is damaged, or larger.
+    """
+    with ZipFile(BytesIO(content)) as file:
+        check_members(file, len(content), most)
+        return {name.removesuffix(".npy"): array_of(member(file, name)) for name in file.namelist()}
 
 
 def header_of(stream: BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

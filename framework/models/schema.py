@@ -19,6 +19,7 @@ from framework.errors import InputError
 from framework.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
 from framework.models import booster, native, sparse, trusted
 from framework.models.npy import array_of
+from framework.packed import TooLarge, check_members, member
 
 Node = dict[str, Any]
 
@@ -65,8 +66,8 @@ class Schema:
         self._also = frozenset(also)
         self._arrays: dict[str, bytes] = {}
         with zipfile.ZipFile(BytesIO(content)) as self._zip:
-            self._names = _checked_names(self._zip)
-            root = _parsed(self._zip.read(_SCHEMA))
+            self._names = _checked_names(self._zip, len(content))
+            root = _parsed(member(self._zip, _SCHEMA))
             _check_protocol(root)
             self._check(root, 0)
         self.content = self._written(root)
@@ -135,7 +136,7 @@ class Schema:
         if node["type"] != "scipy" or name not in self._names:
             raise Refused("a sparse array without its file")
         if name not in self._arrays:
-            self._arrays[name] = sparse.written_anew(self._zip.read(name))
+            self._arrays[name] = sparse.written_anew(member(self._zip, name))
 
     def _partial(self, node: Node, depth: int) -> None:
         """Let pass what boosting on histograms writes beside categories, and nothing else."""
@@ -245,7 +246,7 @@ class Schema:
         if node["type"] != "numpy" or name not in self._names:
             raise Refused("an array without its file")
         if name not in self._arrays:
-            self._arrays[name] = self._zip.read(name)
+            self._arrays[name] = member(self._zip, name)
         return array_of(self._arrays[name])
 
 
@@ -303,17 +304,15 @@ def _name(node: Node) -> str:
     return f"{node.get('__module__')}.{node.get('__class__')}"
 
 
-def _checked_names(file: zipfile.ZipFile) -> frozenset[str]:
+def _checked_names(file: zipfile.ZipFile, packed: int) -> frozenset[str]:
     """Return the names of a zip's files, each once, together of a size that can be held."""
-    names = file.namelist()
-    if len(set(names)) < len(names):
-        raise Refused("two files of one name")
-    sizes = {info.filename: info.file_size for info in file.infolist()}
-    if sum(sizes.values()) > ESTIMATOR_BYTES:
-        raise Refused(f"more than {ESTIMATOR_BYTES:,} bytes when unpacked")
-    if sizes.get(_SCHEMA, 0) > JSON_BYTES:
+    try:
+        check_members(file, packed, ESTIMATOR_BYTES)
+    except (TooLarge, zipfile.BadZipFile) as error:
+        raise Refused(str(error)) from error
+    if any(info.file_size > JSON_BYTES for info in file.infolist() if info.filename == _SCHEMA):
         raise Refused(f"a schema of more than {JSON_BYTES:,} bytes")
-    return frozenset(names)
+    return frozenset(file.namelist())
 
 
 def _parsed(text: bytes) -> Any:

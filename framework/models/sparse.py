@@ -10,6 +10,7 @@ import numpy as np
 from framework.limits import ESTIMATOR_BYTES
 from framework.models.native import sound
 from framework.models.npy import array_of
+from framework.packed import check_members, member
 
 _PARTS = ("data", "format", "indices", "indptr", "shape")
 
@@ -24,14 +25,12 @@ def written_anew(content: bytes) -> bytes:
     Unsound
         An index leads out of the array, or the parts do not fit each other.
     ValueError, KeyError, zipfile.BadZipFile
-        It is damaged.
+        It is damaged, or unpacks to more than is taken.
     """
     with zipfile.ZipFile(BytesIO(content)) as file:
-        names = file.namelist()
-        sound(sum(info.file_size for info in file.infolist()) <= ESTIMATOR_BYTES, "a sparse array")
-        sound(len(names) == len(set(names)), "a sparse array")
-        parts = {name: array_of(file.read(f"{name}.npy")) for name in _PARTS}
-        marked = "_is_array.npy" in names
+        check_members(file, len(content), ESTIMATOR_BYTES)
+        parts = {name: array_of(member(file, f"{name}.npy")) for name in _PARTS}
+        marked = "_is_array.npy" in file.namelist()
     data, indices, indptr = (parts[name] for name in ("data", "indices", "indptr"))
     shape = parts["shape"]
     sound(

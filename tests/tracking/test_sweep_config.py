@@ -152,7 +152,7 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
                 "directions": [{"metric": "share_of_reference", "sense": "max"}],
                 "reference": "no.csv",
             },
-            "expected a front.csv, found: [Errno 2] No such file or directory",
+            "expected a CSV or Parquet file, found no such file",
         ),
         ({"storage": "nodialect://x"}, "sweep.storage: expected a database that can be used"),
     ],

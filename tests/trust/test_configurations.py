@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 from itertools import pairwise
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from framework.cli.main import main
-from framework.data.files import read_frame
 from framework.errors import InputError
 from framework.experiment.config import load_config, override
 
@@ -115,16 +111,3 @@ def test_the_command_takes_repeats_within_the_limit(tmp_path, capsys):
     assert main(["check", str(path), "--repeats", "1000000000"]) == 2
     assert "repeats: expected at most 10,000" in capsys.readouterr().err
     load_config(path)  # the one without changes is right
-
-
-def test_tables_that_unpack_to_more_than_is_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr("framework.data.files.TABLE_BYTES", 10_000)
-    bomb = tmp_path / "bomb.csv.gz"
-    bomb.write_bytes(gzip.compress(b"a,b\n" + b"1,1\n" * 100_000))
-    with pytest.raises(InputError, match="of at most 10,000 bytes"):
-        read_frame(bomb)
-    monkeypatch.setattr("framework.data.files.TABLE_CELLS", 1000)
-    rows = tmp_path / "rows.parquet"
-    parquet.write_table(pyarrow.table({"a": [1.0] * 1001}), rows)
-    with pytest.raises(InputError, match="expected at most 1,000 values in a table, found 1,001"):
-        read_frame(rows)

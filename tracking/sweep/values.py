@@ -15,9 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from framework.arrays import FloatArray
+from framework.data.files import read_frame
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
@@ -114,9 +114,9 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
     """Return the losses of a reference front, shape (n, objectives)."""
     place = f"{where}.reference: {path}"
     try:
-        frame = pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{place}: expected a front.csv, found: {error}") from error
+        frame = read_frame(path)
+    except InputError as error:
+        raise InputError(f"{where}.reference: {error}") from error
     missing = [name for name in roles.names if name not in frame]
     if missing:
         raise InputError(f"{place}: expected a column {missing[0]!r}, found none")

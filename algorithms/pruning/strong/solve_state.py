@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Sequence
 from typing import Any
 from zipfile import BadZipFile
@@ -14,6 +15,9 @@ from algorithms.pruning.strong.branch_and_bound import BranchAndBound, OpenBox
 from algorithms.pruning.strong.instance import Instance, Pruned
 from algorithms.pruning.strong.relaxation import Box
 from framework.arrays import Array
+from framework.limits import ESTIMATOR_BYTES
+from framework.models.npy import arrays_of
+from framework.plain_files import DAMAGED
 
 _VERSION = 1
 _COUNTS = ("nodes", "programs", "iterations", "_made", "_nothing")
@@ -75,8 +79,7 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
         The content is not one of :func:`pack` for such an instance.
     """
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = arrays_of(content, ESTIMATOR_BYTES)
         about = json.loads(arrays["about"].tobytes())
         if about["version"] != _VERSION:
             raise ValueError("another version")
@@ -92,7 +95,7 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
             value, threshold = arrays["best_value"].tolist()
             solver.incumbent = Pruned(arrays["best"], int(threshold), value)
         solver._open = _boxes(arrays, instance.k)
-    except (KeyError, IndexError, TypeError, ValueError, OSError, EOFError, BadZipFile) as error:
+    except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise ValueError(f"not a solve that can be gone on with: {error}") from error
     return solver, about["also"]
 

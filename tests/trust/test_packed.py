@@ -1,0 +1,208 @@
+"""Small files that unpack to more than a machine holds: refused early, with the number allowed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from framework.data.files import FileOptions, read_frame
+from framework.errors import InputError
+from framework.libraries.tabrepo import from_tabrepo
+from framework.limits import UNPACKED_BYTES
+from framework.models.estimators import dump_estimator, load_estimator
+from framework.models.npy import arrays_of
+from framework.packed import TooLarge, check_members, gunzipped, member, most_unpacked
+from tests.libraries.test_bring import P_TEST, P_VAL, write_tabrepo
+from tests.trust.fitted_models import CLASSES, fitted
+from tests.trust.forging import forged
+
+MEASURED = """
+import resource, sys
+from framework.data.files import read_frame
+from framework.errors import InputError
+from pathlib import Path
+before = resource.getrusage(resource.RUSAGE_SELF)
+try:
+    read_frame(Path(sys.argv[1]))
+except InputError as error:
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    print(after.ru_maxrss - before.ru_maxrss, after.ru_utime - before.ru_utime, error)
+"""
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Lower what is taken a thousand times."""
+    monkeypatch.setattr("framework.packed.UNPACKED_BYTES", UNPACKED_BYTES // 1000)
+
+
+def gzipped(path: Path, size: int) -> Path:
+    """Write a table of so many bytes, a piece at a time."""
+    packer, rows = zlib.compressobj(1, wbits=31), b"1,1\n" * 2**18
+    with path.open("wb") as file:
+        file.write(packer.compress(b"a,b\n"))
+        for _ in range(size // len(rows) + 1):
+            file.write(packer.compress(rows))
+        file.write(packer.flush())
+    return path
+
+
+def test_a_real_bomb_takes_neither_time_nor_memory(tmp_path):
+    bomb = gzipped(tmp_path / "bomb.csv.gz", 2 * 10**8)
+    assert bomb.stat().st_size < 10**6
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(bomb)], capture_output=True, text=True, check=True
+    )
+    kilobytes, seconds, text = done.stdout.split(" ", 2)
+    assert int(kilobytes) < 50_000
+    assert float(seconds) < 2
+    assert "unpacks to at most 100,000,000 bytes, found more; unpack it if you trust it" in text
+
+
+def test_how_much_is_taken():
+    assert most_unpacked(10, 10**9) == 10**8
+    assert most_unpacked(5 * 10**6, 10**9) == 5 * 10**8
+    assert most_unpacked(10**9, 10**9) == 10**9
+
+
+def test_gzip_files_of_several_parts_and_torn_ones(tmp_path, small):
+    path = tmp_path / "t.csv.gz"
+    whole = gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n")
+    path.write_bytes(whole)
+    assert read_frame(path)["a"].tolist() == [1, 3]
+    path.write_bytes(gzip.compress(b"a,b\n") + gzip.compress(b"1,1\n" * 10**5))
+    with pytest.raises(InputError, match="at most 100,000 bytes"):
+        read_frame(path)
+    for torn in (whole[:-5], whole[:20] + b"\xff" + whole[21:]):
+        path.write_bytes(torn)
+        with pytest.raises(InputError, match=r"t\.csv\.gz: expected a readable file"):
+            read_frame(path)
+
+
+def test_tables_have_a_limit_however_they_pack(tmp_path, monkeypatch):
+    monkeypatch.setattr("framework.data.files.TABLE_BYTES", 1000)
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,1\n" * 1000)
+    with pytest.raises(InputError, match=r"of at most 1,000 bytes, found 4,004; save it as"):
+        read_frame(tmp_path / "t.csv")
+    with pytest.raises(TooLarge, match="more than 1,000 bytes when unpacked"):
+        gunzipped(gzipped(tmp_path / "t.csv.gz", 10**6), 1000)
+
+
+def test_parquet_of_one_value(tmp_path, small):
+    parquet.write_table(pyarrow.table({"a": [1.0] * 10**6}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"at most [\d,]+ values .* found 1,000,000"):
+        read_frame(tmp_path / "t.parquet")
+    parquet.write_table(
+        pyarrow.table({"a": [1.0] * 10**4, "b": ["x"] * 10**4}), tmp_path / "u.parquet"
+    )
+    assert len(read_frame(tmp_path / "u.parquet", FileOptions(columns=("a",)))) == 10**4
+
+
+def test_parquet_of_one_long_text(tmp_path, small):
+    table = pyarrow.table({"a": [1.0] * 500, "text": ["x" * 10**5] * 500})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert (tmp_path / "t.parquet").stat().st_size < 10**4
+    with pytest.raises(InputError, match=r"at most [\d,]+ bytes of text in a table of this size"):
+        read_frame(tmp_path / "t.parquet")
+    assert read_frame(tmp_path / "t.parquet", FileOptions(columns=("a",))).shape == (500, 1)
+
+
+def test_parquet_comes_back_as_pandas_wrote_it(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "text": ["x", None, "y", "x"],
+            "kind": pd.Categorical(["p", "q", None, "q"]),
+            "number": [1.5, None, 2.0, 3.0],
+            "whole": [1, 2, 3, 4],
+            "truth": [True, False, True, True],
+            "day": pd.to_datetime(["2026-01-01", None, "2026-01-03", "2026-01-04"]),
+        },
+        index=pd.Index([3, 1, 2, 0], name="id"),
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = read_frame(tmp_path / "t.parquet")
+    expected = pd.read_parquet(tmp_path / "t.parquet").reset_index()[list(found.columns)]
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_parquet_of_lists_is_said(tmp_path):
+    parquet.write_table(pyarrow.table({"a": [1.0], "lists": [[1, 2]]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"'lists', found list<.*>; name the columns"):
+        read_frame(tmp_path / "t.parquet")
+
+
+def zipped(content: bytes, way: int = zipfile.ZIP_DEFLATED) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", way) as file:
+        file.writestr("labels.csv", content)
+    return stream.getvalue()
+
+
+def lying(content: bytes, size: int) -> bytes:
+    """Return a zip whose directory says that its file has so many bytes."""
+    start = content.index(b"PK\x01\x02")
+    return content[: start + 24] + struct.pack("<I", size) + content[start + 28 :]
+
+
+def test_a_zip_is_unpacked_no_further_than_it_says(small):
+    content = lying(zipped(b"0" * 10**7), 10)
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        check_members(file, len(content), 10**9)
+        tracemalloc.start()
+        try:
+            with pytest.raises(zipfile.BadZipFile):
+                member(file, "labels.csv")
+            assert tracemalloc.get_traced_memory()[1] < 10**6
+        finally:
+            tracemalloc.stop()
+    whole = zipped(b"0" * 10**7)
+    with (
+        zipfile.ZipFile(io.BytesIO(whole)) as file,
+        pytest.raises(TooLarge, match=r"more than [\d,]+ bytes when unpacked"),
+    ):
+        check_members(file, len(whole), 10**9)
+    other = zipped(b"0" * 100, way=zipfile.ZIP_BZIP2)  # each piece of which unpacks at once
+    with (
+        zipfile.ZipFile(io.BytesIO(other)) as file,
+        pytest.raises(zipfile.BadZipFile, match="packed in another way than by deflate"),
+    ):
+        check_members(file, len(other), 10**9)
+
+
+def test_labels_of_tabrepo_that_unpack_to_too_much(tmp_path, small):
+    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    (path,) = tmp_path.rglob("label-val.csv.zip")
+    path.write_bytes(zipped(b",label\n" + b"0,1\n" * 10**5))
+    with pytest.raises(InputError, match=r"label-val.csv.zip: expected .* more than 100,000 bytes"):
+        from_tabrepo(tmp_path, "adult", 1)
+
+
+def test_estimators_and_arrays_that_unpack_to_too_much(small):
+    linear = dump_estimator(fitted(CLASSES, "linear"), "linear")
+    stream = io.BytesIO(forged(linear, lambda schema: None))
+    with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("more.npy", bytes(10**7))
+    with pytest.raises(InputError, match=r"found more than [\d,]+ bytes when unpacked"):
+        load_estimator(stream.getvalue(), "bomb.skops")
+    packed = io.BytesIO()
+    np.savez_compressed(packed, x=np.zeros(10**6))
+    with pytest.raises(TooLarge):
+        arrays_of(packed.getvalue(), 10**9)
+    np.savez_compressed(packed := io.BytesIO(), x=np.arange(5), y=np.eye(2))
+    found = arrays_of(packed.getvalue(), 10**9)
+    assert found["x"].tolist() == [0, 1, 2, 3, 4]
+    assert found["y"].shape == (2, 2)
