@@ -122,6 +122,36 @@ def test_patience_counts_batches_without_a_change(tmp_path):
     same_front(front, again, "replayed under patience")
 
 
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_a_gate_ends_a_run_at_the_same_row(tmp_path, order):
+    """It sees what was told, also where more is known, and after a resume."""
+    seen = []
+
+    def gate(evaluations, front):
+        seen.append((evaluations, len(front())))
+        return "enough" if evaluations >= 25 else ""
+
+    expected, _ = search(Budget(evaluations=30))
+    path = tmp_path / "journal.sqlite"
+    for _ in range(2):
+        with open_journal(path) as journal:
+            watcher, random = Watcher(), RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
+            found = run(
+                PROBLEM,
+                random,
+                ShuffledEvaluator(PROBLEM, 0, order),
+                budget=Budget(evaluations=80),
+                journal=journal,
+                observers=[watcher],
+                gate=gate,
+            )
+        assert (watcher.end.evaluations, watcher.end.stopped) == (30, "enough")
+        same_front(found, expected, "gate")
+        assert [rows for rows, _ in seen] == [10, 20, 30]
+        assert seen.pop()[1] == len(expected)
+        seen.clear()
+
+
 def test_the_algorithm_may_be_done_first():
     _, watcher = search(Budget(generations=100), cls=Finite)
     assert watcher.end.stopped == "covered"

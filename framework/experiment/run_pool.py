@@ -22,7 +22,7 @@ from framework.parallel.config import ClusterConfig
 from framework.parallel.each import Each
 from framework.problem import Problem
 
-Work = Callable[[RunConfig, Problem, RunDir], object]  # a function of a module: it may travel
+Work = Callable[..., object]  # of configuration, problem, directory, and whatever is submitted
 Ended = tuple[RunDir, Exception | None]
 
 _TOKEN = ".token"  # tells a worker whether it sees the driver's disk
@@ -31,8 +31,8 @@ _TOKEN = ".token"  # tells a worker whether it sees the driver's disk
 class RunPool(Protocol):
     """Executes runs and returns them when they have ended, in any order."""
 
-    def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
-        """Add a run, whose directory exists."""
+    def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir, *more: Any) -> None:
+        """Add a run, whose directory exists; ``more`` goes to the work, and has to be pickled."""
         ...
 
     def collect(self) -> Ended:
@@ -50,22 +50,22 @@ class SerialPool:
     Parameters
     ----------
     work : callable
-        Does a run: configuration, problem, directory.
+        Does a run: configuration, problem, directory; a function of a module.
     """
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._queue: deque[tuple[RunConfig, Problem, RunDir]] = deque()
+        self._queue: deque[tuple[Any, ...]] = deque()
 
-    def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
+    def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir, *more: Any) -> None:
         """See :meth:`RunPool.submit`."""
-        self._queue.append((config, problem, run_dir))
+        self._queue.append((config, problem, run_dir, *more))
 
     def collect(self) -> Ended:
         """See :meth:`RunPool.collect`."""
-        config, problem, run_dir = self._queue.popleft()
+        config, problem, run_dir, *more = self._queue.popleft()
         try:
-            self._work(config, problem, run_dir)
+            self._work(config, problem, run_dir, *more)
         except Exception as error:  # the caller decides what it means
             return run_dir, error
         return run_dir, None
@@ -84,7 +84,7 @@ class RayPool:
     Parameters
     ----------
     work : callable
-        Does a run: configuration, problem, directory.
+        Does a run: configuration, problem, directory; a function of a module, since it travels.
     home : pathlib.Path
         A directory of the driver's.
     token : str
@@ -103,10 +103,10 @@ class RayPool:
         self._each = Each(Runner(work, seen, token), "run", workers=workers, config=config)
         self._shared: list[tuple[Problem, Any]] = []
 
-    def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
+    def submit(self, config: RunConfig, problem: Problem, run_dir: RunDir, *more: Any) -> None:
         """See :meth:`RunPool.submit`."""
         path = str(run_dir.path.absolute())
-        self._each.submit(run_dir, config.model_dump(), [self._place(problem)], path)
+        self._each.submit(run_dir, config.model_dump(), [self._place(problem)], path, more)
 
     def collect(self) -> Ended:
         """See :meth:`RunPool.collect`."""
@@ -174,7 +174,9 @@ class Runner:
     def __init__(self, work: Work, seen: str, token: str) -> None:
         self._work, self._seen, self._token = work, seen, token
 
-    def run(self, config: dict[str, Any], box: list[Any], path: str) -> dict[str, bytes]:
+    def run(
+        self, config: dict[str, Any], box: list[Any], path: str, more: tuple[Any, ...]
+    ) -> dict[str, bytes]:
         """Do a run; return its files where the driver's disk is not in sight.
 
         Parameters
@@ -185,6 +187,8 @@ class Runner:
             A reference to the problem.
         path : str
             The directory on the driver's disk.
+        more : tuple
+            What else the work takes.
 
         Raises
         ------
@@ -201,10 +205,10 @@ class Runner:
         run_config = RunConfig.model_validate(config)
         seen = Path(self._seen)
         if seen.is_file() and seen.read_text(encoding="utf-8") == self._token:
-            self._work(run_config, problem, RunDir(path))
+            self._work(run_config, problem, RunDir(path), *more)
             return {}
         with TemporaryDirectory() as folder:
-            self._work(run_config, problem, RunDir(folder))
+            self._work(run_config, problem, RunDir(folder), *more)
             files = (file for file in Path(folder).rglob("*") if file.is_file())
             return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 

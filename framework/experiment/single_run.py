@@ -22,7 +22,7 @@ from framework.journal import Journal
 from framework.notes import Notes
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.run.driver import Observer, Progress, run
+from framework.run.driver import Gate, Observer, Progress, run
 from framework.run.evaluator import Evaluator
 from framework.run.interruption import Interruption
 from framework.streams import RowStreams
@@ -90,6 +90,7 @@ def run_single(
     evaluated_by: Callable[[], str] = lambda: "serial",
     about: Mapping[str, Any] | None = None,
     report: Callable[[str], None] = print,
+    gate: Gate = lambda evaluations, front: "",
 ) -> dict[str, Any]:
     """Start or resume a single run in its directory; return its summary.
 
@@ -110,6 +111,8 @@ def run_single(
         Further content of ``about.json``.
     report : callable
         Shows a line of text to the user.
+    gate : Gate
+        May end the run before its budget does.
 
     Raises
     ------
@@ -177,6 +180,7 @@ def run_single(
                     journal=journal,
                     notes=notes,
                     observers=[last, Course(run_dir.course_file), *observers, interruption],
+                    gate=gate,
                 )
         except (KeyboardInterrupt, ParetolabError):
             if journal.n_batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
@@ -99,6 +99,14 @@ class Observer:
         return ""
 
 
+Gate = Callable[[int, Callable[[], Front]], str]
+"""Says why a run is to end early, or nothing, given how many rows were told and their front.
+
+It is asked after every batch told, in the order of the batches, so that a gate which knows only
+these ends a run at the same row whoever evaluates.
+"""
+
+
 def run(
     problem: Problem,
     algorithm: Algorithm,
@@ -108,6 +116,7 @@ def run(
     journal: Journal | None = None,
     notes: Notes | None = None,
     observers: Sequence[Observer] = (),
+    gate: Gate = lambda evaluations, front: "",
 ) -> Front:
     """Search until the budget is spent or the algorithm is done.
 
@@ -130,11 +139,13 @@ def run(
         Intermediate results of long work, also those of earlier sessions; None keeps them in
         memory.
     observers : sequence of Observer
+    gate : Gate
+        May end the run before its budget does.
 
     Returns
     -------
     Front
-        The front of all rows.
+        The front of all rows told.
 
     Raises
     ------
@@ -145,8 +156,9 @@ def run(
     for observer in observers:
         observer.on_start()
     loop.prepare(observers)
+    ended = ""
     with loop.writer:
-        while True:
+        while not ended:
             loop.ask_ahead()
             if not loop.flights:
                 break
@@ -154,12 +166,11 @@ def run(
             if progress is not None:
                 for observer in observers:
                     observer.on_batch(progress)
-    progress = loop.progress(stopped=loop.stop_reason() or "nothing more to ask")
+            ended = gate(loop.evaluations, lambda: loop.front(problem.gene_names))
+    progress = loop.progress(stopped=ended or loop.stop_reason() or "nothing more to ask")
     for observer in observers:
         observer.on_end(progress)
-    if loop.archive.rows is None:
-        return Front.of(loop.last, algorithm.roles, problem.gene_names)
-    return Front(loop.archive.rows, algorithm.roles, problem.gene_names)
+    return loop.front(problem.gene_names)
 
 
 class _Flight(NamedTuple):
@@ -321,6 +332,12 @@ class _Loop:
         what = f"gen {self.generation + 1} · {self.evaluator.problem.part_name}"
         for observer in observers if total else ():
             observer.on_work(Work(what, done, total, seconds))
+
+    def front(self, gene_names: tuple[str, ...]) -> Front:
+        """Return the front of the rows told."""
+        if self.archive.rows is None:
+            return Front.of(self.last, self.algorithm.roles, gene_names)
+        return Front(self.archive.rows, self.algorithm.roles, gene_names)
 
     def progress(self, *, replayed: bool = False, stopped: str = "") -> Progress:
         self._look(always=bool(stopped))

@@ -28,7 +28,7 @@ def content(database):
 
 
 def drive(plan, database):
-    """Take a study to its end; the second trial of every five fails."""
+    """Take a study to its end; the second trial of every five fails, bad ones are pruned."""
     with open_study(plan, f"sqlite:///{database}", "study") as study:
         todo, size = study.unfinished(), plan.sweep.batch
         for batch in sorted({number // size for number in todo}):
@@ -37,8 +37,14 @@ def drive(plan, database):
             for number in numbers:
                 if number % 5 == 1:
                     study.fail(number, "it was its turn")
+                    continue
+                value = params[number]["problem.noise"] + number % 3
+                rungs = {step: step * value for step in plan.sweep.prune.at}
+                limits = study.limits(number)
+                if any(value < limits.get(step, value) for step, value in rungs.items()):
+                    study.prune(number, rungs)
                 else:
-                    study.tell(number, [params[number]["problem.noise"] + number % 3])
+                    study.tell(number, [value], rungs)
 
 
 def driven(plan, database, last=None):
@@ -59,12 +65,15 @@ def driven(plan, database, last=None):
 @pytest.fixture(params=SAMPLERS)
 def plan(request, tmp_path):
     # by a sampler's rules: TPE draws at random until it knows ten, NSGA-II has ten a generation
-    return sweeps.plan_of(tmp_path, sweeps.raw(sampler=request.param, trials=16, batch=2))
+    prune = {"kind": "median", "at": [2, 5], "startup": 3}
+    content = sweeps.raw(sampler=request.param, trials=16, batch=2, prune=prune)
+    return sweeps.plan_of(tmp_path, content)
 
 
 def test_killed_again_and_again(plan, tmp_path):
     drive(plan, tmp_path / "whole.db")
     expected = content(tmp_path / "whole.db")
+    assert any("PRUNED" in line for line in expected)
     rng, kills = random.Random(plan.sweep.sampler), 0
     while not driven(plan, tmp_path / "killed.db", rng.randint(1, 400)):
         kills += 1
@@ -124,3 +133,32 @@ def test_a_killed_command(whole, tmp_path, last):
     again = ["resume", "out"] if begun else ["sweep", "little.yaml", "--out", "out"]
     assert not command(tmp_path, *again)
     assert outcome(tmp_path / "out") == whole
+
+
+def pruning():
+    """Return a sweep that prunes."""
+    content = sweeps.raw(trials=8, prune={"kind": "median", "at": [20], "startup": 3})
+    content["budget"] = {"evaluations": 30}
+    content["sweep"]["search_space"]["algorithm.batch"] = {"low": 2, "high": 15}
+    return content
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory):
+    """A sweep with pruned trials that nothing befell."""
+    folder = tmp_path_factory.mktemp("pruned")
+    sweeps.write(folder, pruning())
+    assert not command(folder, "sweep", "little.yaml", "--out", "out")
+    found = outcome(folder / "out")
+    assert b",pruned," in found[0]["trials.csv"]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", range(200, 800, 120))
+def test_a_killed_command_that_prunes(pruned, tmp_path, last):
+    sweeps.write(tmp_path, pruning())
+    killed = command(tmp_path, "sweep", "little.yaml", "--out", "out", last=last)
+    if killed:
+        assert not command(tmp_path, "resume", "out")
+    assert outcome(tmp_path / "out") == pruned

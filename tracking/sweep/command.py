@@ -93,7 +93,7 @@ class _Shown:
 
     def __call__(self, ended: Ended) -> None:
         """Show a trial."""
-        if ended.values is not None and self._is_better(ended):
+        if ended.values is not None and not ended.pruned and self._is_better(ended):
             self._best = ended
         if self._bar is not None:
             self._bar.update(self._task, completed=ended.done, text=self._best_text())
@@ -105,6 +105,8 @@ class _Shown:
 
         params = ", ".join(f"{short(k)} {shown_value(v)}" for k, v in ended.params.items())
         outcome = f"failed: {ended.error}" if ended.values is None else _text(ended)
+        if ended.pruned:
+            outcome = f"pruned at {ended.pruned:,} evaluations, {outcome}"
         line = (
             f"{ended.done}/{self._plan.sweep.trials} · trial {ended.number}: {outcome} · {params}"
         )

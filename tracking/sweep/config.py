@@ -20,9 +20,10 @@ from framework.experiment.config import (
 )
 from framework.plain_files import check_sizes
 from framework.roles import Sense
-from framework.settings import Section
+from framework.settings import Budget, Section
 from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
+from tracking.sweep.pruning import PruneConfig
 from tracking.sweep.space import Dimension, changed, dimensions
 
 
@@ -44,6 +45,7 @@ class SweepConfig(Section):
     asynchronous : tell each trial as soon as it ends and ask for another, ``batch`` being under
         way: nobody waits, but the study depends on who was faster.
     repeats : runs a trial, with other seeds, whose values are averaged.
+    prune : which trials end early; see :class:`tracking.sweep.pruning.PruneConfig`.
     storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
         password in it is the name of a variable of the environment, ``${NAME}``.
     reference : a ``front.csv``, for ``share_of_reference``.
@@ -56,6 +58,7 @@ class SweepConfig(Section):
     batch: int = Field(default=4, ge=1)
     asynchronous: bool = False
     repeats: int = Field(default=1, ge=1)
+    prune: PruneConfig | None = None
     sampler: Literal["tpe", "random", "nsga2", "qmc", "grid"] = "tpe"
     storage: str | None = None
     reference: str | None = None
@@ -177,6 +180,8 @@ def check_plan(
     space, whole = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
         _check_grid(sweep, space, f"{path}: sweep")
+    if sweep.prune is not None:
+        _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
     return SweepPlan(config, _placed(sweep, path), space, whole, path)
 
 
@@ -198,6 +203,26 @@ def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) 
     if sweep.trials > points:
         raise InputError(
             f"{where}.trials: expected at most the grid's {points} points, found {sweep.trials}"
+        )
+
+
+def _check_prune(sweep: SweepConfig, prune: PruneConfig, budget: Budget, where: str) -> None:
+    """Check that trials have a value on their way, and are long enough to be looked at."""
+    names = [direction.metric for direction in sweep.directions]
+    if len(names) > 1 or names[0] in ("evaluations", "wall_s"):
+        raise InputError(
+            f"{where}.prune: expected one direction that a search has on its way (hypervolume, "
+            f"front_size, best_METRIC, share_of_reference), found {', '.join(names)}"
+        )
+    if sweep.repeats > 1:
+        raise InputError(
+            f"{where}.prune: expected trials of one run, found repeats: {sweep.repeats}; leave out "
+            "one of the two"
+        )
+    if budget.evaluations is not None and prune.at[-1] >= budget.evaluations:
+        raise InputError(
+            f"{where}.prune.at: expected less than budget.evaluations ({budget.evaluations}), "
+            f"found {prune.at[-1]}"
         )
 
 

@@ -24,13 +24,16 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
 from tracking.sweep.config import SweepPlan
+from tracking.sweep.pruning import limits
 from tracking.sweep.space import Dimension
+
+LIMITS = "limits"  # user attribute of a trial that may be pruned
 
 _LEAST_POPULATION = 10
 
 
 def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
-    """Return the trial that follows: all its values, and what its sampler notes with it.
+    """Return the trial that follows: all its values, what its sampler notes, how it is pruned.
 
     The first trial is the configuration as it stands, where the search space has it.
 
@@ -57,11 +60,13 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
         study.enqueue_trial(configured)
     _suggest(plan, study.ask())
     drawn = study.get_trials(deepcopy=False)[number]
+    prune, sense = plan.sweep.prune, plan.sweep.directions[0].sense
     return create_trial(
         state=TrialState.RUNNING,
         params=drawn.params,
         distributions=drawn.distributions,
         system_attrs=drawn.system_attrs,
+        user_attrs={} if prune is None else {LIMITS: limits(prune, sense, before)},
     )
 
 

@@ -26,9 +26,13 @@ def history_png(story: SweepStory, path: Path) -> None:
     for i, (axes, label) in enumerate(zip(cells, labels, strict=True)):
         axes.step(numbers, story.so_far(i), where="post", color=ORANGE, linewidth=1.2)
         axes.scatter(numbers, story.values(i), s=22, color=BLUE, zorder=2)
+        if story.pruned:
+            ended = [trial.number for trial in story.pruned]
+            axes.scatter(ended, [t.values[i] for t in story.pruned], marker="x", s=22, color=GREY)
         _star(axes, story.best.number, story.best.values[i])
         finish(axes, "", label)
-    cells[-1].set_xlabel("trial  (line: best so far; star: best trial)")
+    crosses = "; crosses: pruned" if story.pruned else ""
+    cells[-1].set_xlabel(f"trial  (line: best so far; star: best trial{crosses})")
     cells[-1].xaxis.get_major_locator().set_params(integer=True)
     save(figure, path)
 

@@ -24,6 +24,7 @@ from tracking.sweep.story import Axis, SweepStory
 PAGE = "sweep.html"
 
 _HISTORY = "A point a trial in the order of asking; the line is the best so far; star: best trial."
+_PRUNED = " Crosses: trials that were ended early, with their last values."
 _PARALLEL = (
     "A line a trial, light ones being better. Drag along an axis to keep only the trials in a "
     "range; drag an axis by its name to move it."
@@ -41,7 +42,7 @@ _TICKS = 5  # of an axis of numbers
 
 def write_sweep_page(story: SweepStory, study: optuna.Study, path: Path) -> None:
     """Write history, parallel coordinates, values by key, contours and importances."""
-    sections = [("History", _HISTORY, _history(story))]
+    sections = [("History", _HISTORY + _PRUNED * bool(story.pruned), _history(story))]
     sections += [("All keys of each trial", _PARALLEL, _parallel(story))]
     sections += [("Values by key", SLICE, _slices(story))]
     for i, (metric, shares) in enumerate(story.importances.items()):
@@ -72,7 +73,16 @@ def _history(story: SweepStory) -> Any:
             hoverinfo="text",
             marker={"color": BLUE, "size": 8},
         )
+        ended = go.Scatter(
+            x=[trial.number for trial in story.pruned],
+            y=[trial.values[i] for trial in story.pruned],
+            mode="markers",
+            hovertext=[_hover(story, trial) for trial in story.pruned],
+            hoverinfo="text",
+            marker={"color": GREY, "size": 8, "symbol": "x-thin-open"},
+        )
         figure.add_trace(so_far, **place)
+        figure.add_trace(ended, **place)
         figure.add_trace(points, **place)
         figure.add_trace(_star([story.best.number], [story.best.values[i]]), **place)
         figure.update_yaxes(title_text=label, **place)

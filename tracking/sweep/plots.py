@@ -20,7 +20,7 @@ def write_plots(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
     if not complete:
         return
     best = ranked(plan, complete)[0][0]
-    story = SweepStory(plan, complete, best, importances(study))
+    story = SweepStory(plan, complete, best, importances(study), study.pruned())
     out.plots.mkdir(exist_ok=True)
     figures.history_png(story, out.plots / "history.png")
     figures.slice_png(story, out.plots / "slice.png")

@@ -73,6 +73,7 @@ def write_report(
         "sampler_seed": plan.sweep.seed,
         "trials": plan.sweep.trials,
         "trials_complete": len(complete),
+        "trials_pruned": len(study.pruned()),
         "trials_failed": len(failed),
         "evaluations": sum(run.get("evaluations", 0) for run in runs),
         "rows_failed": sum(run.get("rows_failed", 0) for run in runs),
@@ -98,7 +99,9 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     several = len(plan.sweep.directions) > 1
     shown = order[: min(n_best if several else len(order), _MOST_ROWS)]
     kind = f"{n_best} not dominated" if several else f"best {len(shown)}"
-    table = Table(title=f"Trials: {kind} of {len(complete)}", title_justify="left", pad_edge=False)
+    pruned = f"; {len(study.pruned())} pruned" if study.pruned() else ""
+    title = f"Trials: {kind} of {len(complete)}{pruned}"
+    table = Table(title=title, title_justify="left", pad_edge=False)
     table.add_column("trial", justify="right")
     for direction in plan.sweep.directions:
         arrow = "↑" if direction.sense == "max" else "↓"
@@ -143,11 +146,16 @@ def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
 
 
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
-    """Return a row a trial: number, state, values, parameters, and why it failed."""
+    """Return a row a trial: number, state, values (on the way, too), parameters, why it failed."""
     rows = []
     for trial in trials:
-        values = _values(plan, trial) if trial.values else {}
+        complete = trial.state == optuna.trial.TrialState.COMPLETE
+        values = _values(plan, trial) if complete else {}
         row = {"trial": trial.number, "state": trial.state.name.lower()} | values
+        row |= {
+            f"{plan.sweep.directions[0].metric}_at_{step}": trial.intermediate_values.get(step)
+            for step in (plan.sweep.prune.at if plan.sweep.prune else ())
+        }
         row |= {key: trial.params.get(key) for key in plan.space}
         rows.append(row | {"error": trial.user_attrs.get(ERROR)})
     return pd.DataFrame(rows)

@@ -25,6 +25,7 @@ from framework.roles import Roles
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
+from tracking.sweep.rungs import Rungs
 from tracking.sweep.study import SweepStudy, open_study
 from tracking.sweep.values import Meter
 from tracking.sweep.worker import run_one
@@ -42,9 +43,11 @@ class Ended(NamedTuple):
     params : mapping of str to value
         What was tried, by dotted key.
     values : mapping of str to float, or None
-        What it is worth, by direction; None where it failed.
+        What it is worth, or was when it was pruned, by direction; None where it failed.
     error : str or None
         Why it failed.
+    pruned : int
+        The evaluations after which it was ended early; 0 where it was not.
     """
 
     done: int
@@ -52,6 +55,7 @@ class Ended(NamedTuple):
     params: Mapping[str, Any]
     values: Mapping[str, float] | None
     error: str | None
+    pruned: int = 0
 
 
 def run_sweep(
@@ -189,7 +193,16 @@ class _Trials:
         except Exception as error:  # this trial's misfortune, whatever it is
             self._failed.append((number, error))
             return
-        pool.submit(config, problem, trial)
+        pool.submit(config, problem, trial, self._rungs(number))
+
+    def _rungs(self, number: int) -> Rungs | None:
+        """Return what looks at a trial on its way, where that is asked for."""
+        sweep = self.plan.sweep
+        if sweep.prune is None:
+            return None
+        direction = sweep.directions[0]
+        value = self.meter.on_a_front(direction.metric)
+        return Rungs(value, direction.sense, sweep.prune.at, self.study.limits(number))
 
     def _next(self, pool: RunPool) -> tuple[int, Exception | None]:
         """Return the next trial that has ended, and what it raised."""
@@ -219,9 +232,16 @@ class _Trials:
             self._options.ended(Ended(self._done, number, params, None, text))
             return
         summary = trial.summary()
+        rungs = {int(step): float(value) for step, value in summary.get("rungs", {}).items()}
+        if summary.get("pruned"):
+            self.study.prune(number, rungs)
+            last = {self.meter.names[0]: rungs[summary["pruned"]]}
+            ended = Ended(self._done, number, params, last, None, summary["pruned"])
+            self._options.ended(ended)
+            return
         summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
         trial.write_summary(summary)
-        self.study.tell(number, list(values.values()))
+        self.study.tell(number, list(values.values()), rungs)
         self._options.ended(Ended(self._done, number, params, values, None))
 
     def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:

@@ -27,12 +27,15 @@ class SweepStory:
     best : FrozenTrial
     importances : mapping
         By direction and key; empty where there are too few trials.
+    pruned : sequence of FrozenTrial
+        Those that were ended early, by number, with their last values.
     """
 
     plan: SweepPlan
     trials: Sequence[FrozenTrial]
     best: FrozenTrial
     importances: dict[str, dict[str, float]]
+    pruned: Sequence[FrozenTrial] = ()
 
     @property
     def title(self) -> str:
@@ -44,8 +47,9 @@ class SweepStory:
         """How many trials there are, by which sampler, and which is the best."""
         sweep = self.plan.sweep
         repeats = f", each the mean of {sweep.repeats} runs" if sweep.repeats > 1 else ""
+        pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
         return (
-            f"{len(self.trials)} trials by {sweep.sampler}{repeats}; best: trial "
+            f"{len(self.trials)} trials by {sweep.sampler}{repeats}{pruned}; best: trial "
             f"{self.best.number}, "
             + ", ".join(
                 f"{spoken(d.metric)} {value:.5g}"

@@ -22,7 +22,7 @@ from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from framework.uris import expanded, public_uri, redacted
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.draw import directions, draw
+from tracking.sweep.draw import LIMITS, directions, draw
 
 ERROR = "error"  # user attribute of a failed trial
 _IDENTITY = "paretolab"  # user attribute of the study
@@ -54,6 +54,15 @@ class SweepStudy:
         """Return the trials that have values."""
         return self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
+    def pruned(self) -> list[FrozenTrial]:
+        """Return the trials that were ended early."""
+        return self.study.get_trials(deepcopy=False, states=(TrialState.PRUNED,))
+
+    def limits(self, number: int) -> dict[int, float]:
+        """Return the worst values with which a trial goes on, by evaluations."""
+        known = self.trials()[number].user_attrs.get(LIMITS, {})
+        return {int(step): float(value) for step, value in known.items()}
+
     def unfinished(self) -> list[int]:
         """Return the numbers of the trials that are still to be told."""
         done = {trial.number for trial in self.trials() if trial.state.is_finished()}
@@ -69,16 +78,30 @@ class SweepStudy:
         self.study.add_trial(trial)
         return dict(trial.params)
 
-    def tell(self, number: int, values: Sequence[float]) -> None:
-        """Note what a trial is worth."""
+    def tell(
+        self, number: int, values: Sequence[float], rungs: Mapping[int, float] | None = None
+    ) -> None:
+        """Note what a trial is worth, and was on its way."""
+        self._note_rungs(number, rungs or {})
         self.study.tell(number, list(values))
+
+    def prune(self, number: int, rungs: Mapping[int, float]) -> None:
+        """Note what a trial was worth until it was ended early."""
+        self._note_rungs(number, rungs)
+        self.study.tell(number, state=TrialState.PRUNED)
 
     def fail(self, number: int, error: str) -> None:
         """Note why a trial has no values."""
-        study_id = self._storage.get_study_id_from_name(self.study.study_name)
-        trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
-        self._storage.set_trial_user_attr(trial_id, ERROR, error)
+        self._storage.set_trial_user_attr(self._id(number), ERROR, error)
         self.study.tell(number, state=TrialState.FAIL)
+
+    def _note_rungs(self, number: int, rungs: Mapping[int, float]) -> None:
+        for step, value in sorted(rungs.items()):
+            self._storage.set_trial_intermediate_value(self._id(number), step, value)
+
+    def _id(self, number: int) -> int:
+        study_id = self._storage.get_study_id_from_name(self.study.study_name)
+        return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
 
 @contextmanager

@@ -24,11 +24,9 @@ from framework.experiment.single_run import FAILED
 from framework.registry import nearest
 from framework.roles import Roles
 from tracking.sweep.config import SweepConfig
+from tracking.sweep.rungs import BEST, SHARE, FrontValue
 
 _OF_SUMMARY = ("front_size", "evaluations", "wall_s")
-_BEST = "best_"
-_SHARE = "share_of_reference"
-_DIGITS = 9  # to which vectors of the front and of the reference are compared
 
 
 class Meter:
@@ -48,12 +46,12 @@ class Meter:
     """
 
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
-        known = ["hypervolume", *_OF_SUMMARY, *(f"{_BEST}{name}" for name in roles.metrics)]
-        known += [_SHARE] if sweep.reference else []
+        known = ["hypervolume", *_OF_SUMMARY, *(f"{BEST}{name}" for name in roles.metrics)]
+        known += [SHARE] if sweep.reference else []
         self.names = [direction.metric for direction in sweep.directions]
         for i, name in enumerate(self.names):
             if name not in known:
-                hint = "; it needs sweep.reference" if name == _SHARE else nearest(name, known)
+                hint = "; it needs sweep.reference" if name == SHARE else nearest(name, known)
                 raise InputError(
                     f"{where}.directions.{i}.metric: expected one of {', '.join(known)}; found "
                     f"{name!r}{hint}"
@@ -61,7 +59,7 @@ class Meter:
         self._roles = roles
         self._reference = (
             _read_reference(Path(sweep.reference), roles, where)
-            if sweep.reference and _SHARE in self.names
+            if sweep.reference and SHARE in self.names
             else np.zeros((0, len(roles.names)))
         )
 
@@ -92,22 +90,11 @@ class Meter:
             return float(summary["indicators"][name])
         if name in _OF_SUMMARY:
             return float(summary[name])
-        if name == _SHARE:
-            return self._share(run)
-        return self._best(name.removeprefix(_BEST), run)
+        return self.on_a_front(name)(run.front())
 
-    def _best(self, metric: str, run: RunDir) -> float:
-        senses = {objective.metric: objective.sense for objective in self._roles.objectives}
-        sense = senses.get(metric, self._roles.metrics[metric].sense)
-        column = run.front().rows.values[metric]
-        if not len(column):
-            return float("nan")
-        return float(column.max() if sense == "max" else column.min())
-
-    def _share(self, run: RunDir) -> float:
-        there = _vectors(run.front().losses, self._reference)
-        wanted = _vectors(self._reference, self._reference)
-        return len(wanted & there) / len(wanted)
+    def on_a_front(self, name: str) -> FrontValue:
+        """Return what reads a value off a front."""
+        return FrontValue(name, self._reference)
 
 
 def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
@@ -123,10 +110,3 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
     if frame.empty:
         raise InputError(f"{place}: expected at least one solution, found none")
     return roles.losses({name: frame[name].to_numpy() for name in roles.names})
-
-
-def _vectors(losses: FloatArray, scale: FloatArray) -> set[tuple[float, ...]]:
-    """Return distinct vectors, rounded as a share of the reference's largest values."""
-    largest = np.abs(scale).max(axis=0)
-    rounded = np.round(losses / np.where(largest > 0, largest, 1.0), _DIGITS) + 0.0
-    return set(map(tuple, rounded.tolist()))

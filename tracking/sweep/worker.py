@@ -9,18 +9,24 @@ from framework.experiment.single_run import make_roles, run_single
 from framework.files import locked
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
+from tracking.sweep.rungs import Rungs
 
 
-def run_one(config: RunConfig, problem: Problem, trial: RunDir) -> None:
+def run_one(config: RunConfig, problem: Problem, trial: RunDir, rungs: Rungs | None = None) -> None:
     """Run a trial, or go on with it: one run, or several with other seeds.
 
-    A process that was left behind by a driver that was killed is waited for.
+    What ``rungs`` find on the way of the one run is in ``summary.json`` afterwards. A process that
+    was left behind by a driver that was killed is waited for.
     """
     with locked(trial.path / ".lock"):
         if config.repeats == 1:
-            run_single(
-                config, problem, trial, SerialEvaluator(problem, config.seed), report=_silent
-            )
+            evaluator = SerialEvaluator(problem, config.seed)
+            if rungs is None:
+                run_single(config, problem, trial, evaluator, report=_silent)
+                return
+            summary = run_single(config, problem, trial, evaluator, report=_silent, gate=rungs)
+            seen = {"rungs": rungs.found, "pruned": rungs.pruned}
+            trial.write_summary(summary | seen)
         else:
             trial.write_config(config)
             trial.write_about(problem, make_roles(config, problem))
