@@ -25,6 +25,7 @@ from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
 from tracking.sweep.pruning import PruneConfig
 from tracking.sweep.space import Dimension, changed, dimensions
+from tracking.sweep.start import Start, settings
 
 
 class Direction(Section):
@@ -39,6 +40,8 @@ class SweepConfig(Section):
 
     search_space : by dotted key of the configuration, the values to try.
     directions : what the trials are to maximise or minimise.
+    start : settings to try first (what they leave out is drawn), and directories of earlier
+        sweeps, whose best trials are tried.
     trials : how many, failed ones included.
     batch : trials that are asked for together, and told together. The study depends on it, not
         on the number of workers; more workers than this are idle.
@@ -54,6 +57,7 @@ class SweepConfig(Section):
 
     search_space: dict[str, dict[str, Any]] = Field(min_length=1)
     directions: list[Direction] = Field(min_length=1)
+    start: list[Start] = Field(default_factory=list)
     trials: int = Field(default=50, ge=1)
     batch: int = Field(default=4, ge=1)
     asynchronous: bool = False
@@ -123,6 +127,15 @@ class SweepPlan(NamedTuple):
                 own[key] = flat[key]
         return own
 
+    def first(self) -> list[dict[str, Any]]:
+        """Return what is tried first: the configuration where it can be drawn, then ``start``."""
+        own = self.configured()
+        drawable = all(self.space[key].contains(value) for key, value in own.items())
+        if self.sweep.sampler == "grid":  # which has the configuration, or it does not
+            return []
+        start = [dict(entry) for entry in self.sweep.start if isinstance(entry, dict)]
+        return [own, *start] if drawable else start
+
     def identity(self) -> dict[str, Any]:
         """Return, flat, the keys that decide which trials there are and what they are worth."""
         own = self.sweep.model_dump(mode="json", exclude={"trials", "storage"})
@@ -182,12 +195,18 @@ def check_plan(
         _check_grid(sweep, space, f"{path}: sweep")
     if sweep.prune is not None:
         _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
-    return SweepPlan(config, _placed(sweep, path), space, whole, path)
+    placed = _placed(sweep, path)
+    if sweep.start:
+        start = settings(sweep.start, space, path.parent, f"{path}: sweep.start")
+        placed = placed.model_copy(update={"start": start})
+    return SweepPlan(config, placed, space, whole, path)
 
 
 def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
     """Check that there is a grid, with a point for each trial."""
     points = 1
+    if sweep.start:
+        raise InputError(f"{where}.start: expected none in a grid, which has its points, found one")
     for key, dimension in space.items():
         if dimension.when:
             raise InputError(

@@ -35,7 +35,7 @@ _LEAST_POPULATION = 10
 def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
     """Return the trial that follows: all its values, what its sampler notes, how it is pruned.
 
-    The first trial is the configuration as it stands, where the search space has it.
+    The first trials are those of :meth:`SweepPlan.first`.
 
     Parameters
     ----------
@@ -50,14 +50,9 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
     number = len(before)
     study = optuna.create_study(directions=directions(plan), sampler=_sampler(plan, number))
     study.add_trials(before)
-    configured = plan.configured()
-    whole_grid = plan.sweep.sampler == "grid"  # which has the configuration, or it does not
-    if (
-        number == 0
-        and not whole_grid
-        and all(plan.space[key].contains(v) for key, v in configured.items())
-    ):
-        study.enqueue_trial(configured)
+    first = plan.first()
+    if number < len(first):
+        study.enqueue_trial(first[number])
     _suggest(plan, study.ask())
     drawn = study.get_trials(deepcopy=False)[number]
     prune, sense = plan.sweep.prune, plan.sweep.directions[0].sense

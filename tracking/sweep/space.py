@@ -83,6 +83,11 @@ class Dimension(Section):
         """Tell whether the key is tried beside such values of the keys before it."""
         return all(key in params and params[key] in values for key, values in self.when.items())
 
+    def shown_condition(self) -> str:
+        """Return what has to hold, for messages."""
+        shown = (f"{key} {' or '.join(map(str, values))}" for key, values in self.when.items())
+        return ", ".join(shown)
+
     def tested(self) -> dict[str, Value]:
         """Return the values that the configuration has to take, by their name."""
         if self.choices is not None:
