@@ -39,8 +39,12 @@ SIZES = {
     "clusters_per_class": 10**4,
     "features": 10**5,
     "folds": 10**3,
+    "hidden_layer_sizes": 10**5,
     "iterations": 10**7,
+    "max_iter": 10**7,
     "models": 10**4,
+    "n_estimators": 10**5,
+    "n_jobs": 2**10,
     "neighbours": 10**6,
     "population": 10**6,
     "repeats": 10**4,
@@ -48,4 +52,4 @@ SIZES = {
     "trials": 10**5,
     "workers": 10**4,
 }
-"""Largest whole number of a key of a configuration, wherever it stands."""
+"""Largest number of a key of a configuration, or in a list of it, wherever it stands."""

@@ -120,21 +120,26 @@ def check_sizes(value: Any, where: str) -> None:
         A line for each, with the number that is allowed.
     """
     found = [
-        f"{where}: {'.'.join(path)}: expected at most {SIZES[path[-1]]:,}, found {size:,}"
-        for path, size in _sizes(value, ())
-        if size > SIZES[path[-1]]
+        f"{where}: {'.'.join(path)}: expected at most {most:,}, found {size:,.16g}"
+        for path, size, most in _sizes(value, (), None)
+        if size > most
     ]
     if found:
         raise InputError("\n".join(found))
 
 
-def _sizes(value: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], float]]:
+def _sizes(
+    value: Any, path: tuple[str, ...], most: int | None
+) -> Iterator[tuple[tuple[str, ...], float, int]]:
+    """Yield each number that has a limit: its place, itself, and the limit."""
     if isinstance(value, Mapping):
-        return [size for key, item in value.items() for size in _sizes(item, (*path, str(key)))]
-    if isinstance(value, list):
-        return [size for i, item in enumerate(value) for size in _sizes(item, (*path, str(i)))]
-    whole = isinstance(value, int | float) and not isinstance(value, bool)
-    return [(path, value)] if whole and path and path[-1] in SIZES else []
+        for key, item in value.items():
+            yield from _sizes(item, (*path, str(key)), SIZES.get(str(key)))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _sizes(item, (*path, str(i)), most)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and most is not None:
+        yield path, value, most
 
 
 def _line(error: BaseException) -> str:

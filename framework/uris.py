@@ -11,15 +11,21 @@ import re
 
 from framework.errors import InputError
 
-_USER = re.compile(r"(://[^/:@?#]*):([^/?#]*)@")
-_QUERY = re.compile(r"([?&](?:[\w-]*(?:password|passwd|pwd|token|secret))=)([^&#]*)", re.IGNORECASE)
+# in a web address a password ends before the first slash, for a database's driver at the last @
+_WEB = re.compile(r"(https?://[^/:@?#]*):([^/?#]*)@")
+_STORE = re.compile(r"((?<!http)(?<!https)://[^/:@?#]*):(\$\{\w+\}|.*)@")
+_SECRETS = (
+    "pass|password|passwd|passphrase|pwd|token|secret|credentials?|signature|sig|"
+    "(?:api|access|account)_?key"
+)
+_QUERY = re.compile(rf"([?&][\w-]*(?:{_SECRETS})=)([^&#]*)", re.IGNORECASE)
 _NAME = re.compile(r"\$\{(\w+)\}")
 _HIDDEN = "***"
 
 
 def public_uri(uri: str) -> str:
     """Return the URI with its passwords hidden; names of variables stay."""
-    for secret in (_USER, _QUERY):
+    for secret in (_WEB, _STORE, _QUERY):
         uri = secret.sub(lambda m: m[0] if _is_named(m[2]) else _hidden(m), uri)
     return uri
 

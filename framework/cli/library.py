@@ -17,6 +17,7 @@ from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
+from framework.plain_files import check_sizes
 
 
 class LibraryCommand:
@@ -79,6 +80,7 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
         raise InputError(f"{path}: expected the key library alone, found {extra!r} beside it")
     if section is None:
         raise InputError(f"{path}: expected a section library, found none")
+    check_sizes(section, f"{path}: {where}")
     return check(model, section, f"{path}: {where}", {"base": path.parent})
 
 

@@ -12,7 +12,7 @@ from framework.data.columns import ColumnOptions
 from framework.data.files import FileOptions
 from framework.data.labels import Label
 from framework.limits import TABLE_CELLS
-from framework.settings import PlacedPath, Section
+from framework.settings import PlacedPath, Rate, Section
 
 __all__ = [
     "DatasetConfig",
@@ -23,6 +23,7 @@ __all__ = [
     "load_values",
 ]
 
+_ROUNDED = 1e-6
 _SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
 
 
@@ -37,7 +38,7 @@ class SyntheticConfig(Section):
     clusters_per_class: int = Field(2, ge=1)
     class_sep: float = Field(1.0, gt=0)
     flip_y: float = Field(0.01, ge=0, le=1)
-    weights: list[float] | None = None
+    weights: list[Rate] | None = None
     seed: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -46,6 +47,11 @@ class SyntheticConfig(Section):
             raise ValueError(
                 f"expected at most {TABLE_CELLS:,} values, samples times features, found "
                 f"{self.samples * self.features:,}"
+            )
+        if sum(self.weights or ()) > 1 + _ROUNDED:
+            raise ValueError(
+                f"expected weights, shares of the classes, of together at most 1, found "
+                f"{sum(self.weights or ()):g}"
             )
         if self.informative + self.redundant > self.features:
             raise ValueError(

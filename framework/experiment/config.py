@@ -214,17 +214,26 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_ODD = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError)
+
+
+def _parsed(text: str) -> Any:
+    """Return a YAML value; what is odd, deep or endless raises one of ``_ODD``."""
+    value = yaml.load(text, _Loader)
+    check_tree(value, CONFIG_VALUES)
+    return value
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping, safely."""
     try:
         if path.stat().st_size > CONFIG_BYTES:
             raise ValueError(f"more than {CONFIG_BYTES:,} bytes")
-        raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-        check_tree(raw, CONFIG_VALUES)
+        raw = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{path}: cannot read the configuration: {reason}") from error
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except _ODD as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1}, column {where.column + 1})" if where else ""
         found = getattr(error, "problem", None) or str(error)
@@ -303,12 +312,15 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     """Apply ``dotted.key=value``: see :func:`load_config`."""
     key, equals, text = assignment.partition("=")
     if not equals or not key:
-        raise InputError(f"--set: expected KEY=VALUE, found {assignment!r}")
+        raise InputError(f"--set: expected KEY=VALUE, found {mistakes.shown(assignment)}")
+    if key.count(".") > JSON_DEPTH:
+        raise InputError(f"--set: expected a key of at most {JSON_DEPTH} levels, found more")
     try:
-        value = yaml.safe_load(text)
-        check_tree(value, CONFIG_VALUES)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"--set {key}: expected a YAML value, found {text!r}") from error
+        value = _parsed(text)
+    except _ODD as error:
+        raise InputError(
+            f"--set {key}: expected a YAML value, found {mistakes.shown(text)}"
+        ) from error
     put(raw, key, value)
 
 

@@ -22,6 +22,7 @@ from framework.experiment.config import (
 )
 from framework.experiment.grid import Grid, Method, Place, parts_of_method, slug
 from framework.experiment.grid_config import GridConfig, check_names
+from framework.plain_files import check_sizes
 from framework.registry import nearest
 from framework.settings import Budget
 
@@ -70,6 +71,7 @@ def load_grid(
     for key, instead in (("algorithm", "methods"), ("repeats", "repeats"), ("sweep", "methods")):
         if key in raw:
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
+    check_sizes(own, f"{path}: experiment")
     grid: GridConfig = check(GridConfig, own, f"{path}: experiment")
     found: list[str] = []
     with noting(found):
@@ -119,6 +121,7 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
         override(raw, text)
     if not isinstance(raw.get("experiment"), dict) or not isinstance(raw.get("cases"), dict):
         raise InputError(f"{path}: expected the experiment of a directory, found another file")
+    check_sizes(raw, str(path))
     grid: GridConfig = check(GridConfig, raw["experiment"], f"{path}: experiment")
     for config in raw["cases"].values():
         for text in of_all:

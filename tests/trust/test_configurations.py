@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import yaml
 
 from framework.cli.main import main
 from framework.errors import InputError
@@ -55,6 +56,8 @@ ODD = {
     "an alias of nothing": "name: *a\n",
     "a merge of no mapping": "<<: 1\nname: x\n",
     "a long number": "name: x\nseed: " + "9" * 5000 + "\n",
+    "a time that is none": "name: !!timestamp x\n",
+    "a key twice": "name: {a: 1, a: 2}\n",
     "nothing": "",
     "a list": "[1, 2]\n",
 }
@@ -81,10 +84,19 @@ def test_bytes_that_are_no_text(tmp_path):
         load_config(path)
 
 
-@pytest.mark.parametrize("text", ["x=2001-99-99", "x=!!int a", "x=" + "[" * 3000, "x=&a [*a]"])
-def test_odd_overrides(text):
-    with pytest.raises(InputError, match=r"--set x: expected a YAML value"):
-        override({}, text)
+PLAIN = ("binary that is none", "nothing", "a list")  # values, though no configurations
+
+
+@pytest.mark.parametrize("what", [what for what in ODD if what not in PLAIN])
+def test_odd_overrides(what):
+    text = ODD[what].removeprefix("name: ")
+    with pytest.raises(InputError, match=r"--set x: expected a YAML value, found .{,60}$"):
+        override({}, f"x={text}")
+
+
+def test_overrides_of_more_levels_than_anyones():
+    with pytest.raises(InputError, match="expected a key of at most 100 levels, found more"):
+        override({}, ".".join("a" * 30_000) + "=1")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +106,14 @@ def test_odd_overrides(text):
         ({"repeats": 10**9}, "repeats: expected at most 10,000, found 1,000,000,000"),
         ({"samples": 10**9}, "samples: expected at most 10,000,000, found 1,000,000,000"),
         ({"samples": 10**7, "features": 10**4}, "expected at most 500,000,000 values"),
+        ({"classifier": "{kind: random_forest, n_jobs: 9999}"}, "n_jobs: expected at most 1,024"),
+        (
+            {"classifier": "{kind: lightgbm, n_estimators: 1000000}"},
+            "tors: expected at most 100,0",
+        ),
+        ({"classifier": "{kind: mlp, hidden_layer_sizes: [9, 1000000]}"}, "sizes.1: expected at m"),
+        ({"features": "20, weights: [1e9, 1e9]"}, "weights.0: expected a number of at most 1"),
+        ({"features": "20, weights: [0.7, 0.7]"}, "of together at most 1, found 1.4"),
         ({"classifier": "{kind: os.system}"}, "problem.classifier.kind: expected one of logistic_"),
         ({"classifier": "{kind: ../../x}"}, "found '../../x'"),
         ({"classifier": "{kind: random_forest, criterion: !!set {x}}"}, "criterion: expected a n"),
@@ -111,3 +131,34 @@ def test_the_command_takes_repeats_within_the_limit(tmp_path, capsys):
     assert main(["check", str(path), "--repeats", "1000000000"]) == 2
     assert "repeats: expected at most 10,000" in capsys.readouterr().err
     load_config(path)  # the one without changes is right
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "sentence"),
+    [
+        ("sweep", "sweep.trials", "sweep: trials: expected at most 100,000"),
+        ("sweep", "algorithm.population", "algorithm.population: expected at most 1,000,000"),
+        ("experiment", "experiment.repeats", "experiment: repeats: expected at most 10,000"),
+        ("experiment", "experiment.methods.large.population", "population: expected at most 1,0"),
+        ("library", "library.models", "library: models: expected at most 10,000"),
+        ("library", "library.dataset.synthetic.samples", "samples: expected at most 10,000,000"),
+    ],
+)
+def test_set_goes_through_the_same_limits(command, key, sentence, tmp_path, capsys):
+    raw = yaml.safe_load(written(tmp_path).read_text())
+    data = raw["problem"]["dataset"]
+    if command == "library":
+        raw = {"library": {"name": "little", "dataset": data}}
+    elif command == "sweep":
+        space = {"algorithm.mutation_rate": {"low": 0.1, "high": 0.2}}
+        aim = {"metric": "hypervolume", "sense": "max"}
+        raw[command] = {"search_space": space, "directions": [aim]}
+    else:
+        raw[command] = {"methods": {"usual": raw.pop("algorithm"), "large": {"kind": "emsco"}}}
+        del raw["repeats"]
+    path, place = tmp_path / "config.yaml", tmp_path / "out"
+    path.write_text(yaml.safe_dump(raw))
+    words = ["library", "build"] if command == "library" else [command]
+    assert main([*words, str(path), "--set", f"{key}=1000000000", "--out", str(place)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not place.exists()
