@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -43,8 +43,8 @@ def run_repeats(
     for number in range(config.repeats):
         repeat_dir = RunDir(run_dir.repeats / f"{number:03d}")
         repeat_dir.path.mkdir(parents=True, exist_ok=True)
-        if not _ended(repeat_dir, config):
-            open_repeats.append((_of_repeat(config, number), repeat_dir))
+        if not has_ended(repeat_dir, config):
+            open_repeats.append((config_of_repeat(config, number), repeat_dir))
     with ExitStack() as stack:
         pool: RunPool = SerialPool(_run_one)
         if config.workers != "serial" or address is not None:
@@ -71,19 +71,18 @@ def run_repeats(
             f"{len(left)} of {config.repeats} repeats could not be run ({next(iter(left.values()))}"
             f"); the others are kept: `paretolab resume {run_dir.path}` tries these again"
         )
-    summary = _over_all(config, problem, run_dir) | {"incidents": incidents}
-    summary["wall_s"] = round(time.perf_counter() - started, 3)
-    run_dir.write_summary(summary)
-    return summary
+    seconds = round(time.perf_counter() - started, 3)
+    return conclude_repeats(config, problem, run_dir, incidents=incidents, wall_s=seconds)
 
 
-def _ended(repeat_dir: RunDir, config: RunConfig) -> bool:
+def has_ended(repeat_dir: RunDir, config: RunConfig) -> bool:
     """Tell whether a repeat has used up the budget that it has now."""
     ended = repeat_dir.summary().get("status") in (DONE, FAILED)
     return ended and repeat_dir.config().budget == config.budget
 
 
-def _of_repeat(config: RunConfig, number: int) -> RunConfig:
+def config_of_repeat(config: RunConfig, number: int) -> RunConfig:
+    """Return the configuration of a repeat: a run with a seed of its own."""
     return config.model_copy(
         update={"seed": repeat_seed(config.seed, number), "repeats": 1, "workers": "serial"}
     )
@@ -102,25 +101,28 @@ def _line(repeat_dir: RunDir, config: RunConfig) -> str:
     )
 
 
-def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str, Any]:
-    """Write the front over all repeats; return the summary.
+def conclude_repeats(
+    config: RunConfig, problem: Problem, run_dir: RunDir, *, one_front: bool = True, **more: Any
+) -> dict[str, Any]:
+    """Write the summary over all repeats, which have ended; return it.
 
-    The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from.
+    Parameters
+    ----------
+    config : RunConfig
+    problem : Problem
+    run_dir : RunDir
+    one_front : bool
+        Whether the repeats were on the same records, so that they have a front in common, which
+        is written too.
+    **more
+        What else the summary holds.
     """
     repeats = run_dir.children()[: config.repeats]
     summaries = [repeat.summary() for repeat in repeats]
-    roles = run_dir.roles()
-    frames = [repeat.front().frame() for repeat in repeats]
-    for number, frame in enumerate(frames):
-        frame["repeat"], frame["repeat_id"] = number, frame["id"]
-    union = pd.concat(frames, ignore_index=True)
-    columns = {name: union[name].to_numpy() for name in roles.metrics}
-    union = union[nondominated(roles.losses(columns))].reset_index(drop=True)
-    union["id"] = np.arange(len(union))
-    write_whole(run_dir.front_file, union.to_csv(index=False))
+    found = {} if not one_front else {"front_size": _write_front(run_dir, repeats)}
     volumes = np.array([s["indicators"]["hypervolume"] for s in summaries])
     failed = any(s["status"] == FAILED for s in summaries)
-    return {
+    summary = {
         "status": FAILED if failed else DONE,
         "name": config.name,
         "algorithm": config.algorithm["kind"],
@@ -131,7 +133,7 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
         "evaluations": sum(s["evaluations"] for s in summaries),
         "distinct_evaluations": sum(s.get("distinct_evaluations", 0) for s in summaries),
         "rows_failed": sum(s["rows_failed"] for s in summaries),
-        "front_size": len(union),
+        **found,
         "indicators": {
             "hypervolume": float(volumes.mean()),
             "hypervolume_std": float(volumes.std()),
@@ -140,4 +142,24 @@ def _over_all(config: RunConfig, problem: Problem, run_dir: RunDir) -> dict[str,
         },
         "repeat_seeds": [s["seed"] for s in summaries],
         "versions": versions(),
+        **more,
     }
+    run_dir.write_summary(summary)
+    return summary
+
+
+def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
+    """Write the front over all repeats; return how many solutions there are.
+
+    The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from.
+    """
+    roles = run_dir.roles()
+    frames = [repeat.front().frame() for repeat in repeats]
+    for number, frame in enumerate(frames):
+        frame["repeat"], frame["repeat_id"] = number, frame["id"]
+    union = pd.concat(frames, ignore_index=True)
+    columns = {name: union[name].to_numpy() for name in roles.metrics}
+    union = union[nondominated(roles.losses(columns))].reset_index(drop=True)
+    union["id"] = np.arange(len(union))
+    write_whole(run_dir.front_file, union.to_csv(index=False))
+    return len(union)

@@ -15,6 +15,7 @@ from tests import killing
 from tests.command import call
 from tests.killing import Steps
 from tests.tracking import sweeps
+from tracking.sweep.outcome import Outcome
 from tracking.sweep.study import open_study
 
 SAMPLERS = ["tpe", "random", "nsga2", "qmc"]
@@ -36,15 +37,23 @@ def drive(plan, database):
             params = {number: study.ask(number) for number in numbers}
             for number in numbers:
                 if number % 5 == 1:
-                    study.fail(number, "it was its turn")
+                    study.tell(Outcome(number, params[number], error="it was its turn"))
                     continue
                 value = params[number]["problem.noise"] + number % 3
                 rungs = {step: step * value for step in plan.sweep.prune.at}
                 limits = study.limits(number)
-                if any(value < limits.get(step, value) for step, value in rungs.items()):
-                    study.prune(number, rungs)
-                else:
-                    study.tell(number, [value], rungs)
+                worse = [step for step, v in rungs.items() if v < limits.get(step, v)]
+                outcome = Outcome(
+                    number,
+                    params[number],
+                    values={} if worse else {"hypervolume": value},
+                    bounded={"front_size": value},
+                    violations={"front_size at most 1": value - 1},
+                    intervals={"hypervolume": value / 10},
+                    rungs=rungs,
+                    pruned=max(worse, default=0),
+                )
+                study.tell(outcome)
 
 
 def driven(plan, database, last=None):

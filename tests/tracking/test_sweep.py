@@ -85,7 +85,7 @@ def test_the_page(done):
 def test_trials_are_worth_what_their_runs_say(done):
     out, summary, told = done
     study = sweeps.trials(out)
-    assert [number for number, *_ in study] == list(range(12)) == [t.number for t in told]
+    assert [number for number, *_ in study] == list(range(12)) == [t.outcome.number for t in told]
     assert [t.done for t in told] == list(range(1, 13))
     for number, state, params, (value,) in study:
         run = of_trial(out, number)
@@ -265,14 +265,14 @@ def test_a_trial_that_raises_is_told_and_the_sweep_goes_on(tmp_path, plain):
     assert summary["trials_failed"] == sum(wrong)
     assert summary["status"] == "done"
     number = wrong.index(True)
-    assert told[number].values is None
-    assert "expected d of at least 2 for zdt1, found 1" in told[number].error
+    assert not told[number].outcome.values
+    assert "expected d of at least 2 for zdt1, found 1" in told[number].outcome.error
     assert of_trial(tmp_path / "out", number).summary() == {
         "status": "failed",
-        "error": told[number].error,
+        "error": told[number].outcome.error,
     }
     frame = pd.read_csv(tmp_path / "out" / "trials.csv")
-    assert frame["error"][number] == told[number].error
+    assert frame["error"][number] == told[number].outcome.error
     again, more = sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
     assert more == []
     assert again["trials_failed"] == sum(wrong)
@@ -331,7 +331,7 @@ def test_share_of_reference(done, tmp_path, plain):
     plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions, reference="front.csv"))
     problem = make_problem(run.config())
     meter = Meter(plan.sweep, make_roles(run.config(), problem), "here")
-    assert meter(run) == {"share_of_reference": len(front) / (len(front) + 1)}
+    assert meter(run).values == {"share_of_reference": len(front) / (len(front) + 1)}
 
 
 # --- MLflow -----------------------------------------------------------------------------------

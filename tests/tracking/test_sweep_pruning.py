@@ -69,8 +69,8 @@ def test_a_trial_ends_where_the_study_says(tmp_path, prune):
                 rows = -(-step // batch)  # whole batches
                 front = Front.from_journal(journal, run.roles(), run.front().gene_names, upto=rows)
                 assert front.hypervolume() == value
-        (line,) = [t for t in shown if t.number == trial.number]
-        assert bool(line.pruned) == (trial.state.name == "PRUNED") == bool(worse)
+        (ended,) = [t.outcome for t in shown if t.outcome.number == trial.number]
+        assert bool(ended.pruned) == (trial.state.name == "PRUNED") == bool(worse)
         assert (run.summary()["stopped"] == "evaluations") != bool(worse)
     frame = pd.read_csv(tmp_path / "out" / "trials.csv")
     assert frame["state"].tolist() == [trial.state.name.lower() for trial in trials]

@@ -43,7 +43,7 @@ def test_an_earlier_sweep(tmp_path, monkeypatch):
     content = sweeps.raw(trials=2, start=["old", {"problem.d": 3}])
     content["budget"] = {"generations": 4}
     plan = sweeps.plan_of(tmp_path, content)
-    summary, _ = sweeps.sweep(plan, tmp_path / "new")
+    sweeps.sweep(plan, tmp_path / "new")
     _, _, params, _ = sweeps.trials(tmp_path / "new")[1]
     assert params == earlier["best"][0]["params"]
     # the directory is no longer needed

@@ -22,6 +22,7 @@ from framework.experiment.single_run import FAILED
 
 if TYPE_CHECKING:
     from tracking.sweep.config import SweepPlan
+    from tracking.sweep.outcome import Outcome
     from tracking.sweep.run import Ended
 
 
@@ -69,7 +70,7 @@ class _Shown:
 
     def __init__(self, plan: SweepPlan, errors: Console, *, quiet: bool) -> None:
         self._plan, self._errors, self._quiet = plan, errors, quiet
-        self._best: Ended | None = None
+        self._best: Outcome | None = None
         self._bar: Progress | None = None
         if errors.is_terminal and not quiet:
             self._bar = Progress(
@@ -93,8 +94,9 @@ class _Shown:
 
     def __call__(self, ended: Ended) -> None:
         """Show a trial."""
-        if ended.values is not None and not ended.pruned and self._is_better(ended):
-            self._best = ended
+        outcome = ended.outcome
+        if outcome.values and self._is_better(outcome):
+            self._best = outcome
         if self._bar is not None:
             self._bar.update(self._task, completed=ended.done, text=self._best_text())
         elif not self._quiet:
@@ -103,22 +105,25 @@ class _Shown:
     def _print(self, ended: Ended) -> None:
         from tracking.sweep.report import short, shown_value
 
-        params = ", ".join(f"{short(k)} {shown_value(v)}" for k, v in ended.params.items())
-        outcome = f"failed: {ended.error}" if ended.values is None else _text(ended)
-        if ended.pruned:
-            outcome = f"pruned at {ended.pruned:,} evaluations, {outcome}"
-        line = (
-            f"{ended.done}/{self._plan.sweep.trials} · trial {ended.number}: {outcome} · {params}"
-        )
+        found = ended.outcome
+        params = ", ".join(f"{short(k)} {shown_value(v)}" for k, v in found.params.items())
+        text = f"failed: {found.error}" if found.error else _text(found)
+        if found.pruned:
+            metric = self._plan.sweep.directions[0].metric
+            last = found.rungs[found.pruned]
+            text = f"pruned at {found.pruned:,} evaluations, {metric} {last:.5g}"
+        line = f"{ended.done}/{self._plan.sweep.trials} · trial {found.number}: {text} · {params}"
         self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _is_better(self, ended: Ended) -> bool:
-        """Compare by the first direction."""
-        if self._best is None or self._best.values is None or ended.values is None:
+    def _is_better(self, found: Outcome) -> bool:
+        """Compare by the first direction, among the trials that keep the constraints."""
+        if any(violation > 0 for violation in found.violations.values()):
+            return False
+        if self._best is None:
             return True
         first = self._plan.sweep.directions[0]
         sign = 1 if first.sense == "max" else -1
-        return sign * ended.values[first.metric] > sign * self._best.values[first.metric]
+        return sign * found.values[first.metric] > sign * self._best.values[first.metric]
 
     def _best_text(self) -> str:
         return "" if self._best is None else f"best {_text(self._best)} (trial {self._best.number})"
@@ -127,6 +132,8 @@ class _Shown:
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.many import Options
     from tracking.sweep.page import PAGE
+    from tracking.sweep.ranking import rule
+    from tracking.sweep.report import BEST
     from tracking.sweep.run import run_sweep
 
     vouch(plan.config.cluster, args)
@@ -156,15 +163,13 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     result = console()
     result.print(table)
     place = shlex.quote(str(out.path))
-    nearest = ", nearest to the best of each" if len(plan.sweep.directions) > 1 else ""
-    steps = [
-        ("sweep directory", str(out.path)),
-        ("report", str(out.path / PAGE)),
-        (
-            f"run the best (*{nearest})",
-            f"{program()} run {shlex.quote(str(out.path / 'best.yaml'))}",
-        ),
-    ]
+    steps = [("sweep directory", str(out.path)), ("report", str(out.path / PAGE))]
+    if summary["best"]:
+        best = f"{program()} run {shlex.quote(str(out.path / BEST))}"
+        how = rule(plan)
+        steps.append((f"run the best (*{f': {how}' if how else ''})", best))
+    else:
+        report("no trial keeps the constraints: the table begins with those that break them least")
     if plan.sweep.sampler != "grid":  # which is gone through
         more = f"{program()} resume {place} --set sweep.trials={2 * summary['trials']}"
         steps.append(("more trials", more))
@@ -174,5 +179,10 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(ended: Ended) -> str:
-    return ", ".join(f"{name} {value:.5g}" for name, value in (ended.values or {}).items())
+def _text(found: Outcome) -> str:
+    shown = []
+    for name, value in found.values.items():
+        half = found.intervals.get(name)
+        shown.append(f"{name} {value:.5g}{'' if half is None else f' ± {half:.2g}'}")
+    broken = [name for name, violation in found.violations.items() if violation > 0]
+    return ", ".join(shown) + (f" (not {', '.join(broken)})" if broken else "")

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from framework.errors import InputError
 from framework.experiment.config import (
+    ConstraintConfig,
     RunConfig,
     check,
     check_config,
@@ -19,13 +20,16 @@ from framework.experiment.config import (
     read_yaml,
 )
 from framework.plain_files import check_sizes
-from framework.roles import Sense
+from framework.roles import Constraint, Sense
 from framework.settings import Budget, Section
 from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
 from tracking.sweep.pruning import PruneConfig
 from tracking.sweep.space import Dimension, changed, dimensions
+from tracking.sweep.splits import split_seed
 from tracking.sweep.start import Start, settings
+
+_CHANGEABLE = {"trials", "choose", "tolerance"}  # in a study that there is
 
 
 class Direction(Section):
@@ -48,6 +52,12 @@ class SweepConfig(Section):
     asynchronous : tell each trial as soon as it ends and ask for another, ``batch`` being under
         way: nobody waits, but the study depends on who was faster.
     repeats : runs a trial, with other seeds, whose values are averaged.
+    resplit : whether each repeat has a split of the records of its own, too.
+    constraints : what a trial has to keep, ``{metric: wall_s, at_most: 10}``.
+    choose : of several directions that disagree: ``in_order``, of the trials which by the first
+        direction are within ``tolerance`` of the best the best by the next, and so on; or
+        ``nearest`` to the best value of each.
+    tolerance : as a share of the range of the trials that are not dominated.
     prune : which trials end early; see :class:`tracking.sweep.pruning.PruneConfig`.
     storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
         password in it is the name of a variable of the environment, ``${NAME}``.
@@ -62,6 +72,10 @@ class SweepConfig(Section):
     batch: int = Field(default=4, ge=1)
     asynchronous: bool = False
     repeats: int = Field(default=1, ge=1)
+    resplit: bool = False
+    constraints: list[ConstraintConfig] = Field(default_factory=list)
+    choose: Literal["in_order", "nearest"] = "in_order"
+    tolerance: float = Field(default=0.05, ge=0, le=1)
     prune: PruneConfig | None = None
     sampler: Literal["tpe", "random", "nsga2", "qmc", "grid"] = "tpe"
     storage: str | None = None
@@ -80,6 +94,9 @@ class SweepConfig(Section):
         if len(set(names)) < len(names):
             raise ValueError(f"expected each metric once, found {', '.join(names)}")
         return directions
+
+    def constraint_roles(self) -> list[Constraint]:
+        return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
 
 
 class SweepPlan(NamedTuple):
@@ -138,7 +155,7 @@ class SweepPlan(NamedTuple):
 
     def identity(self) -> dict[str, Any]:
         """Return, flat, the keys that decide which trials there are and what they are worth."""
-        own = self.sweep.model_dump(mode="json", exclude={"trials", "storage"})
+        own = self.sweep.model_dump(mode="json", exclude=_CHANGEABLE | {"storage"})
         budget = self.config.budget.model_dump(mode="json")
         return self.config.identity() | flatten({"sweep": own, "budget": budget})
 
@@ -195,6 +212,8 @@ def check_plan(
         _check_grid(sweep, space, f"{path}: sweep")
     if sweep.prune is not None:
         _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
+    if sweep.resplit:
+        _check_resplit(sweep, config, f"{path}: sweep")
     placed = _placed(sweep, path)
     if sweep.start:
         start = settings(sweep.start, space, path.parent, f"{path}: sweep.start")
@@ -243,6 +262,13 @@ def _check_prune(sweep: SweepConfig, prune: PruneConfig, budget: Budget, where: 
             f"{where}.prune.at: expected less than budget.evaluations ({budget.evaluations}), "
             f"found {prune.at[-1]}"
         )
+
+
+def _check_resplit(sweep: SweepConfig, config: RunConfig, where: str) -> None:
+    """Check that there is something to split anew, and someone to do it."""
+    split_seed(config, f"{where}.resplit")
+    if sweep.repeats == 1:
+        raise InputError(f"{where}.resplit: expected repeats of at least 2, found 1")
 
 
 def _placed(sweep: SweepConfig, path: Path) -> SweepConfig:

@@ -25,6 +25,9 @@ def history_png(story: SweepStory, path: Path) -> None:
     cells = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
     for i, (axes, label) in enumerate(zip(cells, labels, strict=True)):
         axes.step(numbers, story.so_far(i), where="post", color=ORANGE, linewidth=1.2)
+        if story.halves(i) is not None:
+            bars = {"fmt": "none", "ecolor": BLUE, "elinewidth": 0.8, "alpha": 0.5}
+            axes.errorbar(numbers, story.values(i), story.halves(i), **bars)
         axes.scatter(numbers, story.values(i), s=22, color=BLUE, zorder=2)
         if story.pruned:
             ended = [trial.number for trial in story.pruned]

@@ -25,6 +25,7 @@ PAGE = "sweep.html"
 
 _HISTORY = "A point a trial in the order of asking; the line is the best so far; star: best trial."
 _PRUNED = " Crosses: trials that were ended early, with their last values."
+_BARS = " Bars: the 95% interval of the mean over the repeats."
 _PARALLEL = (
     "A line a trial, light ones being better. Drag along an axis to keep only the trials in a "
     "range; drag an axis by its name to move it."
@@ -42,7 +43,9 @@ _TICKS = 5  # of an axis of numbers
 
 def write_sweep_page(story: SweepStory, study: optuna.Study, path: Path) -> None:
     """Write history, parallel coordinates, values by key, contours and importances."""
-    sections = [("History", _HISTORY + _PRUNED * bool(story.pruned), _history(story))]
+    text = _HISTORY + _PRUNED * bool(story.pruned)
+    text += _BARS * (story.plan.sweep.repeats > 1)
+    sections = [("History", text, _history(story))]
     sections += [("All keys of each trial", _PARALLEL, _parallel(story))]
     sections += [("Values by key", SLICE, _slices(story))]
     for i, (metric, shares) in enumerate(story.importances.items()):
@@ -72,6 +75,7 @@ def _history(story: SweepStory) -> Any:
             hovertext=texts,
             hoverinfo="text",
             marker={"color": BLUE, "size": 8},
+            error_y={"array": story.halves(i), "thickness": 0.8},
         )
         ended = go.Scatter(
             x=[trial.number for trial in story.pruned],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framework.experiment.run_dir import RunDir
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.report import ranked
+from tracking.sweep.ranking import ranked
 from tracking.sweep.story import SweepStory
 from tracking.sweep.study import SweepStudy, importances
 

@@ -5,42 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import optuna
 import pandas as pd
 import yaml
 from optuna.trial import FrozenTrial
 from rich.table import Table
 
-from framework.arrays import FloatArray
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import versions
 from framework.files import write_whole
-from framework.front import nondominated
 from framework.uris import public_uri
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.study import ERROR, SweepStudy, importances
+from tracking.sweep.ranking import ranked, violation
+from tracking.sweep.study import BOUNDED, ERROR, INTERVALS, SweepStudy, importances
 
 TRIALS, BEST = "trials.csv", "best.yaml"
 
 _MOST_ROWS = 10
-
-
-def ranked(plan: SweepPlan, complete: Sequence[FrozenTrial]) -> tuple[list[FrozenTrial], int]:
-    """Return the trials, best first, and how many of them are not dominated.
-
-    With several directions the non-dominated trials come first, from the one nearest to the best
-    of each; then the rest, likewise. Equal trials go by number.
-    """
-    if not complete:
-        return [], 0
-    losses = _losses(plan, complete)
-    best = nondominated(losses)
-    ideal, worst = losses[best].min(axis=0), losses[best].max(axis=0)
-    span = np.where(worst > ideal, worst - ideal, 1.0)
-    far = np.linalg.norm((losses - ideal) / span, axis=1)
-    order = np.lexsort((np.arange(len(far)), far, ~best))
-    return [complete[i] for i in order], int(best.sum())
 
 
 def write_report(
@@ -55,7 +36,7 @@ def write_report(
     trials, complete = study.trials(), study.complete()
     order, n_best = ranked(plan, complete)
     write_whole(out.path / TRIALS, _frame(plan, trials).to_csv(index=False))
-    if order:
+    if n_best:
         best = plan.config_with(order[0].params)
         best = best.model_copy(update={"name": f"{plan.config.name}-best"})
         text = yaml.safe_dump(best.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -75,10 +56,11 @@ def write_report(
         "trials_complete": len(complete),
         "trials_pruned": len(study.pruned()),
         "trials_failed": len(failed),
+        "trials_keeping_constraints": sum(violation(trial) == 0 for trial in complete),
         "evaluations": sum(run.get("evaluations", 0) for run in runs),
         "rows_failed": sum(run.get("rows_failed", 0) for run in runs),
         "wall_s": round(seconds, 3),
-        "indicators": _values(plan, order[0]) if order else {},
+        "indicators": _values(plan, order[0]) if n_best else {},
         "best": [_described(plan, trial) for trial in order[:n_best]],
         "importances": importances(study),
         "storage": "optuna.db" if plan.sweep.storage is None else public_uri(plan.sweep.storage),
@@ -93,12 +75,15 @@ def write_report(
 
 
 def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
-    """Return the best trials as a table; a star marks the one in ``best.yaml``."""
+    """Return the best trials as a table; a star marks the one in ``best.yaml``.
+
+    Values have half their 95% interval, where there are repeats.
+    """
     complete = study.complete()
     order, n_best = ranked(plan, complete)
     several = len(plan.sweep.directions) > 1
-    shown = order[: min(n_best if several else len(order), _MOST_ROWS)]
-    kind = f"{n_best} not dominated" if several else f"best {len(shown)}"
+    shown = order[: min(n_best if several and n_best else len(order), _MOST_ROWS)]
+    kind = f"{n_best} not dominated" if several and n_best else f"best {len(shown)}"
     pruned = f"; {len(study.pruned())} pruned" if study.pruned() else ""
     title = f"Trials: {kind} of {len(complete)}{pruned}"
     table = Table(title=title, title_justify="left", pad_edge=False)
@@ -106,13 +91,17 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
     for direction in plan.sweep.directions:
         arrow = "↑" if direction.sense == "max" else "↓"
         table.add_column(f"{direction.metric} {arrow}", justify="right")
+    bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
+    for name in bounded:
+        table.add_column(name, justify="right")
     for key in plan.space:
         table.add_column("\n".join(key.rsplit(".", 1)), justify="right")
     configured = plan.configured()
     for trial in shown:
-        star = " *" if trial is order[0] else ""
+        star = " *" if n_best and trial is order[0] else " (breaks)" if violation(trial) else ""
         own = " (as configured)" if trial.params == configured else ""
-        values = [f"{value:.6g}" for value in trial.values]
+        values = _shown_values(plan, trial)
+        values += [f"{trial.user_attrs[BOUNDED][name]:.6g}" for name in bounded]
         params = [
             shown_value(trial.params[key]) if key in trial.params else "" for key in plan.space
         ]
@@ -130,19 +119,24 @@ def shown_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _losses(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> FloatArray:
-    signs = [1.0 if direction.sense == "min" else -1.0 for direction in plan.sweep.directions]
-    losses: FloatArray = np.array([trial.values for trial in trials]) * np.array(signs)
-    return losses
-
-
 def _values(plan: SweepPlan, trial: FrozenTrial) -> dict[str, float]:
     names = [direction.metric for direction in plan.sweep.directions]
     return dict(zip(names, trial.values, strict=True))
 
 
+def _shown_values(plan: SweepPlan, trial: FrozenTrial) -> list[str]:
+    halves = trial.user_attrs.get(INTERVALS, {})
+    return [
+        f"{value:.6g}" + (f" ± {halves[name]:.2g}" if name in halves else "")
+        for name, value in _values(plan, trial).items()
+    ]
+
+
 def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
-    return {"trial": trial.number, "values": _values(plan, trial), "params": trial.params}
+    found = {"trial": trial.number, "values": _values(plan, trial), "params": trial.params}
+    for key in (INTERVALS, BOUNDED):
+        found |= {key: trial.user_attrs[key]} if key in trial.user_attrs else {}
+    return found
 
 
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
@@ -152,6 +146,13 @@ def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
         complete = trial.state == optuna.trial.TrialState.COMPLETE
         values = _values(plan, trial) if complete else {}
         row = {"trial": trial.number, "state": trial.state.name.lower()} | values
+        halves = trial.user_attrs.get(INTERVALS, {})
+        if plan.sweep.repeats > 1:
+            row |= {f"{d.metric}_interval": halves.get(d.metric) for d in plan.sweep.directions}
+        if plan.sweep.constraints:
+            bounded = trial.user_attrs.get(BOUNDED, {})
+            row |= {c.metric: bounded.get(c.metric) for c in plan.sweep.constraints}
+            row |= {"keeps_constraints": violation(trial) == 0 if complete else None}
         row |= {
             f"{plan.sweep.directions[0].metric}_at_{step}": trial.intermediate_values.get(step)
             for step in (plan.sweep.prune.at if plan.sweep.prune else ())

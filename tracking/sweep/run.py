@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from rich.table import Table
 
-from framework.environment import no_result, reason_of
 from framework.errors import ParetolabError
-from framework.experiment.config import RunConfig
 from framework.experiment.experiment import uid_of
 from framework.experiment.many import Options, Problems, alone, followed
 from framework.experiment.run_dir import RunDir
@@ -23,10 +21,11 @@ from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.sweep.config import SweepPlan
+from tracking.sweep.outcome import Outcome
 from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
-from tracking.sweep.rungs import Rungs
 from tracking.sweep.study import SweepStudy, open_study
+from tracking.sweep.trial_runs import TrialRuns
 from tracking.sweep.values import Meter
 from tracking.sweep.worker import run_one
 
@@ -38,24 +37,11 @@ class Ended(NamedTuple):
     ----------
     done : int
         How many trials have ended, this one included.
-    number : int
-        From 0.
-    params : mapping of str to value
-        What was tried, by dotted key.
-    values : mapping of str to float, or None
-        What it is worth, or was when it was pruned, by direction; None where it failed.
-    error : str or None
-        Why it failed.
-    pruned : int
-        The evaluations after which it was ended early; 0 where it was not.
+    outcome : Outcome
     """
 
     done: int
-    number: int
-    params: Mapping[str, Any]
-    values: Mapping[str, float] | None
-    error: str | None
-    pruned: int = 0
+    outcome: Outcome
 
 
 def run_sweep(
@@ -131,12 +117,10 @@ class _Trials:
         problems: Problems,
         options: Options[Ended],
     ) -> None:
-        self.plan, self.out, self.study, self.meter = plan, out, study, meter
-        self._problems = problems
+        self.plan, self.out, self.study = plan, out, study
+        self._runs = TrialRuns(plan, out, meter, problems)
         self._options = options
         self._done = plan.sweep.trials - len(study.unfinished())
-        self._params: dict[int, dict[str, Any]] = {}
-        self._failed: list[tuple[int, Exception]] = []  # before they could start
         self.left: dict[int, str] = {}
         self.incidents: Mapping[str, int] = {}
 
@@ -164,8 +148,9 @@ class _Trials:
             started = time.perf_counter()
             for number in numbers:
                 self._start(number, pool)
-            for number, error in sorted(self._next(pool) for _ in numbers):
-                self._tell(number, error)
+            outcomes = [self._runs.next(pool) for _ in numbers]
+            for outcome in sorted(outcomes, key=lambda outcome: outcome.number):
+                self._tell(outcome)
             if self.left:
                 return
             spent = (time.perf_counter() - started) / len(numbers)
@@ -178,85 +163,20 @@ class _Trials:
             while todo and under_way < self.plan.sweep.batch:
                 self._start(todo.pop(0), pool)
                 under_way += 1
-            self._tell(*self._next(pool))
+            self._tell(self._runs.next(pool))
             under_way -= 1
 
     def _start(self, number: int, pool: RunPool) -> None:
-        params = self._params[number] = self.study.ask(number)
-        trial = self._directory(number)
-        trial.path.mkdir(parents=True, exist_ok=True)
-        try:
-            config = self._config_of(params)
-            problem = self._problems.of(config)
-            trial.write_config(config)
-            trial.write_about(problem, make_roles(config, problem))
-        except Exception as error:  # this trial's misfortune, whatever it is
-            self._failed.append((number, error))
-            return
-        pool.submit(config, problem, trial, self._rungs(number))
+        self._runs.start(number, self.study.ask(number), self.study.limits(number), pool)
 
-    def _rungs(self, number: int) -> Rungs | None:
-        """Return what looks at a trial on its way, where that is asked for."""
-        sweep = self.plan.sweep
-        if sweep.prune is None:
-            return None
-        direction = sweep.directions[0]
-        value = self.meter.on_a_front(direction.metric)
-        return Rungs(value, direction.sense, sweep.prune.at, self.study.limits(number))
-
-    def _next(self, pool: RunPool) -> tuple[int, Exception | None]:
-        """Return the next trial that has ended, and what it raised."""
-        if self._failed:
-            return self._failed.pop()
-        trial, error = pool.collect()
-        return int(trial.path.name), error
-
-    def _tell(self, number: int, error: Exception | None) -> None:
-        """Keep a trial's values, or its error, in its summary, then tell the study."""
-        trial, params = self._directory(number), self._params.pop(number)
-        if error is not None and no_result(error):
-            self.left[number] = text = reason_of(error)
-            trial.write_summary(trial.summary() | {"status": INTERRUPTED, "error": text})
-            self._options.ended(Ended(self._done, number, params, None, text))
-            return
-        self._done += 1
-        if error is None:
-            try:
-                values = self.meter(trial)
-            except ParetolabError as found:
-                error = found
-        if error is not None:
-            text = reason_of(error)
-            self._note_failure(trial, params, text)
-            self.study.fail(number, text)
-            self._options.ended(Ended(self._done, number, params, None, text))
-            return
-        summary = trial.summary()
-        rungs = {int(step): float(value) for step, value in summary.get("rungs", {}).items()}
-        if summary.get("pruned"):
-            self.study.prune(number, rungs)
-            last = {self.meter.names[0]: rungs[summary["pruned"]]}
-            ended = Ended(self._done, number, params, last, None, summary["pruned"])
-            self._options.ended(ended)
-            return
-        summary["indicators"] |= {k: v for k, v in values.items() if k not in summary}
-        trial.write_summary(summary)
-        self.study.tell(number, list(values.values()), rungs)
-        self._options.ended(Ended(self._done, number, params, values, None))
-
-    def _note_failure(self, trial: RunDir, params: Mapping[str, Any], text: str) -> None:
-        if not trial.about_file.is_file():  # it did not get as far
-            problem = self._problems.of(self.plan.config)
-            trial.write_config(self.plan.draft_with(params))
-            trial.write_about(problem, make_roles(self.plan.config, problem))
-        trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
-
-    def _config_of(self, params: Mapping[str, Any]) -> RunConfig:
-        changes = {"repeats": self.plan.sweep.repeats, "workers": "serial"}
-        return self.plan.config_with(params).model_copy(update=changes)
-
-    def _directory(self, number: int) -> RunDir:
-        return RunDir(self.out.path / "trials" / f"{number:03d}")
+    def _tell(self, outcome: Outcome) -> None:
+        """Tell the study what came of a trial, or leave it where a machine failed."""
+        if outcome.again:
+            self.left[outcome.number] = outcome.error
+        else:
+            self._done += 1
+            self.study.tell(outcome)
+        self._options.ended(Ended(self._done, outcome))
 
 
 class _Pools(ExitStack):

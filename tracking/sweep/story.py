@@ -12,7 +12,9 @@ from optuna.trial import FrozenTrial
 from framework.arrays import FloatArray
 from tracking.figures.story import spoken
 from tracking.sweep.config import SweepPlan
+from tracking.sweep.ranking import violation
 from tracking.sweep.report import shown_value
+from tracking.sweep.study import INTERVALS
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,12 @@ class SweepStory:
     def subtitle(self) -> str:
         """How many trials there are, by which sampler, and which is the best."""
         sweep = self.plan.sweep
-        repeats = f", each the mean of {sweep.repeats} runs" if sweep.repeats > 1 else ""
+        splits = " on other splits" if sweep.resplit else ""
+        repeats = f", each the mean of {sweep.repeats} runs{splits}" if sweep.repeats > 1 else ""
         pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
+        best = "none keeps the constraints, nearest to it" if violation(self.best) else "best"
         return (
-            f"{len(self.trials)} trials by {sweep.sampler}{repeats}{pruned}; best: trial "
+            f"{len(self.trials)} trials by {sweep.sampler}{repeats}{pruned}; {best}: trial "
             f"{self.best.number}, "
             + ", ".join(
                 f"{spoken(d.metric)} {value:.5g}"
@@ -65,6 +69,13 @@ class SweepStory:
     def values(self, i: int) -> FloatArray:
         """Return the trials' values by a direction, shape (trials,)."""
         return np.array([trial.values[i] for trial in self.trials])
+
+    def halves(self, i: int) -> FloatArray | None:
+        """Return half the 95% interval of each trial's value, where there are repeats."""
+        if self.plan.sweep.repeats == 1:
+            return None
+        metric = self.plan.sweep.directions[i].metric
+        return np.array([trial.user_attrs[INTERVALS][metric] for trial in self.trials])
 
     def so_far(self, i: int) -> FloatArray:
         """Return the best value by a direction up to each trial, shape (trials,)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -23,8 +23,13 @@ from framework.roles import Sense
 from framework.uris import expanded, public_uri, redacted
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.draw import LIMITS, directions, draw
+from tracking.sweep.outcome import Outcome
 
-ERROR = "error"  # user attribute of a failed trial
+# user attributes of trials
+ERROR = "error"
+INTERVALS = "intervals"  # half the 95% interval of each value
+BOUNDED = "bounded"  # values of the metrics of constraints
+
 _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
 _DRIVERS = "; for PostgreSQL, `pip install 'paretolab[postgresql]'`, else the driver it names"
@@ -78,26 +83,24 @@ class SweepStudy:
         self.study.add_trial(trial)
         return dict(trial.params)
 
-    def tell(
-        self, number: int, values: Sequence[float], rungs: Mapping[int, float] | None = None
-    ) -> None:
-        """Note what a trial is worth, and was on its way."""
-        self._note_rungs(number, rungs or {})
-        self.study.tell(number, list(values))
-
-    def prune(self, number: int, rungs: Mapping[int, float]) -> None:
-        """Note what a trial was worth until it was ended early."""
-        self._note_rungs(number, rungs)
-        self.study.tell(number, state=TrialState.PRUNED)
-
-    def fail(self, number: int, error: str) -> None:
-        """Note why a trial has no values."""
-        self._storage.set_trial_user_attr(self._id(number), ERROR, error)
-        self.study.tell(number, state=TrialState.FAIL)
-
-    def _note_rungs(self, number: int, rungs: Mapping[int, float]) -> None:
-        for step, value in sorted(rungs.items()):
-            self._storage.set_trial_intermediate_value(self._id(number), step, value)
+    def tell(self, outcome: Outcome) -> None:
+        """Note what came of a trial."""
+        trial_id = self._id(outcome.number)
+        for step, value in sorted(outcome.rungs.items()):
+            self._storage.set_trial_intermediate_value(trial_id, step, value)
+        if outcome.error:
+            self._storage.set_trial_user_attr(trial_id, ERROR, outcome.error)
+            self.study.tell(outcome.number, state=TrialState.FAIL)
+            return
+        if outcome.pruned:
+            self.study.tell(outcome.number, state=TrialState.PRUNED)
+            return
+        for key, noted in ((INTERVALS, outcome.intervals), (BOUNDED, outcome.bounded)):
+            if noted:
+                self._storage.set_trial_user_attr(trial_id, key, dict(noted))
+        for name, violation in outcome.violations.items():  # as Trial.set_constraint keeps it
+            self._storage.set_trial_system_attr(trial_id, f"constraints:{name}", violation)
+        self.study.tell(outcome.number, list(outcome.values.values()))
 
     def _id(self, number: int) -> int:
         study_id = self._storage.get_study_id_from_name(self.study.study_name)
@@ -178,8 +181,8 @@ def _difference(known: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
         for key in keys
     )
     return (
-        f"expected the sweep of this configuration, found another's: {shown}; only sweep.trials "
-        "can be changed, start a new sweep for the rest"
+        f"expected the sweep of this configuration, found another's: {shown}; only sweep.trials, "
+        "choose and tolerance can be changed, start a new sweep for the rest"
     )
 
 

@@ -13,9 +13,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from framework.analysis.tables import interval
 from framework.arrays import FloatArray
 from framework.data.files import read_frame
 from framework.errors import InputError, ParetolabError
@@ -27,6 +29,15 @@ from tracking.sweep.config import SweepConfig
 from tracking.sweep.rungs import BEST, SHARE, FrontValue
 
 _OF_SUMMARY = ("front_size", "evaluations", "wall_s")
+
+
+class Measured(NamedTuple):
+    """What a trial is worth, averaged over its repeats; for the fields see :class:`Outcome`."""
+
+    values: dict[str, float]
+    bounded: dict[str, float]
+    violations: dict[str, float]
+    intervals: dict[str, float]
 
 
 class Meter:
@@ -48,23 +59,26 @@ class Meter:
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
         known = ["hypervolume", *_OF_SUMMARY, *(f"{BEST}{name}" for name in roles.metrics)]
         known += [SHARE] if sweep.reference else []
-        self.names = [direction.metric for direction in sweep.directions]
-        for i, name in enumerate(self.names):
-            if name not in known:
-                hint = "; it needs sweep.reference" if name == SHARE else nearest(name, known)
-                raise InputError(
-                    f"{where}.directions.{i}.metric: expected one of {', '.join(known)}; found "
-                    f"{name!r}{hint}"
-                )
+        self._names = [direction.metric for direction in sweep.directions]
+        self._constraints = sweep.constraint_roles()
+        bounded = [constraint.metric for constraint in self._constraints]
+        for key, names in (("directions", self._names), ("constraints", bounded)):
+            for i, name in enumerate(names):
+                if name not in known:
+                    hint = "; it needs sweep.reference" if name == SHARE else nearest(name, known)
+                    raise InputError(
+                        f"{where}.{key}.{i}.metric: expected one of {', '.join(known)}; found "
+                        f"{name!r}{hint}"
+                    )
         self._roles = roles
         self._reference = (
             _read_reference(Path(sweep.reference), roles, where)
-            if sweep.reference and SHARE in self.names
+            if sweep.reference and SHARE in {*self._names, *bounded}
             else np.zeros((0, len(roles.names)))
         )
 
-    def __call__(self, trial: RunDir) -> dict[str, float]:
-        """Return a trial's values by name, averaged over its repeats.
+    def __call__(self, trial: RunDir) -> Measured:
+        """Return what a trial is worth.
 
         Raises
         ------
@@ -72,12 +86,28 @@ class Meter:
             Too many rows failed, or there is no value because the front is empty.
         """
         runs = trial.runs()
-        table = [[self._value(name, run) for name in self.names] for run in runs]
-        means = np.mean(table, axis=0)
-        for name, value in zip(self.names, means, strict=True):
-            if not np.isfinite(value):
+        names = [*self._names, *(c.metric for c in self._constraints)]
+        means, halves = {}, {}
+        for name in dict.fromkeys(names):
+            mean, low, high = interval(np.array([self._value(name, run) for run in runs]))
+            if not np.isfinite(mean):
                 raise ParetolabError(f"{name} has no value: the front is empty")
-        return dict(zip(self.names, means.tolist(), strict=True))
+            means[name], halves[name] = mean, (high - low) / 2
+        violations = {}
+        for constraint in self._constraints:
+            value = means[constraint.metric]
+            if constraint.at_most is not None:
+                text = f"{constraint.metric} at most {constraint.at_most:g}"
+                violations[text] = value - constraint.at_most
+            if constraint.at_least is not None:
+                text = f"{constraint.metric} at least {constraint.at_least:g}"
+                violations[text] = constraint.at_least - value
+        return Measured(
+            {name: means[name] for name in self._names},
+            {c.metric: means[c.metric] for c in self._constraints},
+            violations,
+            {name: halves[name] for name in self._names} if len(runs) > 1 else {},
+        )
 
     def _value(self, name: str, run: RunDir) -> float:
         summary = run.summary()
