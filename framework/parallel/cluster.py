@@ -148,7 +148,7 @@ def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
                 object_store_memory=_OBJECT_STORE_BYTES,
                 _node_ip_address="127.0.0.1",
                 runtime_env=env,
-                _temp_dir=str(folder),
+                _temp_dir=str(folder / "r"),  # which Ray opens to all users; the folder stays ours
             )
         try:
             with guarded(own_servers()):

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import psutil
 
@@ -52,22 +53,53 @@ def guarded(dead: Callable[[], str]) -> Iterator[None]:
                 signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
                 return
 
+    def failure() -> ClusterError:
+        return ClusterError(
+            f"{found}; what was told is kept, go on with `paretolab resume`, on another cluster or "
+            "with --workers serial if it happens again"
+        )
+
     def give_up(number: int, frame: FrameType | None) -> None:
         if not over.is_set():
-            raise ClusterError(
-                f"{found}; what was told is kept, go on with `paretolab resume`, on another "
-                "cluster or with --workers serial if it happens again"
-            )
+            raise failure()
 
     before = signal.signal(_SIGNAL, give_up)
     thread = threading.Thread(target=watch, name="guard of Ray", daemon=True)
     thread.start()
     try:
         yield
+    except Exception as error:
+        if not found or isinstance(error, ClusterError):
+            raise
+        raise failure() from error  # what Ray's code made of it, or raised by itself
     finally:
         over.set()
         thread.join()
         signal.signal(_SIGNAL, before)
+
+
+def heeding_signals(call: Callable[[], Any]) -> Any:
+    """Return what a call into Ray returns, from a thread: some hang where a server is gone.
+
+    The thread that waits hears signals, so that :func:`guarded` can end its wait.
+    """
+    done = threading.Event()
+    answers: list[Any] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except Exception as error:
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="question to Ray", daemon=True).start()
+    done.wait()
+    if errors:
+        raise errors[0]
+    return answers[0]
 
 
 def own_servers() -> Callable[[], str]:

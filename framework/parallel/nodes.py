@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from framework.parallel.config import Resources
+from framework.parallel.guard import heeding_signals
 
 TRIES = 3  # failures of a node's own that are forgiven while all nodes fail
 
@@ -31,7 +32,7 @@ class Nodes:
 
     def look(self) -> None:
         """Ask the cluster which nodes are up; all else rests on the last answer."""
-        self._up = [node for node in self._ray.nodes() if node["Alive"]]
+        self._up = [node for node in heeding_signals(self._ray.nodes) if node["Alive"]]
 
     def capacity(self) -> int:
         """Return how many workers the nodes that are up have room for."""
