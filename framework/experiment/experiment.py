@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -67,15 +67,16 @@ def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
     InputError
         ``out`` holds a run already, or cannot be written.
     """
-    run_dir = RunDir(_free_path(config.name) if out is None else out)
-    path = run_dir.path
-    if run_dir.config_file.exists():
+    path = Path("runs" if out is None else out)
+    if out is not None and RunDir(out).config_file.exists():
         raise InputError(
             f"--out {path}: expected a new directory, found a run in it; `paretolab resume {path}` "
             "goes on with that one"
         )
-    made = not path.exists()
+    made = out is None or not path.exists()
     try:
+        if out is None:
+            path = _made_path(config.name)
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise PermissionError(13, "Permission denied")
@@ -84,6 +85,7 @@ def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
             f"--out {path}: expected a directory that can be written, found: {error.strerror}; "
             "give another --out"
         ) from error
+    run_dir = RunDir(path)
     try:
         yield run_dir
     finally:
@@ -92,9 +94,14 @@ def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _free_path(name: str) -> Path:
-    paths = (Path("runs", f"{name}-{number:03d}") for number in count(1))
-    return next(path for path in paths if not path.exists())
+def _made_path(name: str) -> Path:
+    """Make the first free directory: of processes that start together each has its own."""
+    for number in count(1):
+        path = Path("runs", f"{name}-{number:03d}")
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return path
+    raise AssertionError
 
 
 def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:

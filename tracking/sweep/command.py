@@ -15,6 +15,7 @@ from framework.cli.cluster_options import overrides, vouch
 from framework.cli.disk import disk_errors
 from framework.cli.run import report_to
 from framework.cli.tables import console, program, show_steps
+from framework.errors import InputError
 from framework.experiment.config import read_yaml
 from framework.experiment.experiment import new_directory
 from framework.experiment.run_dir import RunDir
@@ -36,6 +37,9 @@ class Sweep:
         parser.add_argument("config", metavar="CONFIG", help="YAML file with a section sweep")
         set_argument(parser)
         parser.add_argument("--trials", type=int, help="how many sets of values to try")
+        parser.add_argument(
+            "--join", action="store_true", help="share the study in sweep.storage with others"
+        )
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
         workers_argument(parser)
         run_arguments(parser)
@@ -50,6 +54,7 @@ class Sweep:
             overrides(args),
             workers=workers_of(args.workers),
             trials=args.trials,
+            join=args.join,
         )
         with new_directory(plan.config, args.out) as out:
             return _execute(plan, out, args)
@@ -137,6 +142,11 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from tracking.sweep.run import run_sweep
 
     vouch(plan.config.cluster, args)
+    if plan.sweep.join and args.address is not None:
+        raise InputError(
+            f"--address {args.address}: expected none where processes share a study, each on its "
+            "own machine"
+        )
     errors = console(stderr=True)
     report = report_to(errors)
     report(f"{plan.config.name}: {out.path}")

@@ -30,6 +30,7 @@ from tracking.sweep.splits import split_seed
 from tracking.sweep.start import Start, settings
 
 _CHANGEABLE = {"trials", "choose", "tolerance"}  # in a study that there is
+_OURS = {"storage", "join", "grace"}  # say nothing of what the study is
 
 
 class Direction(Section):
@@ -60,7 +61,11 @@ class SweepConfig(Section):
     tolerance : as a share of the range of the trials that are not dominated.
     prune : which trials end early; see :class:`tracking.sweep.pruning.PruneConfig`.
     storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
-        password in it is the name of a variable of the environment, ``${NAME}``.
+        password in it is the name of a variable of the environment, ``${NAME}``. Optuna's gRPC
+        proxy is ``grpc://host:port``.
+    join : whether several processes share the study, which then has the name of the
+        configuration; see :mod:`tracking.sweep.joint`.
+    grace : seconds of silence after which a trial of another process is tried again.
     reference : a ``front.csv``, for ``share_of_reference``.
     seed : of the sampler; the runs have the configuration's.
     """
@@ -79,6 +84,8 @@ class SweepConfig(Section):
     prune: PruneConfig | None = None
     sampler: Literal["tpe", "random", "nsga2", "qmc", "grid"] = "tpe"
     storage: str | None = None
+    join: bool = False
+    grace: float = Field(default=60.0, gt=0)
     reference: str | None = None
     seed: int = Field(default=0, ge=0, lt=2**32)
 
@@ -144,6 +151,10 @@ class SweepPlan(NamedTuple):
                 own[key] = flat[key]
         return own
 
+    def is_whole(self, params: Mapping[str, Any]) -> bool:
+        """Tell whether every key has a value that is to have one."""
+        return all(key in params or not d.holds(params) for key, d in self.space.items())
+
     def first(self) -> list[dict[str, Any]]:
         """Return what is tried first: the configuration where it can be drawn, then ``start``."""
         own = self.configured()
@@ -155,7 +166,7 @@ class SweepPlan(NamedTuple):
 
     def identity(self) -> dict[str, Any]:
         """Return, flat, the keys that decide which trials there are and what they are worth."""
-        own = self.sweep.model_dump(mode="json", exclude=_CHANGEABLE | {"storage"})
+        own = self.sweep.model_dump(mode="json", exclude=_CHANGEABLE | _OURS)
         budget = self.config.budget.model_dump(mode="json")
         return self.config.identity() | flatten({"sweep": own, "budget": budget})
 
@@ -168,7 +179,7 @@ def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Sw
     path : pathlib.Path
     overrides : sequence of 'dotted.key=value'
     **top_level
-        ``workers``, and ``trials`` of the sweep; None is ignored.
+        ``workers``, and ``trials`` and ``join`` of the sweep; None is ignored.
 
     Raises
     ------
@@ -185,6 +196,7 @@ def check_plan(
     *,
     workers: str | int | None = None,
     trials: int | None = None,
+    join: bool | None = None,
 ) -> SweepPlan:
     """Check what was read; see :func:`load_plan`."""
     for text in overrides:
@@ -193,6 +205,7 @@ def check_plan(
     if not isinstance(own, dict):
         raise InputError(f"{path}: sweep: expected a section (keys and values), found {own!r}")
     own |= {} if trials is None else {"trials": trials}
+    own |= {"join": True} if join else {}
     raw |= {} if workers is None else {"workers": workers}
     found: list[str] = []
     with noting(found):
@@ -212,6 +225,8 @@ def check_plan(
         _check_grid(sweep, space, f"{path}: sweep")
     if sweep.prune is not None:
         _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
+    if sweep.join:
+        _check_join(sweep, config, f"{path}: sweep")
     if sweep.resplit:
         _check_resplit(sweep, config, f"{path}: sweep")
     placed = _placed(sweep, path)
@@ -261,6 +276,24 @@ def _check_prune(sweep: SweepConfig, prune: PruneConfig, budget: Budget, where: 
         raise InputError(
             f"{where}.prune.at: expected less than budget.evaluations ({budget.evaluations}), "
             f"found {prune.at[-1]}"
+        )
+
+
+def _check_join(sweep: SweepConfig, config: RunConfig, where: str) -> None:
+    """Check that there is a study to share, and nothing that only one process can do."""
+    if sweep.storage is None:
+        raise InputError(
+            f"{where}.storage: expected a database that all processes reach, such as "
+            "sqlite:///study.db, found none"
+        )
+    if sweep.sampler == "grid":
+        raise InputError(
+            f"{where}.sampler: expected another one than grid, which one process goes through"
+        )
+    if config.workers not in ("auto", "serial"):
+        raise InputError(
+            f"{where}.join: expected workers auto or serial (each process runs one trial at "
+            f"a time; start as many as you like), found {config.workers}"
         )
 
 

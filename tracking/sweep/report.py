@@ -17,7 +17,15 @@ from framework.files import write_whole
 from framework.uris import public_uri
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.ranking import ranked, violation
-from tracking.sweep.study import BOUNDED, ERROR, INTERVALS, SweepStudy, importances
+from tracking.sweep.study import (
+    BOUNDED,
+    ERROR,
+    INTERVALS,
+    LOST,
+    SURPLUS,
+    SweepStudy,
+    importances,
+)
 
 TRIALS, BEST = "trials.csv", "best.yaml"
 
@@ -43,7 +51,7 @@ def write_report(
         note = f"# Trial {order[0].number} of the sweep {plan.config.name}\n"
         write_whole(out.path / BEST, note + text)
     runs = [trial.summary() for trial in out.children()]
-    failed = [trial for trial in trials if trial.state == optuna.trial.TrialState.FAIL]
+    failed = [trial for trial in trials if _state(trial) == "fail"]
     summary = {
         "status": status,
         "name": plan.config.name,
@@ -139,13 +147,21 @@ def _described(plan: SweepPlan, trial: FrozenTrial) -> dict[str, Any]:
     return found
 
 
+def _state(trial: FrozenTrial) -> str:
+    """Return how a trial ended; of a study that is shared it may be lost or surplus, too."""
+    for ended in (LOST, SURPLUS):
+        if trial.state == optuna.trial.TrialState.FAIL and ended in trial.user_attrs:
+            return ended
+    return trial.state.name.lower()
+
+
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
     """Return a row a trial: number, state, values (on the way, too), parameters, why it failed."""
     rows = []
     for trial in trials:
         complete = trial.state == optuna.trial.TrialState.COMPLETE
         values = _values(plan, trial) if complete else {}
-        row = {"trial": trial.number, "state": trial.state.name.lower()} | values
+        row = {"trial": trial.number, "state": _state(trial)} | values
         halves = trial.user_attrs.get(INTERVALS, {})
         if plan.sweep.repeats > 1:
             row |= {f"{d.metric}_interval": halves.get(d.metric) for d in plan.sweep.directions}

@@ -21,6 +21,7 @@ from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.sweep.config import SweepPlan
+from tracking.sweep.joint import JointStudy
 from tracking.sweep.outcome import Outcome
 from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
@@ -81,7 +82,8 @@ def run_sweep(
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
         url = plan.sweep.storage or f"sqlite:///{(out.path / 'optuna.db').absolute().as_posix()}"
-        study = stack.enter_context(open_study(plan, url, f"{plan.config.name}-{uid[:8]}"))
+        name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
+        study = stack.enter_context(open_study(plan, url, name))
         _write_start(plan, out, problem, roles, uid)
         stack.enter_context(followed(plan.config, out, options))
         trials = _Trials(plan, out, study, meter, problems, options)
@@ -130,6 +132,9 @@ class _Trials:
         A trial of which a machine made nothing is not told: ``left`` says why, and the next call
         tries it again. What would rest on its values waits for that.
         """
+        if self.plan.sweep.join:
+            self._with_others(SerialPool(run_one))
+            return
         with _Pools(self.plan, self.out, self._options) as pools:
             if self.plan.sweep.asynchronous:
                 self._one_by_one(pools.choose(0.0))
@@ -165,6 +170,21 @@ class _Trials:
                 under_way += 1
             self._tell(self._runs.next(pool))
             under_way -= 1
+
+    def _with_others(self, pool: RunPool) -> None:
+        """Take trials of a study that others share, one at a time, until all have ended."""
+        joint = JointStudy(self.plan, self.study)
+        while (number := joint.begin()) is not None:
+            with joint.alive(number):
+                self._start(number, pool)
+                outcome = self._runs.next(pool)
+            if not joint.tell(outcome):
+                self._options.report(f"trial {number}: another process has taken it over meanwhile")
+                continue
+            self._options.ended(Ended(joint.done(), outcome))
+            if outcome.again:
+                self.left[number] = outcome.error
+                return
 
     def _start(self, number: int, pool: RunPool) -> None:
         self._runs.start(number, self.study.ask(number), self.study.limits(number), pool)

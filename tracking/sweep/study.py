@@ -8,13 +8,15 @@ was, therefore goes on with the trials that it would have had.
 from __future__ import annotations
 
 import json
+import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import optuna
+import sqlalchemy
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
@@ -29,9 +31,14 @@ from tracking.sweep.outcome import Outcome
 ERROR = "error"
 INTERVALS = "intervals"  # half the 95% interval of each value
 BOUNDED = "bounded"  # values of the metrics of constraints
+BEAT, LOST, RETRY, SURPLUS = "beat", "lost", "retry_of", "surplus"  # see tracking.sweep.joint
 
 _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
+_PROXY, _PORT = "grpc://", 13000
+_PATIENCE = 60  # seconds for a store that is busy
+_MEANWHILE = 2.0  # seconds in which the tables of a new store are made
+_GRPC = "; for Optuna's gRPC proxy, `pip install grpcio protobuf`"
 _DRIVERS = "; for PostgreSQL, `pip install 'paretolab[postgresql]'`, else the driver it names"
 
 
@@ -42,12 +49,12 @@ class SweepStudy:
     ----------
     plan : SweepPlan
     study : optuna.Study
-    storage : optuna.storages.RDBStorage
+    storage : optuna.storages.BaseStorage
         Where the study is.
     """
 
     def __init__(
-        self, plan: SweepPlan, study: optuna.Study, storage: optuna.storages.RDBStorage
+        self, plan: SweepPlan, study: optuna.Study, storage: optuna.storages.BaseStorage
     ) -> None:
         self.plan, self.study, self._storage = plan, study, storage
 
@@ -102,9 +109,31 @@ class SweepStudy:
             self._storage.set_trial_system_attr(trial_id, f"constraints:{name}", violation)
         self.study.tell(outcome.number, list(outcome.values.values()))
 
+    def add(self, trial: FrozenTrial) -> int:
+        """Add a trial; return its number."""
+        trial_id = self._storage.create_new_trial(self._study_id(), trial)
+        return self._storage.get_trial_number_from_id(trial_id)
+
+    def fill(self, number: int, drawn: FrozenTrial) -> None:
+        """Give a trial that was added without values those that were drawn for it."""
+        trial_id = self._id(number)
+        for key, attribute in drawn.user_attrs.items():
+            self._storage.set_trial_user_attr(trial_id, key, attribute)
+        for key, attribute in drawn.system_attrs.items():
+            self._storage.set_trial_system_attr(trial_id, key, attribute)
+        for key, distribution in drawn.distributions.items():
+            value = distribution.to_internal_repr(drawn.params[key])
+            self._storage.set_trial_param(trial_id, key, value, distribution)
+
+    def note(self, number: int, key: str, value: Any) -> None:
+        """Set a user attribute of a trial."""
+        self._storage.set_trial_user_attr(self._id(number), key, value)
+
+    def _study_id(self) -> int:
+        return self._storage.get_study_id_from_name(self.study.study_name)
+
     def _id(self, number: int) -> int:
-        study_id = self._storage.get_study_id_from_name(self.study.study_name)
-        return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id(), number)
 
 
 @contextmanager
@@ -141,27 +170,41 @@ def open_study(plan: SweepPlan, url: str, name: str) -> Iterator[SweepStudy]:
                 ) from error
             finally:
                 storage.remove_session()
-                storage.engine.dispose()
+                if isinstance(storage, optuna.storages.RDBStorage):
+                    storage.engine.dispose()
     finally:
         optuna.logging.set_verbosity(verbosity)
 
 
-def _storage(url: str) -> optuna.storages.RDBStorage:
+def _storage(url: str) -> optuna.storages.BaseStorage:
     try:
-        return optuna.storages.RDBStorage(expanded(url))
+        return _connected(expanded(url))
     except InputError:
         raise
     except Exception as error:  # a driver may be missing, and each has errors of its own
         reason = redacted((str(error) or type(error).__name__).splitlines()[0], url)
         if isinstance(error, ImportError):
-            reason += _DRIVERS
+            reason += _GRPC if url.startswith(_PROXY) else _DRIVERS
         raise InputError(
             f"sweep.storage: expected a database that can be used, found {public_uri(url)}: "
             f"{reason}"
         ) from error
 
 
-def _open(plan: SweepPlan, storage: optuna.storages.RDBStorage, name: str) -> SweepStudy:
+def _connected(url: str) -> optuna.storages.BaseStorage:
+    if url.startswith(_PROXY):
+        host, _, port = url.removeprefix(_PROXY).rstrip("/").partition(":")
+        proxy = optuna.storages.GrpcStorageProxy(host=host, port=int(port or _PORT))
+        proxy.wait_server_ready(timeout=_PATIENCE)
+        return proxy
+    patient = {"connect_args": {"timeout": _PATIENCE}} if url.startswith("sqlite:") else {}
+    with suppress(sqlalchemy.exc.SQLAlchemyError):
+        return optuna.storages.RDBStorage(url, engine_kwargs=patient)
+    time.sleep(_MEANWHILE)  # another process may have been making the tables
+    return optuna.storages.RDBStorage(url, engine_kwargs=patient)
+
+
+def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> SweepStudy:
     study = optuna.create_study(
         storage=storage, study_name=name, directions=directions(plan), load_if_exists=True
     )
