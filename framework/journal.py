@@ -86,7 +86,9 @@ class Journal:
                 self._db = self._open_to_write(meta)
             self.meta = self._read_meta()
         except (*journal_file.FileError, OSError) as error:
-            raise JournalError(f"{self.path}: cannot use the journal: {error}") from error
+            torn = identity is None and journal_file.is_torn(error)
+            advice = "; `paretolab resume` keeps what is whole" if torn else ""
+            raise JournalError(f"{self.path}: cannot use the journal: {error}{advice}") from error
         with damaged(self.path, "the journal of a run"):
             self._check(identity)
             self._run = journal_file.meta_checksum(self.meta)

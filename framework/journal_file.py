@@ -236,6 +236,11 @@ def _is_damage(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _TROUBLE
 
 
+def is_torn(error: Exception) -> bool:
+    """Tell whether SQLite found a file of its own with pages missing or overwritten."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
+
+
 def meta_checksum(meta: Mapping[str, Any]) -> int:
     """Return the CRC-32 over the description of a run."""
     return zlib.crc32(json.dumps(meta, sort_keys=True).encode())

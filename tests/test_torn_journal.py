@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from framework.batch import Evaluated
+from framework.errors import JournalError
 from framework.journal import Journal
 
 SHAPE = {"metrics": ("u", "v"), "d": 6, "dtype": np.dtype("int8")}
@@ -113,3 +114,13 @@ def test_cut_log(tmp_path):
     assert counts == sorted(counts)
     assert counts[-1] == 24
     assert len(set(counts)) > 8
+
+
+def test_a_reader_says_what_to_do(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    make(path, lambda i: 600).close()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(JournalError, match=r"malformed; `paretolab resume` keeps what is whole$"):
+        Journal(path)
+    assert path.read_bytes() == content[: len(content) // 2]
