@@ -196,7 +196,22 @@ def noting(found: list[str]) -> Iterator[None]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, except that it refuses a key that comes twice."""
+    """YAML's safe loader, except that it refuses a key that comes twice, and says where a value is.
+
+    A date or number that is none would be told without its place, in words of Python's.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, AttributeError) as error:
+            if not isinstance(node, yaml.ScalarNode):
+                raise
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                problem=f"{mistakes.shown(node.value)}, which is no {kind}; put a text in quotes",
+                problem_mark=node.start_mark,
+            ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -72,6 +73,16 @@ def test_what_is_odd_ends_in_a_sentence(what, tmp_path, monkeypatch):
         load_config(path)
     assert str(caught.value).startswith(str(path))
     assert not (tmp_path / "forged").exists()
+
+
+@pytest.mark.parametrize("value", ["2001-99-99", "!!int abc", "!!timestamp x", "9" * 5000])
+def test_a_value_that_is_none_is_said_with_its_place(value, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"seed: 1\nname: {value}\n")
+    with pytest.raises(InputError) as caught:
+        load_config(path)
+    said = r" \(line 2, column 7\): expected YAML, found: '.*', which is no (int|timestamp); put"
+    assert re.search(said, str(caught.value))
 
 
 def test_bytes_that_are_no_text(tmp_path):
