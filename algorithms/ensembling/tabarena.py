@@ -28,7 +28,8 @@ _SCORES = {  # AutoGluon's names, where ours or scikit-learn's are others
 _AGREEMENT = 0.05
 """How far apart two errors of one model may be, relatively: metrics clip small probabilities at
 different places, and nothing else should tell them apart."""
-_EVALUATIONS, _PICKS = 5000, 50
+_EVALUATIONS, _PICKS = 5000, 100
+_MOST_OF_ONE = 50
 _PARETO, _GREEDY = "pareto_es", {"kind": "ges", "iterations": _PICKS}
 _COMPARED = 8  # models of which two errors are compared
 
@@ -54,12 +55,12 @@ class ParetoEnsembler:
         best in; the score if None. See :func:`framework.analysis.choose.choose`.
     algorithm : str or mapping, optional
         As for :class:`~algorithms.ensembling.estimator.ParetoEnsemble`. None: ``pareto_es`` where
-        costs or conditions are given; else greedy selection of 50 picks, as TabArena's own,
+        costs or conditions are given; else greedy selection of 100 picks, as TabArena's own,
         since the best score is then all that is asked for, and a search for a front spends most
         of its evaluations elsewhere.
     budget : int or mapping, optional
         Number of evaluations, or the section ``budget`` of a configuration; 5000 if None, or as
-        many as 50 picks take.
+        many as 100 picks take.
     random_state : int
 
     Attributes
@@ -151,9 +152,13 @@ class ParetoEnsembler:
         """Return nothing further to say."""
         return {}
 
+    def _is_greedy(self) -> bool:
+        """Tell whether only the best score is asked for."""
+        return self.algorithm is None and not self.costs and not self.where
+
     def _search(self, models: int) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:
         """Return the algorithm and its budget."""
-        if self.algorithm is None and not self.costs and not self.where:
+        if self._is_greedy():
             return _GREEDY, self.budget or _PICKS * models
         return self.algorithm or _PARETO, self.budget or _EVALUATIONS
 
@@ -179,7 +184,8 @@ class ParetoEnsembler:
             classes = list(range(tables.shape[2] if tables.ndim == 3 else 2))
         ids = [f"model_{i}" for i in range(len(tables))]
         library = Library.from_arrays(ids, tables, labels, classes, self.costs, every_class=False)
-        return EnsembleProblem(library, score=_SCORES.get(name, name))
+        most = _PICKS if self._is_greedy() else _MOST_OF_ONE
+        return EnsembleProblem(library, score=_SCORES.get(name, name), max_count=most)
 
     def _check_metric(self, problem: EnsembleProblem, predictions: Any, labels: Any) -> None:
         """Refuse a metric by which a model's error is another than by the problem's score.
