@@ -52,7 +52,7 @@ def load(group: Group, name: str) -> Any:
     Raises
     ------
     InputError
-        No such name; the nearest one is suggested.
+        No such name (the nearest one is suggested), or it cannot be imported.
     """
     entries = _entries(group)
     if name not in entries:
@@ -60,7 +60,16 @@ def load(group: Group, name: str) -> Any:
         raise InputError(
             f"{group}: expected one of {known}; found {name!r}{nearest(name, entries)}"
         )
-    return entries[name].load()
+    entry = entries[name]
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        package = entry.dist.name if entry.dist else "unknown"
+        raise InputError(
+            f"{group}: expected {name!r} at {entry.value}, where the package {package} registers "
+            f"it, found that it cannot be imported ({type(error).__name__}: {error}); repair or "
+            "remove that package"
+        ) from error
 
 
 def nearest(word: str, known: Any) -> str:

@@ -25,11 +25,13 @@ from pydantic import (
 )
 
 from framework import registry
+from framework.algorithm import Algorithm
 from framework.errors import InputError
 from framework.experiment import config_errors as mistakes
 from framework.limits import CONFIG_BYTES, CONFIG_VALUES, JSON_DEPTH
 from framework.parallel.config import ClusterConfig
 from framework.plain_files import check_sizes, check_tree
+from framework.problem import Problem
 from framework.roles import Constraint, Objective
 from framework.settings import Budget, FolderName, Section
 from framework.uris import without_password
@@ -78,6 +80,7 @@ class TrackingConfig(Section):
 
 
 _KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
+_BASES: dict[registry.Group, type] = {"problems": Problem, "algorithms": Algorithm}
 
 
 class RunConfig(Section):
@@ -274,6 +277,12 @@ def section(
         cls = registry.load(group, str(raw["kind"]))
     except InputError as error:
         raise InputError(f"{where}.kind: {str(error).removeprefix(f'{group}: ')}") from error
+    base = _BASES[group]
+    if not (inspect.isclass(cls) and issubclass(cls, base)):
+        raise InputError(
+            f"{where}.kind: expected {raw['kind']!r} to be registered for a subclass of "
+            f"{base.__name__}, found {mistakes.shown(cls)}; repair or remove its package"
+        )
     rest = {key: value for key, value in raw.items() if key != "kind"}
     checked = check(parameters(cls), rest, where, context)
     return {"kind": raw["kind"], **checked.model_dump(mode="json")}
