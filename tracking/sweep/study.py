@@ -211,6 +211,7 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
     identity = json.loads(json.dumps(plan.identity()))
     known = study.user_attrs.get(_IDENTITY)
     if known is None:
+        study.set_metric_names([direction.metric for direction in plan.sweep.directions])
         study.set_user_attr(_IDENTITY, identity)
     elif known != identity:
         raise InputError(_difference(known, identity))
