@@ -54,7 +54,7 @@ def installed(tmp_path, monkeypatch):
         ("alone", "without from_config; use it from Python, or add from_config to it"),
         (
             "stranger",
-            "expected 'stranger' to be registered for a subclass of Problem, found <class",
+            "expected 'stranger' to be registered for a subclass of Problem, found <",
         ),
         ("number", "expected 'number' to be registered for a subclass of Problem, found 7"),
         ("gone", "where the package broken-package registers it, found that it cannot be imported"),

@@ -112,6 +112,8 @@ def measured_costs(
 ) -> dict[str, Cost]:
     """Return inference time, memory and disk of fitted models (:mod:`framework.libraries.measure`).
 
+    Each is written to a temporary file and measured in a process of its own.
+
     Parameters
     ----------
     models : mapping of id to fitted estimator

@@ -1,8 +1,9 @@
 """The fitted models of a library on disk, and their predictions.
 
 ``models/ID/model.skops`` is the model, ``models/ID/model.json`` what is known of it, with the
-digest of the former. Models of a build take encoded records: ``encoder.json`` beside
-``library.json`` says how. Nothing is unpickled: see :mod:`framework.models.estimators`.
+digest of the former. Models that :mod:`framework.libraries.build` trained take encoded records:
+``encoder.json`` beside ``library.json`` says how; imported models take records as they come.
+Nothing is unpickled: see :mod:`framework.models.estimators`.
 """
 
 from __future__ import annotations

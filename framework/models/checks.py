@@ -21,7 +21,9 @@ _UNSAID_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
 
 
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Return checked training records (n, d) and their labels (n,), and note the features.
+    """Return checked training records (n, d) and their labels (n,).
+
+    The estimator gets ``n_features_in_`` and, of a frame, ``feature_names_in_``.
 
     Raises
     ------
@@ -34,9 +36,10 @@ def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def records_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Return checked training records (n, d) and labels or values (n,), and note the features.
+    """Return checked training records (n, d) and labels or values (n,).
 
-    A frame stays one, with whatever it holds; an array may have missing values (NaN).
+    The estimator gets ``n_features_in_`` and, of a frame, ``feature_names_in_``. A frame stays one,
+    with whatever it holds; an array may have missing values (NaN).
 
     Raises
     ------

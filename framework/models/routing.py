@@ -97,10 +97,10 @@ class Walk:
     def warnings(self) -> list[str]:
         """Return a sentence for each class never answered and each stage not to be believed.
 
-        A stage counts where the share of right answers differs from their mean confidence by
-        0.01 or more, and the binomial test's p-value is below 0.01 divided by the number of
-        stages with answers (Bonferroni). Taking the confidences as one probability makes the test
-        a little slow to warn.
+        A stage is not to be believed where the share of right answers differs from their mean
+        confidence by 0.01 or more, and the binomial test's p-value is below 0.01 divided by the
+        number of stages with answers (Bonferroni). The test takes the mean confidence for that of
+        every answer, which makes it a little slow to warn.
         """
         answering = [stage for stage in self.stages if stage.leaving]
         return [*self._never_answered(), *self._overconfident(answering)]

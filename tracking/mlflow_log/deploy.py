@@ -1,7 +1,8 @@
 """The chosen model as an MLflow model: its directory, wrapped so that MLflow can load and serve.
 
-The wrapper is code, not a pickle (MLflow's "models from code"), and the model directory stays in
-its open format, so nothing in it runs when it is loaded.
+The wrapper is a file of code (``pyfunc_model.py``, as MLflow's "models from code"), which MLflow
+runs when it loads the model: whoever loads one must trust who logged it. The model directory
+within, ``artifacts/model``, stays in its open format; of that nothing runs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def register(client: Any, name: str, model_id: str) -> str:
 
 
 def save_model(directory: Path, target: Path, **ids: str) -> None:
-    """Write the MLflow model of a model directory to ``target``, with the ids that it has."""
+    """Write the MLflow model of a model directory to ``target``.
+
+    ``ids`` are those in MLflow, ``model_id`` and ``run_id``, of a model that is logged.
+    """
     import mlflow.pyfunc
     from mlflow.models import Model
 

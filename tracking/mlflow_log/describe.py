@@ -30,8 +30,8 @@ def legal_key(name: str) -> str:
 def parameters(run_dir: RunDir) -> dict[str, str]:
     """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit.
 
-    That of a sweep has what is varied, but not where Optuna keeps it: there may be a password.
-    Of an experiment it is what is compared; its cells have the rest.
+    Of a sweep what is varied is added, but not the address of Optuna's database. Of an experiment
+    it is what is compared; its cells have the rest.
     """
     tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
     if run_dir.experiment_file.is_file():
@@ -43,7 +43,7 @@ def parameters(run_dir: RunDir) -> dict[str, str]:
 
 
 def config_text(run_dir: RunDir) -> str:
-    """Return config.yaml, a password in the tracking URI left out: others read it in MLflow."""
+    """Return config.yaml, without a password that a run of an earlier version has in its URI."""
     text = run_dir.config_file.read_text(encoding="utf-8")
     tracking = run_dir.config().tracking
     return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))

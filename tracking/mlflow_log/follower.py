@@ -2,9 +2,9 @@
 
 ``python -m tracking.mlflow_log.follower DIR`` reads the journal as it grows. The first line on
 standard input is a JSON object, ``{"uri": ..., "experiment": ...}``: the table of processes is
-public. A line ``finish`` asks for the rest and the end, also where nobody waits for it; standard
-input that closes without it means that the run's process is gone. The last line on standard output
-is a JSON object: ``{"logged": true, "text": ...}``.
+public. A line ``finish`` says that the run has ended: the rest is sent and the MLflow run ended,
+also where nobody waits for that. Standard input that closes without it means that the run's process
+is gone. The last line on standard output is a JSON object: ``{"logged": true, "text": ...}``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def follow(uploader: Uploader, inbox: Inbox) -> str | None:
 
 
 class Machine:
-    """Has MLflow note what the machine does meanwhile, where the configuration asks for that."""
+    """Has MLflow note processors, memory and disk, where ``tracking.system_metrics`` says so."""
 
     def __init__(self, uploader: Uploader) -> None:
         self._uploader = uploader

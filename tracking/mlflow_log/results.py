@@ -46,7 +46,7 @@ class Results:
 
     @classmethod
     def read(cls, run_dir: RunDir) -> Results | None:
-        """Return them; None where there is no front, or nobody is on it."""
+        """Return them; None where there is no front yet, or an empty one."""
         if not run_dir.front_file.is_file():
             return None
         front = run_dir.front()
@@ -64,11 +64,11 @@ class Results:
         )
 
     def points(self) -> dict[str, FloatArray]:
-        """Return ``front/NAME`` of each objective, from the lowest cost to the highest.
+        """Return ``front/NAME`` of each objective: at most 300 points, from low cost to high.
 
-        What the cost is, says `Roles.drawn`. Of the others it is the best value for at most that
-        cost: of two objectives the front itself, of more what can be read as lines. At most 300
-        points, spread.
+        The cost is the first of `Roles.drawn`; every other objective has the best value that is
+        to be had for at most that cost. Two objectives give the front itself, more of them lines
+        that can be read side by side, whose points need not be solutions.
         """
         roles, losses = self.front.roles, self.front.losses
         x = roles.names.index(roles.drawn()[0].metric)

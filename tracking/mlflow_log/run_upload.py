@@ -77,11 +77,11 @@ class Member:
 
     @property
     def complete(self) -> bool:
-        """Whether the MLflow run was ended here with the summary that lies there now."""
+        """Whether this object has ended the MLflow run, and the summary is still the same."""
         return self._ended is not None and self._ended == self._end()
 
     def log_generations(self) -> None:
-        """Send the metrics of every generation that MLflow lacks."""
+        """Send the metrics of every complete generation that MLflow lacks."""
         if not self.run_dir.journal_file.exists():
             return
         with self.run_dir.journal() as journal:
@@ -92,7 +92,7 @@ class Member:
                 self._send(chunk)
 
     def log_course(self) -> None:
-        """Send the numbers of long work that MLflow lacks; steps are the pieces done."""
+        """Send the course of searches that work long before they answer; steps are pieces done."""
         from mlflow.entities import Metric
 
         points = read_course(self.run_dir.course_file)

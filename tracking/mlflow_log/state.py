@@ -27,7 +27,8 @@ class RunState:
     batches : int
         Batches of the journal whose metrics are there.
     artifacts : dict of str to JSON value
-        Signature of the last version of each artifact that is there.
+        By file, or by what else is sent once (``end``, ``points``, ``results``, ...), what tells
+        whether it has changed since: size and time of the file as it was sent, mostly.
     """
 
     run_id: str
@@ -38,7 +39,7 @@ class RunState:
 
 @dataclass
 class State:
-    """All MLflow runs of a directory, and what was known when the run was started.
+    """What ``tracking.json`` holds: all MLflow runs of a directory, and what they have.
 
     Attributes
     ----------
@@ -48,9 +49,10 @@ class State:
     started : float
         Seconds since the epoch; metrics are dated from here.
     tags : dict of str to str
-        Versions and revision at the start.
+        Versions of packages, and the revision of the working tree, at the first start.
     runs : dict of str to RunState
-        ``experiment`` for the parent, else the name of the trial.
+        ``experiment`` is the directory's own; the others are its repeats and trials by number,
+        its cells by their place (``CASE/METHOD/NNN``).
     """
 
     uri: str

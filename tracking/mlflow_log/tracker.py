@@ -32,11 +32,12 @@ class MlflowTracker(Observer):
     Parameters
     ----------
     run_dir : RunDir
-        With ``config.yaml``; the journal may follow.
+        Its ``config.yaml`` is there; its journal may come later.
     uri : str
         Tracking URI. A relative SQLite path counts from the directory where the run was first
         started.
     experiment : str
+        Name of MLflow's experiment; made where there is none.
 
     Notes
     -----

@@ -155,7 +155,7 @@ class Uploader:
         return f"; registered as {name}, version {register(self._client, name, model_id)}"
 
     def mark_killed(self) -> None:
-        """Tell MLflow of runs that were going on that they no longer do."""
+        """Mark as killed what MLflow still has as going on."""
         for member in self._members.values():
             if member.state.status == "RUNNING":
                 member.set_status("KILLED")
@@ -166,7 +166,7 @@ class Uploader:
         return store.place(self.state.uri, self.state.experiment)
 
     def _is_over(self, trial: RunDir) -> bool:
-        """Tell whether a trial has ended for good while others go on."""
+        """Tell whether a repeat, trial or cell has ended for good while others go on."""
         return trial.summary().get("status") in ("done", "failed")
 
     def _update(self, member: Member, *, final: bool) -> bool:
