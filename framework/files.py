@@ -9,6 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from framework.errors import InputError
+
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that it is there whole or as it was before, whatever happens meanwhile.
@@ -18,10 +20,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
     path : pathlib.Path
     content : str or bytes
         Text is written as UTF-8.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
     try:
-        with part.open("wb") as file:
+        if part.is_symlink():  # whoever sent the folder may have laid it to another file
+            part.unlink()
+        with open(part, "wb", opener=_opener) as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())  # else the new name may come to the disk before the content
@@ -29,6 +38,28 @@ def write_whole(path: Path, content: str | bytes) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def check_database(path: Path) -> None:
+    """Refuse links in the place of a SQLite file and of those that SQLite writes beside it.
+
+    Whoever sent a folder may have laid them to other files, which would be overwritten.
+
+    Raises
+    ------
+    InputError
+    """
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        file = path.with_name(path.name + suffix)
+        if file.is_symlink():
+            raise InputError(
+                f"{file}: expected a file of the folder, found a link to {file.readlink()}; put "
+                "the file in its place, or remove the link"
+            )
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from framework import journal_file
 from framework.arrays import Array, WordArray
 from framework.batch import Evaluated
 from framework.errors import JournalError
+from framework.files import check_database
 from framework.plain_files import damaged
 
 FORMAT = 1
@@ -98,6 +99,7 @@ class Journal:
 
     def _open_to_write(self, meta: Mapping[str, Any]) -> sqlite3.Connection:
         """Open the file, after repairing it where it is damaged; make it where there is none."""
+        check_database(self.path)
         if self.path.exists() and not journal_file.is_sound(self.path):
             self.salvaged = journal_file.salvage(self.path, meta)
         db = journal_file.connect(self.path)

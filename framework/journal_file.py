@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from framework.files import write_whole
+
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE batches ("
@@ -176,7 +178,7 @@ def salvage(path: Path, ours: Mapping[str, Any]) -> int:
     kept = _rescue(path, fresh, ours)
     if not kept:
         mended = path.with_name(path.name + ".mended")
-        mended.write_bytes(_with_first_page_of(fresh, path.read_bytes()))
+        write_whole(mended, _with_first_page_of(fresh, path.read_bytes()))
         kept = _rescue(mended, fresh, ours)
         mended.unlink()
     os.replace(path, torn)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 from framework.errors import JournalError
+from framework.files import check_database
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS notes "
@@ -33,11 +34,15 @@ class Notes(MutableMapping[str, bytes]):
     ------
     JournalError
         A note cannot be written.
+    InputError
+        The file is a link.
     """
 
     def __init__(self, path: Path | None = None, owner: str = "") -> None:
         self.path, self._owner = path, owner.encode()
         self._db: sqlite3.Connection | None = None
+        if path is not None:
+            check_database(path)
         if path is None or path.is_file():
             try:
                 self._connect()

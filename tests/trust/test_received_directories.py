@@ -90,3 +90,35 @@ def test_a_forged_file_ends_in_a_sentence(kind, directories, other, tmp_path, ro
             assert "paretolab: " in text, where
             assert contents(place) == before, where
         shutil.rmtree(place)
+
+
+LINKS = {
+    "choice.json.part": ["choose", "DIR", "--best", "cost"],
+    "summary.json.part": ["resume", "DIR", "--quiet"],
+    "journal.sqlite": ["resume", "DIR", "--quiet"],
+    "journal.sqlite-wal": ["resume", "DIR", "--quiet"],
+    "notes.sqlite": ["resume", "DIR", "--quiet"],
+    ".lock": ["resume", "DIR", "--quiet"],
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_links_in_a_directory_lead_nowhere(name, received, tmp_path, capsys):
+    """What is written goes into the directory, wherever whoever sent it has laid links to."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious" * 100)
+    (received / name).unlink(missing_ok=True)
+    (received / name).symlink_to(precious)
+    said(capsys, *(str(received) if word == "DIR" else word for word in LINKS[name]))
+    assert precious.read_bytes() == b"precious" * 100
+
+
+def test_the_database_of_a_sweep_is_no_link(directories, tmp_path, capsys):
+    place, other = tmp_path / "sweep", tmp_path / "other.db"
+    shutil.copytree(directories["sweep"], place)
+    (place / "optuna.db").rename(other)
+    (place / "optuna.db").symlink_to(other)
+    before = other.read_bytes()
+    code, text = said(capsys, "resume", str(place), "--quiet", "--set", "sweep.trials=3")
+    assert (code, "optuna.db: expected a file of the folder, found a link to" in text) == (2, True)
+    assert other.read_bytes() == before

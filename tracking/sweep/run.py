@@ -16,7 +16,7 @@ from framework.experiment.many import Options, Problems, alone, followed
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
-from framework.files import write_whole
+from framework.files import check_database, write_whole
 from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Roles
@@ -81,7 +81,9 @@ def run_sweep(
         uid = uid_of(out)
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
-        url = plan.sweep.storage or f"sqlite:///{(out.path / 'optuna.db').absolute().as_posix()}"
+        own = out.path / "optuna.db"
+        check_database(own)
+        url = plan.sweep.storage or f"sqlite:///{own.absolute().as_posix()}"
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
         study = stack.enter_context(open_study(plan, url, name))
         _write_start(plan, out, problem, roles, uid)
