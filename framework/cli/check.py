@@ -11,7 +11,13 @@ from framework.cli.arguments import config_arguments, config_of
 from framework.cli.cluster_options import add_cluster_arguments, shipped
 from framework.cli.tables import console, show_steps
 from framework.experiment.config import ConstraintConfig, RunConfig
-from framework.experiment.single_run import candidates_of, make_algorithm, make_problem, make_roles
+from framework.experiment.single_run import (
+    candidates_of,
+    make_algorithm,
+    make_problem,
+    make_roles,
+    memory_warning,
+)
 
 _ROWS_A_WORKER = 4  # of lookahead, below which workers wait for each other
 _MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
@@ -48,7 +54,9 @@ class Check:
             lines += [
                 (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
             ]
-        lines += [("beware", note) for note in data.get("notes", ())]
+        held, memory = problem.memory(candidates_of(config, algorithm))
+        notes = [*data.get("notes", ()), memory_warning(held)]
+        lines += [("beware", note) for note in notes if note]
         size, resources = problem.space.size, config.cluster.resources.shape()
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
@@ -58,7 +66,7 @@ class Check:
             ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
-            ("memory", problem.memory(candidates_of(config, algorithm))[1] or "little"),
+            ("memory", memory or "little"),
             ("seed, repeats", f"{config.seed}, {config.repeats}"),
             ("workers", str(config.workers)),
             ("each takes", ", ".join(f"{v:g} {k}" for k, v in resources.items())),

@@ -10,6 +10,8 @@ from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
+import psutil
+
 from framework import registry
 from framework.algorithm import Algorithm, make
 from framework.builders import built_by
@@ -66,6 +68,18 @@ def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
     if config.budget.generations is None or generation is None:
         return None
     return int(generation) * (config.budget.generations + 1)
+
+
+def memory_warning(needed: int) -> str:
+    """Return a sentence where a run may need more bytes than are free; empty where not."""
+    free = psutil.virtual_memory().available
+    if needed <= free:
+        return ""
+    return (
+        f"up to {needed / 1e9:,.1f} GB of memory may be needed, {free / 1e9:,.1f} GB are free; "
+        "give fewer evaluations, fewer columns or smaller candidates, or watch it: Ctrl-C ends it, "
+        "and what was evaluated is kept"
+    )
 
 
 class _Last(Observer):
@@ -146,6 +160,8 @@ def run_single(
         held, memory = problem.memory(candidates_of(config, algorithm))
         if held > _WORTH_SAYING:
             report(f"memory: {memory}")
+        if warning := memory_warning(held):
+            report(f"beware: {warning}")
         if journal.salvaged is not None:
             report(
                 f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -275,6 +276,20 @@ def test_check(command, place):
     )
     assert done.out.splitlines()[-1] == "nothing is wrong with it"
     assert sorted(path.name for path in place.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
+    free = SimpleNamespace(available=10_000)
+    monkeypatch.setattr("framework.experiment.single_run.psutil.virtual_memory", lambda: free)
+    monkeypatch.chdir(place)
+    options = ["--no-plots", "--out", "little memory"] if command == "run" else []
+    assert main([command, "small.yaml", *options]) == 0
+    said = capsys.readouterr()
+    assert "beware" in said.out + said.err
+    assert re.search(
+        r"up to 0\.0 GB of memory may be needed, 0\.0 GB are free", said.out + said.err
+    )
 
 
 @pytest.mark.parametrize(
