@@ -26,13 +26,13 @@ from framework.parallel.ray_evaluator import RayEvaluator
 from tests.ray_toys import Sphere
 
 
-def free_port() -> int:
+def free_port(first: int = 6400) -> int:
     """Return a free port that Ray does not reserve for its workers (10002 to 19999)."""
-    for port in range(6400, 6500):
+    for port in range(first, 6500):
         with closing(socket.socket()) as probe:
             if probe.connect_ex(("127.0.0.1", port)):
                 return port
-    raise AssertionError("no free port from 6400 to 6499")
+    raise AssertionError(f"no free port from {first} to 6499")
 
 
 def listening_addresses(pids: set[int]) -> set[str]:

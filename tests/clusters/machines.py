@@ -67,7 +67,7 @@ class Machines:
     ) -> None:
         self.room, self.python, self.dashboard, self._env = room, python, dashboard, env
         self.options: tuple[str, ...] = ()  # more of the head's
-        self.port = free_port()
+        self.port = free_port() if dashboard is None else free_port(dashboard + 1)
         self.address = f"127.0.0.1:{self.port}"
         self._processes: list[subprocess.Popen[bytes]] = []
 

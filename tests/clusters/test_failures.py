@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
 
 from framework.errors import ClusterError
 from framework.parallel.config import ClusterConfig
@@ -49,10 +51,12 @@ def test_a_node_that_lacks_a_library(
     machines: Machines, shipped: ClusterConfig, lame: Path
 ) -> None:
     machines.join(2, python=lame)
+    machines.join(1)
     X = genomes(80)
     with evaluator_on(machines, Needy(seconds=0.05), 3, shipped) as evaluator:
+        while sum(node["Alive"] for node in ray.nodes()) < 3:  # the head is one
+            time.sleep(0.2)
         evaluator.submit(np.arange(80), X)
-        machines.join(1)
         batch = rest(evaluator, [], 80)
         assert evaluator.incidents()["environment_failures"] >= 1
     assert_same(batch, score(X))
