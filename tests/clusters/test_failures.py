@@ -51,11 +51,11 @@ def test_a_node_that_lacks_a_library(
     machines: Machines, shipped: ClusterConfig, lame: Path
 ) -> None:
     machines.join(2, python=lame)
-    machines.join(1)
     X = genomes(80)
     with evaluator_on(machines, Needy(seconds=0.05), 3, shipped) as evaluator:
-        while sum(node["Alive"] for node in ray.nodes()) < 3:  # the head is one
-            time.sleep(0.2)
+        wait_for_nodes(2)  # the head is one
+        machines.join(1)
+        wait_for_nodes(3)
         evaluator.submit(np.arange(80), X)
         batch = rest(evaluator, [], 80)
         assert evaluator.incidents()["environment_failures"] >= 1
@@ -124,6 +124,13 @@ def test_whole_runs_at_a_full_disk(
     near = call(command, "config.yaml", "--out", "near", "--workers", "serial", cwd=tmp_path)
     assert near.code == 0, near.err
     assert fronts(tmp_path / "far") == fronts(tmp_path / "near")
+
+
+def wait_for_nodes(n: int) -> None:
+    deadline = time.monotonic() + 120
+    while sum(node["Alive"] for node in ray.nodes()) < n:
+        assert time.monotonic() < deadline, "a node did not start"
+        time.sleep(0.2)
 
 
 def score(X):
