@@ -75,7 +75,9 @@ class Machines:
         options = ["--head", f"--port={self.port}", "--num-cpus=0", f"--temp-dir={self.room}"]
         shown = self.dashboard is not None
         options += [f"--include-dashboard={str(shown).lower()}"]
-        options += [f"--dashboard-port={self.dashboard}"] if shown else []
+        if self.dashboard is not None:  # the agent's port is one for all heads of a machine, else
+            options += [f"--dashboard-port={self.dashboard}"]
+            options += [f"--dashboard-agent-listen-port={free_port(self.port + 1)}"]
         self._start([*options, *self.options], env=self._env)
         deadline = time.monotonic() + 90
         while closed(self.port):
