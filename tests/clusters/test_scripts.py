@@ -99,7 +99,8 @@ def test_a_ray_job(room: Path, tmp_path: Path) -> None:
         pytest.skip("ray[default] is not installed")
     write(tmp_path / "toy.yaml", TOY)
     port = free_port()
-    with Machines(room, Path(sys.executable), dashboard=port) as machines:
+    path = os.pathsep.join([str(BIN), os.environ["PATH"]])
+    with Machines(room, Path(sys.executable), dashboard=port, env={"PATH": path}) as machines:
         machines.join(2)
         while closed(port):
             assert machines.alive()
@@ -114,7 +115,7 @@ def test_a_ray_job(room: Path, tmp_path: Path) -> None:
                     "--out",
                     str(tmp_path / "far"),
                 ],
-                env=environment(PATH=os.pathsep.join([str(BIN), os.environ["PATH"]])),
+                env=environment(PATH=path),
                 capture_output=True,
                 text=True,
                 check=False,
