@@ -251,6 +251,7 @@ def _cell(value: Any) -> str:
 
 def _short(path: Path) -> str:
     """Return the shorter of the path and its form relative to the current directory."""
-    absolute = path.absolute()
-    relative = absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute
-    return str(relative)
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):  # it is elsewhere; or there is none, of a job on Ray
+        return str(path)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from framework.cli.tables import _short
 from tests.command import call, small, write
 
 TOY = {
@@ -93,3 +94,12 @@ def test_names_that_look_like_markup_are_shown_as_they_are(place, command):
     shown = command("choose", "odd", "--id", str(all_four)).out
     for name in names:
         assert name in shown
+
+
+def test_a_current_directory_that_is_gone(tmp_path, monkeypatch):
+    """Ray removes that of a job when its driver leaves the cluster."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert _short(tmp_path / "run") == str(tmp_path / "run")
