@@ -107,7 +107,7 @@ def compare(
                 roles,
                 reference=wanted,
                 reference_text=str(reference or ""),
-                anchors=_anchors(own[0]),
+                anchors=own[0].anchors(),
                 shown=indicators,
             )
         )
@@ -170,7 +170,7 @@ def _case_of(name: str, cells: Sequence[Cell], out: RunDir, grid: Grid) -> Case:
         roles,
         reference=reference,
         reference_text=text,
-        anchors=_anchors(first),
+        anchors=first.anchors(),
         shown=section.indicators,
         unit=grid.places[name].unit,
         group=grid.places[name].group,
@@ -192,12 +192,6 @@ def true_losses(problem: Problem, roles: Roles, points: int) -> FloatArray:
             "not; take the front of a search (reference.algorithm)"
         )
     return front[:, [problem.metric_names.index(name) for name in roles.names]]
-
-
-def _anchors(run_dir: RunDir) -> FloatArray | None:
-    """Return the problem's points of reference; None where it names none."""
-    found = run_dir.about().get("anchors")
-    return None if found is None else np.array(found, dtype=np.float64)
 
 
 def _run(

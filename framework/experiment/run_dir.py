@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 from pydantic import TypeAdapter
 
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
@@ -133,7 +134,13 @@ class RunDir:
 
     def about(self) -> dict[str, Any]:
         """Return what :meth:`write_about` wrote. Raises InputError where it is damaged."""
-        return read_object(self.about_file, "what is known of the problem")
+        about = read_object(self.about_file, "what is known of the problem")
+        if not isinstance(about.get("data") or {}, dict):
+            raise InputError(
+                f"{self.about_file}: expected keys and values that tell of the data, found "
+                f"{type(about['data']).__name__}"
+            )
+        return about
 
     def roles(self) -> Roles:
         """Return the roles of the run's metrics. Raises InputError where they are damaged."""
@@ -144,6 +151,20 @@ class RunDir:
                 [Objective(**_checked(Objective, o)) for o in about["objectives"]],
                 [Constraint(**_checked(Constraint, c)) for c in about["constraints"]],
             )
+
+    def anchors(self) -> FloatArray | None:
+        """Return the problem's points of reference (n, objectives); None where it names none.
+
+        Raises InputError where they are damaged.
+        """
+        found = self.about().get("anchors")
+        if found is None:
+            return None
+        with damaged(self.about_file, "points of reference"):
+            points = np.array(found, dtype=np.float64)
+            if points.ndim != 2 or points.shape[1] != len(self.roles().names):
+                raise ValueError(f"points of shape {points.shape}")
+        return points
 
     def journal(self) -> Journal:
         """Open the journal for reading."""

@@ -148,6 +148,8 @@ class Walk:
             str(part): tuple(tuple(row) for row in rows)
             for part, rows in plain.get("confusions", {}).items()
         }
+        if set(confusions) not in (set(), {"validation"}, {"validation", "test"}):
+            raise ValueError("tables of the answers to validation and test records")
         if not all(_is_confusion(rows, len(stages[0].answers)) for rows in confusions.values()):
             raise ValueError("tables of answers")
         walk = cls(**{**plain, "stages": stages, "confusions": confusions})

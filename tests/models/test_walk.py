@@ -56,6 +56,32 @@ def test_a_walk_agrees_with_the_metrics_and_the_model(problem):
         assert Walk.from_json(json.loads(json.dumps(walk.to_json()))) == walk
 
 
+@pytest.mark.parametrize("parts", [["test"], ["validation", "x"], ["validation", "test", "x"]])
+def test_answers_to_other_records_are_refused(parts):
+    stage = {
+        "features": ["a"],
+        "cost": 1.0,
+        "cost_so_far": 1.0,
+        "entering": 2,
+        "right": 1,
+        "answers": {"no": 1, "yes": 1},
+        "confidence": 0.5,
+        "calibration_error": 0.0,
+        "p_value": 1.0,
+    }
+    plain = {
+        "records": 2,
+        "training_records": 2,
+        "calibration": "none",
+        "stages": [stage],
+        "confusions": {"validation": [[1, 0, 0], [0, 1, 0]]},
+    }
+    assert Walk.from_json(plain).rejected == 0
+    plain["confusions"] = {part: [[1, 0, 0], [0, 1, 0]] for part in parts}
+    with pytest.raises(ValueError, match="tables of the answers to validation and test records"):
+        Walk.from_json(plain)
+
+
 @given(st.lists(st.tuples(st.floats(0.5, 1), st.booleans()), max_size=50))
 def test_calibration_error_is_that_of_its_definition(pairs):
     confidence = np.array([c for c, _ in pairs])

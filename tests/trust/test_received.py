@@ -92,6 +92,21 @@ def test_runs_with_forged_descriptions(received, other, name, capsys, rounds):
         assert code == 0 or "paretolab: " in text, text
 
 
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ({"data": 1e308}, "expected keys and values .* found float"),
+        ({"anchors": "../../x"}, "expected points of reference, found it damaged"),
+        ({"anchors": [[1.0]]}, "expected points of reference, found it damaged"),
+    ],
+)
+def test_parts_of_a_description_that_are_others(received, other, part, sentence):
+    about = json.loads((received / "about.json").read_text())
+    (received / "about.json").write_text(json.dumps({**about, **part}))
+    with pytest.raises(InputError, match=rf"about\.json: {sentence}"):
+        compare([received, other])
+
+
 def test_nesting_deeper_than_anyones(received, capsys):
     for name in ("about.json", "summary.json", "model/model.json"):
         (received / name).write_text('{"x": ' * 5000 + "1" + "}" * 5000)

@@ -45,14 +45,18 @@ def read_hull(run_dir: RunDir, story: Story) -> Hull | None:
 
     None without points of reference, three bounded objectives, or a volume.
     """
-    anchors = run_dir.about().get("anchors")
+    reference = run_dir.anchors()
     roles = story.roles
-    if not anchors or len(roles.objectives) != 3 or not len(story.front):
+    if (
+        reference is None
+        or not len(reference)
+        or len(roles.objectives) != 3
+        or not len(story.front)
+    ):
         return None
     low, high = roles.bounds().T
     if not np.isfinite([low, high]).all() or (low >= high).any():
         return None
-    reference = np.asarray(anchors, dtype=np.float64)
     shares = np.concatenate([(story.front.losses - low) / (high - low), reference])
     facets = facing_hull(shares)
     if not len(facets):
