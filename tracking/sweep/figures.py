@@ -14,6 +14,7 @@ from tracking.figures.story import spoken
 from tracking.sweep.story import Axis, SweepStory
 
 _COLUMNS = 4  # panels side by side, at most
+_CROWDED = 28  # characters under a panel
 SLICE = "A point a trial, light ones being later; star: best trial; dashed: as configured."
 
 
@@ -92,6 +93,8 @@ def _scatter(axes: Axes, story: SweepStory, axis: Axis, values: FloatArray, i: i
         values,
         c=numbers,
         cmap="viridis",
+        vmin=min(numbers),  # the same in all panels, also where trials have no such key
+        vmax=max(numbers),
         s=22,
         alpha=0.85,
         linewidths=0.3,
@@ -106,7 +109,8 @@ def _scatter(axes: Axes, story: SweepStory, axis: Axis, values: FloatArray, i: i
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter(NullFormatter())
     if axis.ticks is not None:
-        axes.set_xticks(range(len(axis.ticks)), axis.ticks)
+        crowded = len("".join(axis.ticks)) > _CROWDED
+        axes.set_xticks(range(len(axis.ticks)), axis.ticks, rotation=20 if crowded else 0)
         axes.set_xlim(-0.5, len(axis.ticks) - 0.5)
 
 
