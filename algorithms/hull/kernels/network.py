@@ -127,7 +127,8 @@ def _forward(
             if layer < len(sizes) - 2:
                 _sigmoids(out, n)
             unit += 1
-    return layers[(len(sizes) - 1) % 2]
+    last: Array = layers[(len(sizes) - 1) % 2]
+    return last
 
 
 @njit
