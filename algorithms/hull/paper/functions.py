@@ -234,6 +234,7 @@ def _fronts(case: Case) -> Figure:
             axes.scatter(*shown.T, s=7, color="#34618c", depthshade=False, linewidths=0)
         axes.view_init(elev=28, azim=40)
         axes.set_title(f"{name} ({len(points)})", fontsize=9)
+        axes.set_box_aspect(None, zoom=0.9)  # else the label on the left is cut off
         axes.tick_params(labelsize=6, pad=-2)
         for axis, label in zip((axes.xaxis, axes.yaxis, axes.zaxis), case.roles.names, strict=True):
             axis.set_label_text(label, fontsize=7)
