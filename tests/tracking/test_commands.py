@@ -5,7 +5,9 @@ import socket
 
 import pytest
 
+from framework.cli.main import main
 from framework.errors import InputError
+from tests.experiment import small
 from tests.tracking import made_up
 from tracking.mlflow_log.commands import Sync, Ui, sync
 from tracking.mlflow_log.state import sole_uploader
@@ -74,3 +76,19 @@ def test_sync_of_a_run_that_goes_on(tmp_path, capsys, store):
     made_up.search(run_dir, 0, 2)
     assert Sync.run(arguments(Sync, str(run_dir.path), "--uri", store.uri)) == 0
     assert "the run has not ended" in capsys.readouterr().out
+
+
+def test_an_experiment_is_a_run_with_its_cells_below(tmp_path, monkeypatch, store):
+    monkeypatch.chdir(tmp_path)
+    small.write(tmp_path, small.raw(repeats=1) | {"tracking": {"experiment": "little"}})
+    assert main(["experiment", "little.yaml", "--out", "out", "--no-mlflow", "--quiet"]) == 0
+    assert Sync.run(arguments(Sync, "out", "--uri", store.uri)) == 0
+    [kept] = [e for e in store.client.search_experiments() if e.name == "little"]
+    runs = store.client.search_runs([kept.experiment_id])
+    [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert (
+        r"Compares by tens, grid\* on convex, concave." in parent.data.tags["mlflow.note.content"]
+    )
+    below = {run.data.tags.get("mlflow.parentRunId") for run in runs} - {None}
+    assert len(runs) == 5
+    assert below == {parent.info.run_id}

@@ -142,9 +142,9 @@ def _searched(run_dir: RunDir, kind: str) -> str:
     goals = ", ".join(f"{_plain(o.metric)} {_ARROWS[o.sense]}" for o in config.objectives)
     method = _plain(str(config.algorithm["kind"]))
     if kind == "experiment":
-        section = read_yaml(run_dir.experiment_file)["experiment"]
-        methods = ", ".join(map(_plain, section["methods"]))
-        return f"Compares {methods} on {', '.join(map(_plain, section['cases']))}."
+        grid = read_yaml(run_dir.experiment_file)
+        methods = ", ".join(map(_plain, grid["experiment"]["methods"]))
+        return f"Compares {methods} on {', '.join(map(_plain, grid['cases']))}."
     if kind == "sweep":
         keys = ", ".join(f"`{key}`" for key in read_yaml(run_dir.sweep_file)["search_space"])
         return f"Sweep of **{method}** on **{on}** over {keys}; its runs aim at {goals}."
