@@ -40,7 +40,10 @@ OBJECTIVES = [Objective("coverage", "max"), Objective("accuracy", "max"), Object
 def bench_emsco(args: argparse.Namespace) -> None:
     os.environ["PARETOLAB_CACHE"] = "off"
     source = credit_source()
-    make = lambda: MultiStageProblem.from_config(credit_config(source))  # noqa: E731
+
+    def make() -> MultiStageProblem:
+        return MultiStageProblem.from_config(credit_config(source))
+
     search(make(), SerialEvaluator, 5)  # compile
     rows: list[tuple[str, float, str]] = []
 

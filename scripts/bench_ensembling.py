@@ -34,7 +34,7 @@ ITERATIONS, EVALUATIONS = 50, 3000
 IDS = tuple(f"model_{j}" for j in range(MODELS))
 
 # what greedy selection goes by, classes (0: regression), AutoGluon's and scikit-learn's names of it
-TARGETS = (
+TARGETS: tuple[tuple[str, int, str | None, str], ...] = (
     ("log_loss", 2, "log_loss", "log_loss"),
     ("accuracy", 2, "accuracy", "accuracy_score"),
     ("balanced_accuracy", 2, "balanced_accuracy", "balanced_accuracy_score"),
@@ -104,10 +104,11 @@ def greedy_loop(library: Library, name: str, repeats: int) -> Row:
         for p in P:
             mean = (so_far + p) / (PICKS + 1)
             if by_class:
-                mean = mean.argmax(axis=1) if mean.ndim == 2 else mean > 0.5
+                score(y, mean.argmax(axis=1) if mean.ndim == 2 else mean > 0.5)
             elif mean.ndim == 2:
-                mean /= mean.sum(axis=1, keepdims=True)
-            score(y, mean)
+                score(y, mean / mean.sum(axis=1, keepdims=True))
+            else:
+                score(y, mean)
 
     return Row("numpy and scikit-learn", rate(step, MODELS, repeats), "parent and one more")
 
@@ -116,10 +117,10 @@ def made_up(records: int, classes: int) -> Library:
     """Return predictions that know the truth by noise, and costs; values for no classes."""
     rng = np.random.default_rng(0)
     if not classes:
-        y = rng.normal(size=records)
+        target = rng.normal(size=records)
         noise = rng.uniform(0.5, 2.0, (MODELS, 1)) * rng.normal(size=(MODELS, records))
         costs = {"memory": Cost(rng.lognormal(0, 1.5, MODELS), "MB")}
-        return Library(IDS, (y + noise).astype(np.float32), y, None, costs)
+        return Library(IDS, (target + noise).astype(np.float32), target, None, costs)
     y = rng.integers(0, classes, records)
     skill = rng.uniform(0.2, 0.7, (MODELS, 1, 1))
     scores = 1.5 * rng.normal(size=(MODELS, records, classes)) + skill * np.eye(classes)[y]

@@ -34,7 +34,9 @@ class ExactCase(NamedTuple):
 
 
 def exact_cases() -> Iterator[ExactCase]:
-    heart = {"synthetic": {"samples": 299, "features": 12, "informative": 6, "classes": 2}}
+    heart: dict[str, Any] = {
+        "synthetic": {"samples": 299, "features": 12, "informative": 6, "classes": 2}
+    }
     folder = os.environ.get("PARETOLAB_DATA")
     if folder and (Path(folder) / "heart_failure.csv").is_file():
         heart = {"name": "heart_failure"}

@@ -17,6 +17,7 @@ from rich.table import Table
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.part_table import features_of, pack
 from algorithms.multistage.problem import MultiStageProblem
+from algorithms.multistage.source import FeatureCosts, Source
 from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import WordArray
 from framework.parts import Parts
@@ -54,12 +55,13 @@ class MadeUp(MultiStageProblem):
         )
         super().__init__(
             data,
-            costs=np.arange(features) % 5 + 1,
+            FeatureCosts(np.arange(features) % 5 + 1),
+            Source(
+                fingerprint=f"made up {features} {records}",
+                feature_names=[f"f{i}" for i in range(features)],
+                classes=[0, 1],
+            ),
             max_stages=4,
-            fingerprint=f"made up {features} {records}",
-            feature_names=[f"f{i}" for i in range(features)],
-            classes=[0, 1],
-            encoder={},
         )
 
     def build_parts(self, keys: WordArray) -> Parts:

@@ -41,7 +41,13 @@ def shipped() -> list[Path]:
 def digests(path: Path, room: Path) -> dict[str, str]:
     """Run a configuration serially; return the SHA-256 of each column of its front, or an error."""
     out = room / "runs" / f"{path.stem}-{len(list((room / 'runs').glob('*')))}"
-    command = [Path(sys.executable).parent / "paretolab", "run", path, "--out", out]
+    command: list[str | Path] = [
+        Path(sys.executable).parent / "paretolab",
+        "run",
+        path,
+        "--out",
+        out,
+    ]
     command += ["--workers", "serial", "--no-mlflow", "--quiet"]
     for override in SHORTENED.get(path.stem, []):
         command += ["--set", override]

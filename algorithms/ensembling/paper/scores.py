@@ -64,7 +64,7 @@ def fronts(rows: pd.DataFrame, cost: str, hindsight: bool) -> dict[str, FloatArr
         returned = group[group["returned"]]
         sets = {str(method): returned if hindsight else chosen(returned, cost)}
         if method in KEEPS_LESS and not hindsight:
-            sets[f"{method}{ARCHIVE}"] = chosen(group, cost)
+            sets[str(method) + ARCHIVE] = chosen(group, cost)
         for name, kept in sets.items():
             points[name] = kept[["test_loss", cost]].to_numpy(dtype=np.float64)
     return points
