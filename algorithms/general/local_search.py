@@ -58,8 +58,8 @@ class ParetoLocalSearch(Algorithm):
     lookahead : int, optional
         None: a batch waits for the one before. Else so many rows may be out while the search goes
         on: neighbourhoods go out in steps (:meth:`~framework.algorithm.Algorithm.run_ahead`),
-        ``batch`` rows count as a generation, and a row takes its place in the archive as soon as
-        it and all before it are known.
+        ``batch`` rows count as a generation, and each neighbourhood is chosen by all rows known
+        when its first step goes out.
 
     Notes
     -----
@@ -69,8 +69,8 @@ class ParetoLocalSearch(Algorithm):
     with equal objectives and violation the first stays.
 
     Pareto local search: Paquete, Chiarandini and Stuetzle 2004; rows behind the front: this
-    package. A batch costs O(neighbourhood) to make and one non-dominated sort of archive and
-    batch to learn.
+    package. A batch costs one non-dominated sort of the archive and the rows told since the last,
+    and O(neighbourhood).
     """
 
     spaces = SPACES
@@ -98,6 +98,7 @@ class ParetoLocalSearch(Algorithm):
         self._violation: FloatArray = np.zeros(0)
         self._layer: IntArray = np.zeros(0, dtype=np.int64)
         self._explored: BoolArray = np.zeros(0, dtype=bool)
+        self._told: list[tuple[Array, FloatArray, FloatArray]] = []  # not in the archive yet
         self._queue: Array | None = None  # neighbours that go out next; None: in batches
         if lookahead is not None:
             self.batch, self._queue = self.run_ahead(lookahead, batch), self._X
@@ -113,24 +114,35 @@ class ParetoLocalSearch(Algorithm):
         return drawn if len(drawn) else self.give_up(_NOTHING_LEFT)
 
     def _next_batch(self) -> Array:
+        self._take_in()
         pieces = self._explore()
         pieces += self._restart(self.batch - sum(map(len, pieces)))
         return np.concatenate([self._X[:0], *pieces])
 
     def learn(self, batch: Evaluated) -> None:
-        """Add rows with new objective vectors to the archive and drop its worst layers."""
+        """Note the rows with new objective vectors."""
         rows = batch.take(batch.ok)
         losses, violation = self.roles.losses(rows.values), self.roles.violation(rows.values)
         new = self._vectors.add(np.column_stack([losses, violation]).view(np.int64))
-        losses = np.concatenate([self._losses, losses[new]])
-        violation = np.concatenate([self._violation, violation[new]])
+        self._told.append((rows.X[new], losses[new], violation[new]))
+
+    def _take_in(self) -> None:
+        """Add the rows told to the archive and drop its worst layers.
+
+        It waits until a neighbourhood is chosen: with a lookahead most steps are of one that is.
+        """
+        if not self._told:
+            return
+        known = (self._X, self._losses, self._violation)
+        X, losses, violation = map(np.concatenate, zip(known, *self._told, strict=True))
         layer = pareto_layers(losses, violation)
         kept = np.argsort(layer, kind="stable")
         kept = kept[: max(self.archive, int((layer == 0).sum()))]
-        X = np.concatenate([self._X, rows.X[new]])
-        explored = np.concatenate([self._explored, np.zeros(int(new.sum()), dtype=bool)])
+        explored = np.zeros(len(X), dtype=bool)
+        explored[: len(self._explored)] = self._explored
         self._X, self._explored = X[kept], explored[kept]
         self._losses, self._violation, self._layer = losses[kept], violation[kept], layer[kept]
+        self._told = []
 
     def _explore(self) -> list[Array]:
         """Return new neighbours of unexplored rows, the best layer first, until a batch is full."""
