@@ -47,6 +47,15 @@ def test_a_rival_that_is_not_installed_has_no_row(bench, monkeypatch):
     assert bench.greedy_rivals(library(), 1) == bench.search_rivals(library(), 1) == []
 
 
+def test_the_cost_of_a_search_is_measured_on_made_up_stages(monkeypatch):
+    monkeypatch.syspath_prepend("scripts")
+    import bench_scaling
+
+    seconds, end = bench_scaling.search(bench_scaling.MadeUp(6, 400), 20, 2)
+    assert seconds > 0.0
+    assert end.evaluations > 40
+
+
 def test_the_obvious_step_scores_every_kind_of_target(bench, monkeypatch):
     monkeypatch.setattr(bench, "rate", lambda work, n, repeats: (work(), 1.0)[1])
     monkeypatch.setattr(bench, "searched", lambda *_, **__: bench.Row("ours", 1.0))

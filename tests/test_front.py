@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import moocore
 import numpy as np
 import pytest
 from hypothesis import given
@@ -141,6 +142,17 @@ def test_load_says_what_is_wrong(tmp_path):
 def test_hypervolume(losses):
     reference = np.full(losses.shape[1], 0.9)
     assert hypervolume(losses, reference) == pytest.approx(oracles.hypervolume(losses, reference))
+
+
+@pytest.mark.parametrize("m", [6, 8])
+def test_hypervolume_of_many_objectives_is_close_and_grows_with_points(m):
+    losses = np.random.default_rng(m).random((40, m))
+    volumes = [hypervolume(losses[:n], np.ones(m)) for n in range(1, len(losses) + 1)]
+    assert np.diff(volumes).min() >= 0.0
+    exact = moocore.hypervolume(losses, ref=np.ones(m))
+    assert volumes[-1] == pytest.approx(exact, rel=0.005)
+    assert hypervolume(np.zeros((1, m)), np.ones(m)) == pytest.approx(1.0, rel=0.005)
+    assert hypervolume(np.zeros((1, m)), np.ones(m)) <= 1.0
 
 
 @given(points(3, max_size=6), points(3, max_size=6))
