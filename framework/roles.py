@@ -72,6 +72,11 @@ class Roles:
         At least one; no metric twice.
     constraints : sequence of Constraint
 
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the objectives, in order.
+
     Raises
     ------
     InputError
@@ -102,12 +107,8 @@ class Roles:
                     )
         if len(set(names)) < len(names):
             raise InputError(f"objectives: expected each metric once, found {', '.join(names)}")
+        self.names = tuple(names)
         self._signs = np.array([-1.0 if o.sense == "max" else 1.0 for o in self.objectives])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the objectives, in order."""
-        return tuple(objective.metric for objective in self.objectives)
 
     def drawn(self) -> tuple[Objective, ...]:
         """Return the objectives in the order of drawing: what a solution costs goes right.
@@ -120,8 +121,12 @@ class Roles:
 
     def losses(self, values: Mapping[str, Array]) -> FloatArray:
         """Return the objectives as a matrix to minimise, shape (n, number of objectives)."""
-        columns = [np.asarray(values[name], dtype=np.float64) for name in self.names]
-        return np.asarray(np.column_stack(columns) * self._signs + 0.0)  # + 0.0: no negative zero
+        losses = np.empty((len(values[self.names[0]]), len(self.objectives)))
+        for j, name in enumerate(self.names):
+            losses[:, j] = values[name]
+        losses *= self._signs
+        losses += 0.0  # no negative zero
+        return losses
 
     def natural(self, losses: FloatArray) -> FloatArray:
         """Return the values of objectives in natural sign from their losses, shape (n, m)."""

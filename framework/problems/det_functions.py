@@ -15,8 +15,8 @@ import numpy as np
 
 from framework.arrays import Array, FloatArray
 
-Depth = Callable[[FloatArray], FloatArray]
-"""The radius of a front, as a share of the sphere's, by the cosine of the angle to the middle."""
+Depth = Callable[[FloatArray], FloatArray | float]
+"""The radius of a front, as a share of the sphere's, in directions of shape (3, n)."""
 
 
 class DetFront(NamedTuple):
@@ -33,16 +33,21 @@ class DetFront(NamedTuple):
     depth: Depth
 
 
-def _round(cosine: FloatArray) -> FloatArray:
-    return np.ones_like(cosine)
+def _round(U: FloatArray) -> float:
+    return 1.0
+
+
+def _to_middle(U: FloatArray) -> FloatArray:
+    """Return the cosine of the angle between directions and the middle."""
+    return np.asarray((U[0] + U[1] + U[2]) / np.sqrt(3.0))
 
 
 def _step(angle: float, dent: float) -> Depth:
     """A dent with an edge: all that is nearer to the middle than ``angle``."""
     edge = float(np.cos(angle))
 
-    def depth(cosine: FloatArray) -> FloatArray:
-        return np.where(cosine > edge, 1.0 - dent, 1.0)
+    def depth(U: FloatArray) -> FloatArray:
+        return np.where(_to_middle(U) > edge, 1.0 - dent, 1.0)
 
     return depth
 
@@ -50,8 +55,8 @@ def _step(angle: float, dent: float) -> Depth:
 def _bell(width: float, dent: float) -> Depth:
     """A smooth dent."""
 
-    def depth(cosine: FloatArray) -> FloatArray:
-        angle = np.arccos(np.minimum(cosine, 1.0))
+    def depth(U: FloatArray) -> FloatArray:
+        angle = np.arccos(np.minimum(_to_middle(U), 1.0))
         return np.asarray(1.0 - dent * np.exp(-0.5 * (angle / width) ** 2))
 
     return depth
@@ -76,12 +81,13 @@ def det_values(name: str, X: Array) -> FloatArray:
     # contiguous: numpy's functions may differ in the last bit with the layout of their input
     angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
     (cos1, cos2), (sin1, sin2) = np.cos(angles), np.sin(angles)
-    S = np.stack([cos1 * cos2, cos1 * sin2, sin1])
+    S = np.empty((3, len(X)))
+    S[0], S[1], S[2] = cos1 * cos2, cos1 * sin2, sin1
     if not front.joint:
         return _surface(front, S, np.ascontiguousarray(X[:, 2]))
     s = S[0] + S[1] + S[2]
     t = s - np.sqrt(np.maximum(s * s - 1.0, 0.0))
-    return _surface(front, (1.0 - t * S) / np.sqrt(2.0), np.ones(len(X)))
+    return _surface(front, (1.0 - t * S) / np.sqrt(2.0), 1.0)
 
 
 def det_front(name: str, n: int) -> FloatArray:
@@ -100,12 +106,12 @@ def det_front(name: str, n: int) -> FloatArray:
     U = np.stack([flat * np.cos(turn), flat * np.sin(turn), z])
     if front.joint:
         U = U[:, U.max(axis=0) <= np.sqrt(0.5)][:, :n]
-    return _surface(front, U, np.ones(U.shape[1]))
+    return _surface(front, U, 1.0)
 
 
-def _surface(front: DetFront, U: FloatArray, share: FloatArray) -> FloatArray:
+def _surface(front: DetFront, U: FloatArray, share: FloatArray | float) -> FloatArray:
     """Return the points in directions U, shape (3, n), from (1, 1, 1), at a share of the radius."""
     radius = np.sqrt(2.0) if front.joint else 1.0
-    cosine = (U[0] + U[1] + U[2]) / np.sqrt(3.0)
-    points = 1.0 - radius * share * front.depth(cosine) * U
-    return np.asarray(np.clip(np.ascontiguousarray(points.T), 0.0, 1.0))
+    points = 1.0 - radius * share * front.depth(U) * U
+    within = np.minimum(np.maximum(points, 0.0), 1.0)
+    return np.ascontiguousarray(within.T)

@@ -271,7 +271,7 @@ class _Loop:
             asked = len(X)
             if asked > self.row_limit - self.rows_asked:
                 X = X[: int(self.row_limit) - self.rows_asked]
-            self.window.ask(X)
+            X = self.window.ask(X)
             ids = np.arange(self.rows_asked, self.rows_asked + len(X))
             known = self._history.take(self.rows_asked, X)
             if known is None:
@@ -288,10 +288,10 @@ class _Loop:
     def tell_next(self, observers: Sequence[Observer]) -> Progress | None:
         """Wait for the oldest batch, write it down, tell it; return progress where some is due."""
         flight, since = self.flights[0], time.perf_counter()
-        while self.window.known < flight.rows:
+        while self.window.lacks:
             self._receive(observers, since)
         self.flights.popleft()
-        batch, new = self.window.pop(flight.rows)
+        batch, new = self.window.pop()
         if self.generation_rows is None and new.any():
             self.writer.write(batch if new.all() else batch.take(new))
         if len(batch) == flight.asked:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.arrays import Array, IntArray, WordArray
+from framework.arrays import Array, IntArray, WordArray, has_nan
 from framework.batch import Evaluated
 from framework.environment import environmental, reason_of
 from framework.errors import EnvironmentFailure
@@ -167,6 +167,8 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
             ]
             return Evaluated.concat(pieces)
         return failed_rows(problem, ids, X, f"{type(error).__name__}: {error}")
+    if not any(map(has_nan, values.values())):
+        return Evaluated(ids, X, values)
     errors: dict[int, str] = {}
     bad = np.zeros(len(X), dtype=bool)
     for column in values.values():
@@ -174,8 +176,7 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
     for i in np.flatnonzero(bad).tolist():
         names = ", ".join(name for name, column in values.items() if np.isnan(column[i]))
         errors[int(ids[i])] = problem.explain(X[i]) or f"NaN in {names}"
-    if errors:
-        values = {name: np.where(bad, np.nan, column) for name, column in values.items()}
+    values = {name: np.where(bad, np.nan, column) for name, column in values.items()}
     return Evaluated(ids, X, values, errors)
 
 
@@ -191,7 +192,7 @@ def _checked(problem: Problem, values: Mapping[str, Array], n: int) -> dict[str,
     for name in problem.metric_names:
         if name not in values:
             raise KeyError(f"evaluate: expected metric {name!r}, found {', '.join(values)}")
-        column = np.asarray(values[name], dtype=np.float64)
+        column = np.array(values[name], dtype=np.float64)  # ours: the problem may use its again
         if column.shape != (n,):
             raise ValueError(f"evaluate: expected {name!r} with shape ({n},), found {column.shape}")
         columns[name] = column
