@@ -252,3 +252,5 @@ def test_bad_yaml_is_one_line(write, text, message):
 def test_a_missing_file_is_said(tmp_path):
     assert "cannot read the configuration" in complaint(tmp_path / "none.yaml")
     assert "cannot read the configuration" in complaint(tmp_path)
+    (tmp_path / "config.yaml").touch()
+    assert "`resume` goes on with it" in complaint(tmp_path)

@@ -250,6 +250,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raw = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        if (path / "config.yaml").is_file():
+            reason = "it is the directory of what was run; `resume` goes on with it"
         raise InputError(f"{path}: cannot read the configuration: {reason}") from error
     except _ODD as error:
         where = getattr(error, "problem_mark", None)
