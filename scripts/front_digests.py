@@ -48,7 +48,7 @@ def digests(path: Path, room: Path) -> dict[str, str]:
         "--out",
         out,
     ]
-    command += ["--workers", "serial", "--no-mlflow", "--quiet"]
+    command += ["--workers", "serial", "--no-mlflow", "--no-plots", "--quiet"]
     for override in SHORTENED.get(path.stem, []):
         command += ["--set", override]
     here = os.environ | {"PARETOLAB_CACHE": str(room / "cache")}
