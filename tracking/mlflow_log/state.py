@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from framework.errors import InputError
@@ -73,7 +73,8 @@ class State:
 
     def save(self, run_dir: RunDir) -> None:
         """Write ``tracking.json``, readable by its owner alone."""
-        write_whole(run_dir.tracking_file, json.dumps(asdict(self), indent=1))
+        runs = {name: vars(run) for name, run in self.runs.items()}
+        write_whole(run_dir.tracking_file, json.dumps(vars(self) | {"runs": runs}))
         run_dir.tracking_file.chmod(0o600)  # where one logs is nobody's business
 
 

@@ -91,6 +91,7 @@ class Uploader:
         self._client: Any = None
         self._experiment_id = ""
         self._members: dict[str, Member] = {}
+        self._colours: dict[str, str] = {}  # of the methods that MLflow's experiment has
 
     def upload(self, *, final: bool) -> bool:
         """Send what MLflow lacks.
@@ -228,10 +229,14 @@ class Uploader:
 
     def _colour(self, method: str) -> str:
         """Return the colour of a method in the experiment, or one that no other method has."""
-        runs = self._client.search_runs([self._experiment_id])
-        taken = {run.data.tags.get("method"): run.data.tags.get("mlflow.runColor") for run in runs}
-        free = [colour for colour in COLOURS if colour not in taken.values()]
-        return taken.get(method) or (free or COLOURS)[0]
+        if not self._colours:  # asked once: the cells of an experiment would read each other's runs
+            tags = [run.data.tags for run in self._client.search_runs([self._experiment_id])]
+            used = {tag.get("method"): tag.get("mlflow.runColor") for tag in tags}
+            self._colours = {name: colour for name, colour in used.items() if name and colour}
+        if method not in self._colours:
+            free = [colour for colour in COLOURS if colour not in self._colours.values()]
+            self._colours[method] = (free or COLOURS)[0]
+        return self._colours[method]
 
     def _exists(self, run_id: str) -> bool:
         from mlflow.exceptions import MlflowException
