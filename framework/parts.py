@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,16 +36,34 @@ class Parts:
         return len(self.keys)
 
 
+class Demand(NamedTuple):
+    """What it takes, roughly, to build some parts.
+
+    Attributes
+    ----------
+    seconds : float
+        Of one process.
+    held : int
+        Bytes that each of them takes afterwards.
+    meanwhile : int
+        Bytes that are needed while they are built, one after the other.
+    """
+
+    seconds: float
+    held: int
+    meanwhile: int
+
+
 class SharedParts:
     """The part of a problem's interface that concerns shared parts.
 
     As defined here, a problem has no parts; a problem whose candidates are scored from shared
-    parts overrides all methods but ``open_store`` and ``failed_parts``. The evaluator asks which
-    parts a batch needs and the problem does not have yet, lets the workers build them (in
-    parallel, each once), adds them, and then scores the batch. Without an evaluator, ``evaluate``
-    builds them itself. Parts are numbered in the order in which they were added. A pickled
-    problem contains neither its parts nor its store: each worker is sent the parts that it does
-    not have.
+    parts overrides all methods but ``demand``, ``open_store`` and ``failed_parts``. The evaluator
+    asks which parts a batch needs and the problem does not have yet, lets the workers build them
+    (in parallel, each once), adds them, and then scores the batch. Without an evaluator,
+    ``evaluate`` builds them itself. Parts are numbered in the order in which they were added. A
+    pickled problem contains neither its parts nor its store: each worker is sent the parts that it
+    does not have.
 
     Attributes
     ----------
@@ -83,6 +102,10 @@ class SharedParts:
     def build_parts(self, keys: WordArray) -> Parts:
         """Build parts from their keys alone, whatever parts the problem already has."""
         return Parts(keys[:0], np.zeros((0, 0, 0), dtype=np.uint64))
+
+    def demand(self, keys: WordArray) -> Demand | None:
+        """Return what it would take to build parts, if any; None if that cannot be told."""
+        return None
 
     def add_parts(self, parts: Parts) -> None:
         """Add parts to those that the problem has; parts that it already has are skipped."""

@@ -96,6 +96,11 @@ class Problem(SharedParts, Described, ABC):
             f"{cls.__name__} without from_config; use it from Python, or add from_config to it"
         )
 
+    @classmethod
+    def memory_to_load(cls, config: Any) -> int:
+        """Return roughly how many bytes :meth:`from_config` takes at its peak; 0 if unknown."""
+        return 0
+
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
         """Return what trivial candidates reach, as points of reference; None if there are none.
 

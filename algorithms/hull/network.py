@@ -14,6 +14,7 @@ from algorithms.hull.network_config import NetworkConfig, Records
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.cache import cache_dir
+from framework.data import memory_to_load
 from framework.errors import InputError
 from framework.part_store import PartStore
 from framework.parts import Parts
@@ -120,6 +121,10 @@ class NetworkProblem(Problem, Deployable):
         problem = cls(**set_up(config))
         problem.open_store()
         return problem
+
+    @classmethod
+    def memory_to_load(cls, config: NetworkConfig) -> int:
+        return memory_to_load(config.dataset)
 
     def open_store(self) -> None:
         folder = cache_dir()

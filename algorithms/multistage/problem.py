@@ -21,16 +21,18 @@ from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.measuring import Measuring
 from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
+from algorithms.multistage.probing import demand
 from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fingerprint
 from algorithms.multistage.stage_tables import StageTables
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.cache import cache_dir
+from framework.data import memory_to_load
 from framework.data.cost_groups import CostGroups
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.part_store import PartStore
-from framework.parts import Parts
+from framework.parts import Demand, Parts
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.space import Partition
@@ -168,6 +170,10 @@ class MultiStageProblem(Problem, Deployable):
         problem.open_store()
         return problem
 
+    @classmethod
+    def memory_to_load(cls, config: MultiStageConfig) -> int:
+        return memory_to_load(config.dataset)
+
     def open_store(self) -> None:
         folder = cache_dir()
         if folder is not None:
@@ -223,6 +229,9 @@ class MultiStageProblem(Problem, Deployable):
 
     def build_parts(self, keys: WordArray) -> Parts:
         return train(self.data, self.kind, self.parameters, keys, self.calibration)
+
+    def demand(self, keys: WordArray) -> Demand:
+        return demand(self.data, self.kind, self.parameters, keys, self.calibration)
 
     def add_parts(self, parts: Parts) -> None:
         self._table.add(parts)

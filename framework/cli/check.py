@@ -11,13 +11,8 @@ from framework.cli.arguments import config_arguments, config_of
 from framework.cli.cluster_options import add_cluster_arguments, shipped
 from framework.cli.tables import console, show_steps
 from framework.experiment.config import ConstraintConfig, RunConfig
-from framework.experiment.single_run import (
-    candidates_of,
-    make_algorithm,
-    make_problem,
-    make_roles,
-    memory_warning,
-)
+from framework.experiment.estimate import candidates_of, estimate, memory_warning
+from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 
 _ROWS_A_WORKER = 4  # of lookahead, below which workers wait for each other
 _MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
@@ -54,8 +49,9 @@ class Check:
             lines += [
                 (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
             ]
-        held, memory = problem.memory(candidates_of(config, algorithm))
-        notes = [*data.get("notes", ()), memory_warning(held)]
+        candidates = candidates_of(config, algorithm)
+        needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
+        notes = [*data.get("notes", ()), memory_warning(needs.more)]
         lines += [("beware", note) for note in notes if note]
         size, resources = problem.space.size, config.cluster.resources.shape()
         lines += [
@@ -67,13 +63,15 @@ class Check:
             ("plan", algorithm.plan or "as the budget goes"),
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("memory", memory or "little"),
+            ("at the peak", f"about {needs.memory / 1e9:,.1f} GB in this process"),
+            ("first answers", needs.time(problem.part_name) or "within seconds"),
             ("seed, repeats", f"{config.seed}, {config.repeats}"),
             ("workers", str(config.workers)),
             ("each takes", ", ".join(f"{v:g} {k}" for k, v in resources.items())),
             ("to workers", ships or "nothing beside what is installed here"),
             ("tracking", config.tracking.uri if config.tracking else "none"),
         ]
-        for advice in _lookahead_advice(config, candidates_of(config, algorithm)):
+        for advice in _lookahead_advice(config, candidates):
             lines.append(("lookahead", advice))
         show_steps(out, lines)
         out.print("nothing is wrong with it")

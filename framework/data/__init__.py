@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from framework.data.encoding import Encoder
     from framework.data.sources import known_names
     from framework.data.splits import Split, SplitConfig, split_records
-    from framework.data.tables import DatasetConfig, Table, ValueTable, load_table, load_values
+    from framework.data.tables import (
+        DatasetConfig,
+        Table,
+        ValueTable,
+        load_table,
+        load_values,
+        memory_to_load,
+    )
 
 _HOMES = {
     "CostsConfig": "costs",
@@ -28,6 +35,7 @@ _HOMES = {
     "known_names": "sources",
     "load_table": "tables",
     "load_values": "tables",
+    "memory_to_load": "tables",
     "split_records": "splits",
 }
 
@@ -44,6 +52,7 @@ __all__ = [
     "known_names",
     "load_table",
     "load_values",
+    "memory_to_load",
     "split_records",
 ]
 

@@ -204,11 +204,14 @@ class Encoder:
         plain = all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in chosen.dtypes)
         if not plain or chosen.shape[1] != len(names):
             return None
-        numbers = np.ascontiguousarray(chosen.to_numpy(dtype=np.float64))
+        numbers = np.array(chosen.to_numpy(dtype=np.float64), order="C")  # a copy, changed in place
         if np.isinf(numbers).any():
             return None
         medians, means, scales = np.array([(f.median, f.mean, f.scale) for f in features]).T
-        return np.asarray((np.where(np.isnan(numbers), medians, numbers) - means) / scales)
+        np.copyto(numbers, medians, where=np.isnan(numbers))
+        numbers -= means
+        numbers /= scales
+        return numbers
 
     def _find(self, data: pd.DataFrame | Array, i: int) -> pd.Series[Any]:
         name = self.feature_names[i]

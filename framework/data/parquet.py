@@ -51,6 +51,11 @@ class ParquetTable:
         coded = dataset.ParquetReadOptions(dictionary_columns=self._texts)
         self._data = dataset.dataset(path, format=dataset.ParquetFileFormat(read_options=coded))
 
+    @property
+    def rows(self) -> int:
+        """Number of rows, as the files say."""
+        return int(self._data.count_rows())
+
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return some columns, as pandas wrote them where it did.
 
@@ -68,7 +73,7 @@ class ParquetTable:
                     f"{name!r}, found {self._schema.field(name).type}; name the "
                     "columns to take in columns"
                 )
-        records = self._data.count_rows()
+        records = self.rows
         packed = sum(Path(file).stat().st_size for file in self._data.files)
         most = most_unpacked(packed, _VALUE * TABLE_CELLS)
         if records * len(columns) > most // _VALUE:

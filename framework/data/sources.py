@@ -93,10 +93,9 @@ def from_name(name: str, where: str, options: FileOptions = PLAIN) -> Raw:
     folder = _data_folder()
     if folder is not None and not folder.is_dir():
         raise InputError(f"{DATA_VARIABLE}: expected a folder, found {str(folder)!r}")
-    for ending in TABLE_ENDINGS if folder is not None else ():
-        path = Path(str(folder), name + ending)
-        if path.is_file():
-            return Raw(read_frame(path, options), name, str(path))
+    path = file_of(name)
+    if path is not None:
+        return Raw(read_frame(path, options), name, str(path))
     if name not in _KNOWN:
         known = known_names()
         raise InputError(
@@ -105,6 +104,16 @@ def from_name(name: str, where: str, options: FileOptions = PLAIN) -> Raw:
             f"{DATA_VARIABLE} names, or use path, sklearn or openml)"
         )
     return _known_on_openml(name, where)
+
+
+def file_of(name: str) -> Path | None:
+    """Return the file of the folder ``PARETOLAB_DATA`` that a name stands for; None for none."""
+    folder = _data_folder()
+    for ending in TABLE_ENDINGS if folder is not None else ():
+        path = Path(str(folder), name + ending)
+        if path.is_file():
+            return path
+    return None
 
 
 def from_path(path: Path, options: FileOptions = PLAIN) -> Raw:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from framework.data import sources
 from framework.data.assemble import Raw, Table, ValueTable, assemble, assemble_values
 from framework.data.columns import ColumnOptions
-from framework.data.files import FileOptions
+from framework.data.files import FileOptions, size_of
 from framework.data.labels import Label
 from framework.limits import TABLE_CELLS
 from framework.settings import PlacedPath, Rate, Section
@@ -21,9 +21,12 @@ __all__ = [
     "ValueTable",
     "load_table",
     "load_values",
+    "memory_to_load",
 ]
 
 _ROUNDED = 1e-6
+_VALUE = 8  # bytes
+_TIMES = 5  # as large as its values a table is while it is loaded
 _SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
 
 
@@ -164,6 +167,18 @@ def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
         positive=config.positive,
         merge_rare=config.merge_rare,
     )
+
+
+def memory_to_load(config: DatasetConfig) -> int:
+    """Return roughly how many bytes it takes to load and encode a table; 0 where it is small.
+
+    At the peak a table of numbers is there several times: as read, as checked, as its parts.
+    """
+    made = config.synthetic
+    if made is not None:
+        return _TIMES * _VALUE * made.samples * made.features
+    path = config.path if config.name is None else sources.file_of(config.name)
+    return 0 if path is None else _TIMES * size_of(path, _file_options(config))
 
 
 def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:

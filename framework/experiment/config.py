@@ -100,6 +100,7 @@ class RunConfig(Section):
     seed: int = Field(default=0, ge=0)
     repeats: int = Field(default=1, ge=1)
     workers: Literal["auto", "serial", "all"] | Annotated[int, Field(ge=1)] = "auto"
+    memory_limit: float | None = Field(default=None, gt=0)
     tracking: TrackingConfig | None = TrackingConfig()
     cluster: ClusterConfig = ClusterConfig()
 
@@ -112,8 +113,8 @@ class RunConfig(Section):
     def identity(self) -> dict[str, Any]:
         """Return the dotted keys that decide which rows a run evaluates, and their values.
 
-        Budget, workers, cluster, repeats, tracking and the name are not among them: a run may be
-        resumed with other ones.
+        Budget, workers, cluster, repeats, memory, tracking and the name are not among them: a run
+        may be resumed with other ones.
         """
         kept = self.model_dump(
             include={"problem", "objectives", "constraints", "algorithm", "seed"}

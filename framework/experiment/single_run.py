@@ -10,14 +10,18 @@ from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
-import psutil
-
 from framework import registry
 from framework.algorithm import Algorithm, make
 from framework.builders import built_by
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.course import Course
+from framework.experiment.estimate import (
+    candidates_of,
+    estimate,
+    memory_warning,
+    refuse_too_large,
+)
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
@@ -30,7 +34,7 @@ from framework.run.interruption import Interruption
 from framework.streams import RowStreams
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
-_WORTH_SAYING = 100e6  # bytes that a run may hold
+_WORTH_SAYING = 1e9  # bytes
 _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore", "ray", "mlflow")
 
 
@@ -43,6 +47,7 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     raw = dict(config.problem)
     cls = registry.load("problems", str(raw.pop("kind", None)))
     section = check(parameters(cls), raw, "problem")
+    refuse_too_large(cls.memory_to_load(section), config.memory_limit, "needed to load the table")
     with built_by(config.workers, address):
         problem: Problem = cls.from_config(section)
     return problem
@@ -58,28 +63,6 @@ def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorit
     raw = dict(config.algorithm)
     cls = registry.load("algorithms", raw.pop("kind"))
     return make(cls, problem, roles, seed=config.seed, **raw)
-
-
-def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
-    """Return the greatest number of candidates that a budget allows; None if it is unknown."""
-    if config.budget.evaluations is not None:
-        return config.budget.evaluations
-    generation = getattr(algorithm, "population", None)
-    if config.budget.generations is None or generation is None:
-        return None
-    return int(generation) * (config.budget.generations + 1)
-
-
-def memory_warning(needed: int) -> str:
-    """Return a sentence where a run may need more bytes than are free; empty where not."""
-    free = psutil.virtual_memory().available
-    if needed <= free:
-        return ""
-    return (
-        f"up to {needed / 1e9:,.1f} GB of memory may be needed, {free / 1e9:,.1f} GB are free; "
-        "give fewer evaluations, fewer columns or smaller candidates, or watch it: Ctrl-C ends it, "
-        "and what was evaluated is kept"
-    )
 
 
 class _Last(Observer):
@@ -137,6 +120,7 @@ def run_single(
     algorithm = make_algorithm(config, problem, roles)
     identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
     space = problem.space
+    _tell_needs(config, problem, roles, report, begun=run_dir.journal_file.exists())
     owner = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     with (
         Journal(
@@ -157,11 +141,6 @@ def run_single(
             report(algorithm.plan)
         for note in problem.describe().get("notes", ()):
             report(f"beware: {note}")
-        held, memory = problem.memory(candidates_of(config, algorithm))
-        if held > _WORTH_SAYING:
-            report(f"memory: {memory}")
-        if warning := memory_warning(held):
-            report(f"beware: {warning}")
         if journal.salvaged is not None:
             report(
                 f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "
@@ -205,6 +184,26 @@ def run_single(
             raise
         status = FAILED if last.progress.stopped == "failures" else DONE
         return conclude(tested(front, problem, config.seed), status)
+
+
+def _tell_needs(
+    config: RunConfig,
+    problem: Problem,
+    roles: Roles,
+    report: Callable[[str], None],
+    *,
+    begun: bool,
+) -> None:
+    """Say what a run will need; refuse one that the machine has not the memory for."""
+    algorithm = make_algorithm(config, problem, roles)  # one to be asked, and left
+    needs = estimate(problem, algorithm, candidates_of(config, algorithm))
+    refuse_too_large(needs.memory, config.memory_limit, "needed at its peak")
+    if needs.memory > _WORTH_SAYING:
+        report(f"memory: about {needs.memory / 1e9:,.1f} GB at the peak")
+    if warning := memory_warning(needs.more):
+        report(f"beware: {warning}")
+    if not begun and (line := needs.time(problem.part_name)):
+        report(f"first generation: {line}")
 
 
 def tested(front: Front, problem: Problem, seed: int) -> Front:

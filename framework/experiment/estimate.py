@@ -1,0 +1,165 @@
+"""What a run will need, told before it starts: memory, and time to the first generation."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from framework.algorithm import Algorithm
+from framework.arrays import Array
+from framework.errors import InputError
+from framework.experiment.config import RunConfig
+from framework.problem import Problem
+
+_CLEARLY = 1.3  # times the memory that there is: more than estimates are wrong by
+_WORTH_SAYING = 10.0  # seconds
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will need.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes of this process at its peak, what was needed so far included.
+    more : int
+        Bytes beyond those that it has now.
+    parts : int
+        Shared parts that the first generation has to wait for.
+    seconds : float
+        In which one process builds these.
+    """
+
+    memory: int
+    more: int = 0
+    parts: int = 0
+    seconds: float = 0.0
+
+    def time(self, name: str) -> str:
+        """Return a line on the time to the first generation; empty where it is short."""
+        if self.seconds < _WORTH_SAYING:
+            return ""
+        about = timedelta(seconds=_rounded(self.seconds))
+        return f"{self.parts:,} {name} to build, about {about} of one process (h:mm:ss)"
+
+
+def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> Estimate:
+    """Return what a run over so many candidates, None for an unknown number, will need.
+
+    Parameters
+    ----------
+    problem : Problem
+    algorithm : Algorithm
+        In its initial state, and of no use afterwards: it is asked for the first generation.
+    candidates : int or None
+    """
+    before = _peak()
+    X = _first(algorithm) if problem.has_parts else None
+    keys = None if X is None else problem.missing_parts(X)
+    demand = None if keys is None else problem.demand(keys)
+    if X is None or keys is None or demand is None:
+        most = problem.memory(candidates)[0]
+        return Estimate(max(before, most), most)
+    share = (algorithm.generation_rows or len(X)) / len(X)
+    all_parts = (problem.n_parts + len(keys)) * max(1.0, (candidates or len(X)) / len(X))
+    more = demand.meanwhile + int(all_parts) * demand.held
+    peak = max(before, psutil.Process().memory_info().rss + more)
+    return Estimate(peak, more, round(share * len(keys)), share * demand.seconds)
+
+
+def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
+    """Return the greatest number of candidates that a budget allows; None if it is unknown."""
+    if config.budget.evaluations is not None:
+        return config.budget.evaluations
+    generation = getattr(algorithm, "population", None)
+    if config.budget.generations is None or generation is None:
+        return None
+    return int(generation) * (config.budget.generations + 1)
+
+
+def memory_warning(more: int) -> str:
+    """Return a sentence where a run may need more bytes than are free; empty where not."""
+    free = psutil.virtual_memory().available
+    if more <= free:
+        return ""
+    return (
+        f"{more / 1e9:,.1f} GB more memory may be needed, {free / 1e9:,.1f} GB are free; "
+        "give fewer evaluations, fewer columns or smaller candidates, or watch it: Ctrl-C ends it, "
+        "and what was evaluated is kept"
+    )
+
+
+def memory_of_machine() -> int:
+    """Return the bytes of memory of this machine, or of the container that this process is in."""
+    found = [psutil.virtual_memory().total]
+    for name in _LIMITS:
+        path = Path(name)
+        text = path.read_text().strip() if path.is_file() else ""
+        found += [int(text)] if text.isdigit() else []
+    return min(found)
+
+
+def refuse_too_large(needed: int, limit: float | None, what: str) -> None:
+    """Refuse what clearly needs more memory than there is.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    limit : float or None
+        The key ``memory_limit``: GB that may be used; None stands for what the machine has.
+    what : str
+        What needs it.
+
+    Raises
+    ------
+    InputError
+        It needs clearly more, or more than a limit that the user gave.
+    """
+    allowed = _CLEARLY * memory_of_machine() if limit is None else 1e9 * limit
+    if needed <= allowed:
+        return
+    there = "of this machine" if limit is None else "that memory_limit allows"
+    allowed = memory_of_machine() if limit is None else allowed
+    raise InputError(
+        f"memory: expected a run that fits into the {allowed / 1e9:,.1f} GB {there}, found about "
+        f"{needed / 1e9:,.1f} GB {what}; take fewer columns, records or evaluations, or set "
+        f"memory_limit to more GB"
+    )
+
+
+def _first(algorithm: Algorithm) -> Array | None:
+    """Return the first generation, or as much of it as is asked for without an answer.
+
+    None where an algorithm works for long before it asks: it says itself what it plans.
+    """
+    if type(algorithm).prepare is not Algorithm.prepare:
+        return None
+    pieces: list[Array] = []
+    while sum(len(X) for X in pieces) < (algorithm.generation_rows or 1):
+        X = algorithm.ask()
+        if X is None:
+            break
+        pieces.append(X)
+    return np.concatenate(pieces) if pieces else None
+
+
+def _peak() -> int:
+    """Return the most bytes that this process has had in memory so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+
+
+def _rounded(seconds: float) -> int:
+    """Return a number of seconds to two digits: it is an estimate."""
+    unit: int = 10 ** max(0, math.floor(math.log10(seconds)) - 1)
+    return unit * round(seconds / unit)
