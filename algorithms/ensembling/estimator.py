@@ -20,6 +20,7 @@ from framework.errors import InputError
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
 from framework.libraries.deploying import KeepsModels, costs_of, named_models
 from framework.libraries.importing import from_models, measured_costs
+from framework.models.checks import refuse_weights
 
 
 class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
@@ -95,7 +96,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         self.max_count = max_count
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Array) -> ParetoEnsemble:
+    def fit(self, X: Any, y: Array, **more: Any) -> ParetoEnsemble:
         """Search ensembles. The models only predict; they are not trained.
 
         Parameters
@@ -103,12 +104,15 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         X : DataFrame or array (n, d)
             Records that the models were not fitted on.
         y : (n,)
+        **more
+            Is refused: scores are of whole records, so ``sample_weight`` means nothing.
 
         Raises
         ------
         InputError
             Models, costs, metrics or parameters that cannot be used.
         """
+        refuse_weights(self, more)
         models = named_models(self.models)
         costs = measured_costs(models, X) if isinstance(self.costs, str) else self.costs
         self.library_ = from_models(models, X, y, costs=costs, configs=_configs(models))

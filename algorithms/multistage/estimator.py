@@ -18,7 +18,12 @@ from framework.arrays import Array, FloatArray
 from framework.data.assemble import Raw, Table, assemble
 from framework.experiment.config import check
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
-from framework.models.checks import Threshold, records_for, training_records
+from framework.models.checks import (
+    Threshold,
+    records_for,
+    refuse_weights,
+    training_records,
+)
 
 _LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
 _PLACE = "ParetoMultiStage"
@@ -147,7 +152,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> ParetoMultiStage:
+    def fit(self, X: Any, y: Any, **more: Any) -> ParetoMultiStage:
         """Train and search.
 
         Parameters
@@ -156,6 +161,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             Missing values are allowed; in a frame, so are text and categories.
         y : array (n,)
             Labels of two classes or more, each of three records or more.
+        **more
+            Is refused: designs are measured on whole records, so ``sample_weight`` means nothing.
 
         Raises
         ------
@@ -164,6 +171,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         ValueError
             What scikit-learn refuses, and labels of one class.
         """
+        refuse_weights(self, more)
         X, y = training_records(self, X, y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:

@@ -26,6 +26,7 @@ from framework.models.checks import (
     records_for,
     thresholds_for,
     training_records,
+    weights_for,
     with_rejects,
 )
 from framework.models.files import ModelFiles
@@ -198,6 +199,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         X : DataFrame or array (n, d)
         y : (n,)
         sample_weight : (n,), optional
+            How much each record counts.
 
         Returns
         -------
@@ -206,7 +208,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         """
         outcome = self.outcome(X)
         answered = outcome.conclusive | (self.reject_label is None)
-        weights = np.ones(len(answered)) if sample_weight is None else np.asarray(sample_weight)
+        weights = weights_for(sample_weight, np.asarray(y))
         total = weights[answered].sum()
         right = self.classes_[outcome.best] == np.asarray(y)
         return float(weights[answered & right].sum() / total) if total else 0.0

@@ -70,6 +70,47 @@ def records_for(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, reset=False, ensure_all_finite=False)
 
 
+def refuse_weights(estimator: Any, more: Mapping[str, Any]) -> None:
+    """Refuse further arguments of ``fit``: a ``sample_weight`` with a sentence on what to do.
+
+    It is no parameter of ``fit``, since scikit-learn takes an estimator that has one at its word.
+
+    Raises
+    ------
+    TypeError
+        As Python's for any other argument.
+    """
+    name = type(estimator).__name__
+    for key, value in more.items():
+        if key != "sample_weight":
+            raise TypeError(f"{name}.fit() got an unexpected keyword argument {key!r}")
+        if value is not None:
+            raise TypeError(
+                f"{name}.fit: expected records without sample_weight, found weights; fronts are of "
+                "counted records: repeat records, or say by objectives and thresholds what "
+                "matters (score takes sample_weight)"
+            )
+
+
+def weights_for(sample_weight: Any, y: Array) -> FloatArray:
+    """Return the weight of each record of y (n,), 1 each if None.
+
+    Raises
+    ------
+    ValueError
+        Not n of them.
+    InputError
+        Numbers below 0, or none that are finite.
+    """
+    if sample_weight is None:
+        return np.ones(len(y))
+    weights = np.asarray(column_or_1d(sample_weight), dtype=np.float64)
+    check_consistent_length(y, weights)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise InputError("sample_weight: expected finite numbers from 0, found others")
+    return weights
+
+
 def costs_for(costs: Sequence[float] | FloatArray | None, count: int) -> FloatArray:
     """Return the cost of each of ``count`` features, 1 each if None.
 

@@ -11,6 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import has_fit_parameter
 
 from algorithms.multistage.config import MultiStageSettings
 from algorithms.multistage.estimator import ParetoMultiStage
@@ -92,6 +93,24 @@ def test_the_score_is_of_the_answers_alone(records, search):
     weights = np.where(answered, 1.0, 5.0)
     assert rejecting.score(X, y, weights) == rejecting.score(X, y)
     assert rejecting.model_.score(X[~answered], y[~answered]) == 0.0
+
+
+def test_weights_count_in_the_score_and_are_refused_in_fit(records, search):
+    X, y = records
+    right = np.asarray(search.predict(X) == y)
+    weights = np.where(right, 1.0, 3.0)
+    expected = right.sum() / weights.sum()
+    assert search.score(X, y, sample_weight=weights) == pytest.approx(expected)
+    twice = np.r_[np.arange(len(X)), np.flatnonzero(~right), np.flatnonzero(~right)]
+    assert search.score(X.iloc[twice], y.iloc[twice]) == pytest.approx(expected)
+    for wrong, found in ((weights[1:], "inconsistent numbers"), (-weights, "from 0, found others")):
+        with pytest.raises((ValueError, InputError), match=found):
+            search.score(X, y, sample_weight=wrong)
+    with pytest.raises(TypeError, match=r"ParetoMultiStage\.fit: .*without sample_weight"):
+        clone(search).fit(X, y, sample_weight=weights)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
+        clone(search).fit(X, y, weight=weights)
+    assert not has_fit_parameter(search, "sample_weight")
 
 
 @pytest.mark.parametrize(
