@@ -4,7 +4,7 @@
     python scripts/bench.py multistage [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
     python scripts/bench.py hull [--evaluations N] [--populations N N ...]
-    python scripts/bench.py pruning [--seconds S] [LIBRARY ...]
+    python scripts/bench.py pruning [--seconds S | --effort N] [LIBRARY ...]
     python scripts/bench.py scaling [--generations N] [--repeats N]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
@@ -50,6 +50,9 @@ def main() -> int:
     pruning.add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
     pruning.add_argument("--seconds", type=float, default=20.0, help="a solve, of the processor")
     pruning.add_argument("--weights", default="accuracy")
+    pruning.add_argument(
+        "--effort", type=int, metavar="N", help="gaps by K and records after N iterations instead"
+    )
     pruning.set_defaults(bench=bench_pruning)
     scaling = families.add_parser("scaling", help="cost against features, records, population")
     scaling.add_argument("--generations", type=int, default=20)

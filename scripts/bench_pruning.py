@@ -3,12 +3,17 @@
 Of folders of libraries; without any, a pool is made up. Both forms are solved in this process, each
 for as many seconds of its processor. Printed beside: what the paper reports (K = 100, CPLEX 12.8,
 8 cores, 300 s) for sets of that name. Its pools were other ones.
+
+With ``--effort``: the gap of the strong form by classifiers and records, after as many simplex
+iterations each: a library's first so many classifiers, on all of its validation records or on each
+second or fourth one.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console
@@ -70,9 +75,48 @@ def printed(problem: PruningProblem, weights: str, seconds: float) -> tuple[floa
     return found.value, found.bound, time.process_time() - start
 
 
+def part(library: Library, models: int, every: int) -> PruningProblem:
+    """Return the problem of a library's first models on each so-manieth record."""
+    return PruningProblem(
+        Library.from_arrays(
+            library.ids[:models],
+            np.asarray(library.validation)[:models, ::every],
+            np.asarray(library.y_validation)[::every],
+            library.classes,
+            name=library.name,
+        )
+    )
+
+
+def effort(library: Library, weights: str, iterations: int) -> Iterator[tuple[str, ...]]:
+    """Yield models, records, share of the second class, gap, and iterations, parts of a library."""
+    k = len(library)
+    sizes = [(models, 1) for models in range(20, k, 20)] + [(k, 1), (k, 2), (k, 4)]
+    for models, every in sizes:
+        problem = part(library, models, every)
+        n0, n1 = problem.votes.totals
+        solver = BranchAndBound(Instance.of(problem.votes, weights_of(weights, n0, n1)))
+        while not solver.done and solver.iterations < iterations:
+            solver.step()
+        spent = f"{solver.iterations}" if solver.done else ""
+        yield str(models), str(n0 + n1), f"{n1 / (n0 + n1):.2f}", f"{solver.gap:.2%}", spent
+
+
+def bench_effort(args: argparse.Namespace, pools: list[Library]) -> None:
+    """Print gaps by classifiers and records."""
+    table = Table("pool", "classifiers", "records", "positive", "gap", "iterations to the proof")
+    for library in pools:
+        for row in effort(library, args.weights, args.effort):
+            table.add_row(library.name, *row)
+    Console().print(table)
+
+
 def bench_pruning(args: argparse.Namespace) -> None:
-    """Print value, bound and gap of both forms."""
+    """Print value, bound and gap of both forms, or of the strong one by sizes."""
     pools = [load_library(path) for path in args.libraries] or [made_up()]
+    if args.effort:
+        bench_effort(args, pools)
+        return
     table = Table("pool", "form", "value", "bound", "gap", "CPU s", "paper's gap")
     for library in pools:
         problem = PruningProblem(library)

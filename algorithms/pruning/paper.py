@@ -73,13 +73,17 @@ def page(comparison: Comparison) -> Page:
     samples["overfitting"] = samples["validation_accuracy"] - samples["accuracy"]
     text = (
         "Mean ranks over data sets and repetitions (Tables 4 and 6) with the printed ones; tests "
-        "take data sets as blocks. samples: means over all data sets, validation beside test."
+        "take data sets as blocks. The last: means over all data sets, validation beside test."
     )
     return Page(
         "Ensemble pruning: ranks and claims",
         text,
         list(_claims(rows, ranked)),
-        {"table4": ranked["accuracy"], "table6": ranked["balanced_accuracy"], "samples": samples},
+        {
+            "table4": ranked["accuracy"],
+            "table6": ranked["balanced_accuracy"],
+            "validation_and_test": samples,
+        },
         {},
         {f"ranks_{name}": found for name in RANKED if (found := _ranking(rows, name)).tests},
     )

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from algorithms.pruning.diversity import Demand, demand_of, failure_credit
 from algorithms.pruning.strong import search_kernels
+from algorithms.pruning.strong.box import Box
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound
 from algorithms.pruning.strong.closure import closure_bound, share_of_gap
+from algorithms.pruning.strong.cuts import broken_counts, conflicts, constants, counts
 from algorithms.pruning.strong.instance import Budget, Instance
 from algorithms.pruning.strong.local_search import improve
-from algorithms.pruning.strong.relaxation import Box, Relaxation
+from algorithms.pruning.strong.relaxation import Relaxation
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.errors import InputError
 
@@ -151,38 +153,77 @@ def test_closure_bounds_every_ensemble(k, n, seed, weights):
     assert closure_bound(instance).bound >= brute_force(votes, y, weights) - 1e-9
 
 
-@settings(max_examples=20)
+def some_box(k, patterns, rng, majority):
+    """Return a box of which members and a third of the calls are decided; None if it is empty."""
+    sa, la = int(rng.integers(1, k + 1)), int(rng.integers(0, k))
+    decided = rng.choice([-1, -1, -1, -1, 0, 1], patterns).astype(np.int8)
+    return Box(
+        rng.choice([-1, -1, 0, 1], k).astype(np.int8),
+        decided if rng.random() < 0.5 else np.full(patterns, -1, dtype=np.int8),
+        (sa, int(rng.integers(sa, k + 1))),
+        (la, int(rng.integers(la, k))),
+    ).tightened(majority)
+
+
+def ensembles_of(box, patterns, majority):
+    """Yield members, thresholds and which patterns are called positive, all that a box holds."""
+    for x in every_ensemble(len(box.x)):
+        if not ((box.x == x) | (box.x < 0)).all() or not box.sizes[0] <= x.sum() <= box.sizes[1]:
+            continue
+        for threshold in range(box.thresholds[0], box.thresholds[1] + 1):
+            above = x @ patterns.T > threshold
+            right = ((box.calls == above) | (box.calls < 0)).all()
+            if right and threshold < x.sum() and (not majority or threshold == x.sum() // 2):
+                yield x, threshold, above
+
+
+@settings(max_examples=30)
 @given(st.integers(2, 6), st.integers(4, 30), st.integers(0, 10_000), st.booleans())
 def test_every_ensemble_of_a_box_keeps_to_all_of_its_rows(k, n, seed, majority):
     votes, y = pool(k, n, seed)
     rng = np.random.default_rng(seed)
     instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0), majority=majority)
     relaxation = Relaxation(instance)
-    sa, la = int(rng.integers(1, k + 1)), int(rng.integers(0, k))
-    box = Box(
-        rng.choice([-1, -1, 0, 1], k).astype(np.int8),
-        (sa, int(rng.integers(sa, k + 1))),
-        (la, int(rng.integers(la, k))),
-    ).tightened(majority)
+    p, u, d = relaxation.p, relaxation.u, relaxation.d
+    box = some_box(k, p, rng, majority)
     if box is None:
         return
-    d = len(instance.down)
-    conflicts = np.arange(len(instance.up) * d) if d else np.zeros(0, dtype=np.int64)
-    cuts = np.concatenate([conflicts, -1 - np.arange(relaxation.p)])
-    limits = relaxation.limits(box)
-    found = relaxation.solve(box, limits, cuts, None, None)
+    # each conflict, each count by its own votes, and counts by any set of either call
+    which, negative = np.tile(np.arange(p), 6), np.arange(6 * p) >= 3 * p
+    sets = rng.random((6 * p, k)) < 0.5
+    sets[:p], sets[3 * p : 4 * p] = relaxation.patterns, relaxation.patterns
+    cuts = np.concatenate(
+        [
+            conflicts(np.argwhere(np.ones((u, d))), d, k),
+            counts(which, negative, sets),
+        ]
+    )
+    apart, free = constants(box, relaxation.patterns[which], negative, sets)
+    limits = box.limits(relaxation.ints)
+    found = relaxation.solve(box, cuts, None, None)
     values = [-np.inf]
-    for x in every_ensemble(k):
-        if not ((box.x == x) | (box.x < 0)).all() or not box.sizes[0] <= x.sum() <= box.sizes[1]:
-            continue
-        for threshold in range(box.thresholds[0], box.thresholds[1] + 1):
-            if threshold >= x.sum() or (majority and threshold != x.sum() // 2):
-                continue
-            above = x @ relaxation.ints.T > threshold
-            assert not (above & limits.never).any()
-            assert (above | ~limits.always).all()
-            values.append(instance.constant + instance.gains[above].sum())
+    for x, threshold, above in ensembles_of(box, relaxation.ints, majority):
+        assert not (above & limits.never).any()
+        assert (above | ~limits.always).all()
+        called, inside = above[which], sets @ x
+        positive = inside >= threshold + 1 - apart - free * ~called
+        assert np.where(negative, inside <= threshold + apart + free * called, positive).all()
+        values.append(instance.constant + instance.gains[above].sum())
     assert found.bound >= max(values) - 1e-6
+
+
+def test_a_count_over_fewer_classifiers_sees_what_the_votes_alone_do_not():
+    # two members of three voters are in: the row of all voters lets z be 2 / 4, with x <= z alone
+    # not even half of four votes is there
+    votes = np.array([[True] * 4 + [False] * 4])
+    box = Box(np.full(8, -1, np.int8), np.full(1, -1, np.int8), (4, 4), (3, 3))
+    x, z = np.array([1.0, 1, 0, 0, 0.5, 0.5, 0.5, 0.5]), np.array([0.5])
+    own = np.array([False])
+    apart, free = constants(box, votes, own, votes)
+    assert votes @ x == pytest.approx(3 + 1 - apart - free * (1 - z))  # not broken
+    cuts, by = broken_counts(box, (np.array([0]), votes, own), x, z, 3.0)
+    assert by == pytest.approx([1.0])  # x(C) >= 2 z of the two that are out
+    assert len(cuts) == 1
 
 
 @given(st.integers(1, 8), st.integers(1, 30), st.integers(0, 999), st.booleans())

@@ -1,4 +1,4 @@
-"""Branch and bound over boxes of members, sizes and thresholds; one linear program a step.
+"""Branch and bound over boxes of sizes, thresholds and calls; one linear program a step.
 
 Nothing depends on the machine or on when it is interrupted: a step takes the open box with the
 greatest bound, solves its relaxation from the basis that the box carries, and either adds cuts or
@@ -8,16 +8,19 @@ divides it. What is between two steps is plain data (:mod:`algorithms.pruning.st
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from algorithms.pruning.strong.closure import as_columns, closure_bound, share_of_gap
+from algorithms.pruning.strong.box import Box
+from algorithms.pruning.strong.closure import closure_bound, share_of_gap
+from algorithms.pruning.strong.cuts import Cuts, conflicts
 from algorithms.pruning.strong.instance import Instance, Pruned
 from algorithms.pruning.strong.local_search import first_members, improve
-from algorithms.pruning.strong.relaxation import Box, Limits, Relaxation, Relaxed
-from framework.arrays import Array, IntArray
+from algorithms.pruning.strong.relaxation import Relaxation, Relaxed
+from framework.arrays import Array
 
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
 _WORTH = 0.02  # share of the gap that a round of cuts has to close
@@ -33,7 +36,7 @@ class OpenBox:
     key: tuple[float, int]
     bound: float = field(compare=False)
     box: Box = field(compare=False)
-    cuts: IntArray = field(compare=False)
+    cuts: Cuts = field(compare=False)
     basis: Array | None = field(compare=False, default=None)
     status: Array | None = field(compare=False, default=None)
     rounds: int = field(compare=False, default=0)
@@ -75,14 +78,14 @@ class BranchAndBound:
         k = instance.k
         box = Box(
             np.full(k, -1, dtype=np.int8),
+            np.full(len(instance.gains), -1, dtype=np.int8),
             (instance.min_members, instance.max_members),
             (0, max(instance.max_members - 1, 0)),
         ).tightened(instance.majority)
         # calling nothing positive (L = S) is outside of the boxes; any admitted members do it
         self._nothing = -np.inf if instance.majority else instance.constant
         if box is not None:
-            cuts = as_columns(closure.binding, len(instance.down))
-            self._push(closure.bound, box, cuts)
+            self._push(closure.bound, box, conflicts(closure.binding, len(instance.down), k))
 
     @property
     def done(self) -> bool:
@@ -104,37 +107,44 @@ class BranchAndBound:
         return share_of_gap(self.bound, self.incumbent.value)
 
     def step(self) -> None:
-        """Solve one linear program and act on it; nothing once done."""
-        if self.done:
-            return
+        """Solve one linear program and act on it, by one thread; nothing once done."""
+        if not self.done:
+            with _threads().limit(limits=1):  # more get in each other's way
+                self._step()
+
+    def _step(self) -> None:
         node = heapq.heappop(self._open)
         relaxation = self._relaxation
-        limits = relaxation.limits(node.box)
         if (node.box.x >= 0).all():
             self._take(self.instance.best_threshold(node.box.x), node.box.x)
             self.nodes += 1
         else:
-            found = relaxation.solve(node.box, limits, node.cuts, node.basis, node.status)
+            found = relaxation.solve(node.box, node.cuts, node.basis, node.status)
             self.programs += 1
             self.iterations += found.iterations
             bound = min(node.bound, self._rounded(found.bound))
             if bound > self._cutoff():
-                self._go_on(node, found, limits, bound)
+                self._go_on(node, found, bound)
             else:
                 self.nodes += 1
         self._prune()
 
     @cached_property
+    def _worths(self) -> Array:
+        """What a wrong call of each pattern costs, or takes of the cap."""
+        return np.abs(self.instance.gains) + self.instance.takes
+
+    @cached_property
     def _relaxation(self) -> Relaxation:
         return Relaxation(self.instance)
 
-    def _go_on(self, node: OpenBox, found: Relaxed, limits: Limits, bound: float) -> None:
+    def _go_on(self, node: OpenBox, found: Relaxed, bound: float) -> None:
         """Add cuts to a box where that pays, else divide it."""
         self._round_up(found)
         if bound <= self._cutoff():
             self.nodes += 1
             return
-        new = self._relaxation.broken(found, limits, found.kept)
+        new = self._relaxation.broken(found, node.box)
         gap = bound - self._cutoff()
         pays = node.rounds == 0 or node.bound - bound > _WORTH * gap
         most = _ROOT_ROUNDS if self.nodes == 0 else _ROUNDS
@@ -152,30 +162,25 @@ class BranchAndBound:
                 self._push(bound, tight, cuts, found.basis, found.kept_status)
 
     def _divided(self, box: Box, found: Relaxed) -> list[Box]:
-        """Return two halves: of the sizes or thresholds while these are wide, else of a member."""
+        """Return two halves: of the sizes or thresholds, then of a pattern's call.
+
+        A member is decided where no call is in doubt.
+        """
         (sa, sb), (la, lb) = box.sizes, box.thresholds
-        wide_s, wide_l = (sb + 1) / (sa + 1), (lb + 2) / (la + 2)
-        if max(wide_s, wide_l) > 1.0 and (sb > sa or lb > la):
-            if wide_s >= wide_l and sb > sa:
-                middle = min(max(int(np.sqrt(sa * sb)), sa), sb - 1)
-                return [
-                    Box(box.x, (sa, middle), (la, lb)),
-                    Box(box.x, (middle + 1, sb), (la, lb)),
-                ]
-            if lb > la:
-                middle = min(max(int(np.sqrt((la + 1) * (lb + 1))) - 1, la), lb - 1)
-                return [
-                    Box(box.x, (sa, sb), (la, middle)),
-                    Box(box.x, (sa, sb), (middle + 1, lb)),
-                ]
+        if sb > sa and (sb + 1) / (sa + 1) >= (lb + 2) / (la + 2):
+            middle = min(max(int(np.sqrt(sa * sb)), sa), sb - 1)
+            return [replace(box, sizes=(sa, middle)), replace(box, sizes=(middle + 1, sb))]
+        if lb > la:
+            middle = min(max(int(np.sqrt((la + 1) * (lb + 1))) - 1, la), lb - 1)
+            low, high = (la, middle), (middle + 1, lb)
+            return [replace(box, thresholds=low), replace(box, thresholds=high)]
+        doubts = np.where(box.calls < 0, np.minimum(found.z, 1 - found.z) * self._worths, 0.0)
+        if (doubts > _WHOLE).any():
+            at = int(np.argmax(doubts))
+            return [replace(box, calls=_decided(box.calls, at, side)) for side in (1, 0)]
         free = np.flatnonzero(box.x < 0)
-        at = free[np.argmin(np.abs(found.x[free] - 0.5))]
-        halves = []
-        for side in (1, 0):
-            x = box.x.copy()
-            x[at] = side
-            halves.append(Box(x, box.sizes, box.thresholds))
-        return halves
+        at = int(free[np.argmin(np.abs(found.x[free] - 0.5))])
+        return [replace(box, x=_decided(box.x, at, side)) for side in (1, 0)]
 
     def _round_up(self, found: Relaxed) -> None:
         """Try the members that a fractional solution likes most, and climb from them."""
@@ -221,7 +226,7 @@ class BranchAndBound:
         self,
         bound: float,
         box: Box,
-        cuts: IntArray,
+        cuts: Cuts,
         basis: Array | None = None,
         status: Array | None = None,
         rounds: int = 0,
@@ -232,3 +237,14 @@ class BranchAndBound:
         self._made += 1
         node = OpenBox((-bound, self._made), bound, box, cuts, basis, status, rounds)
         heapq.heappush(self._open, node)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _decided(open_or_not: Array, at: int, side: int) -> Array:
+    copy = open_or_not.copy()
+    copy[at] = side
+    return copy

@@ -72,8 +72,3 @@ def share_of_gap(bound: float, value: float) -> float:
     if difference == 0.0:
         return 0.0
     return difference / abs(value) if value else float("inf")
-
-
-def as_columns(pairs: IntArray, down: int) -> IntArray:
-    """Return one code a pair: ``i * down + j``."""
-    return np.asarray(pairs[:, 0] * down + pairs[:, 1], dtype=np.int64)

@@ -5,72 +5,36 @@ one credit a classifier (K). Rows are all valid for each whole solution of the b
 
 - the number of members and L are in the box, L <= S - 1 (calling nothing positive is judged
   apart); with majority votes 2 L <= S <= 2 L + 1; budgets; the cap;
-- *conflicts*: z_i - z_j <= sum of x over the classifiers that vote for i but not for j, as i is
-  above L and j is not only if such a member exists (dominance where there is none);
-- *counts*: a pattern of ``up`` called positive has more than L votes, one of ``down`` called
-  negative at most L, with the least constants that the box allows;
+- conflicts and counts (:mod:`algorithms.pruning.strong.cuts`);
 - diversity: each member's mean credit by one row a classifier, exact since x_k is 0 or 1; the
   ensemble's mean by a credit w_k <= x_k g_k(x) each (Glover 1975).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.pruning.diversity import TOLERANCE
-from algorithms.pruning.strong.closure import as_columns
+from algorithms.pruning.strong.box import Box, Limits
+from algorithms.pruning.strong.cuts import (
+    Cuts,
+    broken_counts,
+    conflicts,
+    constants,
+    is_conflict,
+    no_cuts,
+    of_counts,
+    without,
+)
 from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.strong.rows import Rows, safe_bound
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, FloatArray
 
 _VIOLATED = 1e-3  # by how much a row is broken at least to be taken in
 _MOST_CUTS = 3000  # taken in at a time
 _BY_ROWS, _MAXIMISE = 2, -1  # as HiGHS numbers them
-
-Codes = IntArray
-"""Cuts: ``i * D + j`` is a conflict, ``-1 - p`` the count row of pattern p (up first)."""
-
-
-@dataclass(frozen=True)
-class Box:
-    """Members, sizes and thresholds that are still open.
-
-    Attributes
-    ----------
-    x : numpy.ndarray of int8, shape (K,)
-        1 and 0 for members decided, -1 for open ones.
-    sizes, thresholds : (int, int)
-        Least and greatest, inclusive.
-    """
-
-    x: Array
-    sizes: tuple[int, int]
-    thresholds: tuple[int, int]
-
-    def tightened(self, majority: bool) -> Box | None:
-        """Return the box without what cannot be; None if it is empty."""
-        (sa, sb), (la, lb) = self.sizes, self.thresholds
-        sa = max(sa, int((self.x == 1).sum()), la + 1)
-        sb = min(sb, int((self.x != 0).sum()))
-        if majority:
-            sa, sb = max(sa, 2 * la), min(sb, 2 * lb + 1)
-            la, lb = max(la, sa // 2), min(lb, sb // 2)
-        lb = min(lb, sb - 1)
-        return Box(self.x, (sa, sb), (la, lb)) if sa <= sb and la <= lb else None
-
-
-class Limits(NamedTuple):
-    """What a box allows each pattern: shape (U + D,).
-
-    ``never`` and ``always`` called positive; ``slack`` is the constant of its count row.
-    """
-
-    never: BoolArray
-    always: BoolArray
-    slack: FloatArray
 
 
 class Relaxed(NamedTuple):
@@ -86,7 +50,7 @@ class Relaxed(NamedTuple):
     z: FloatArray
     threshold: float
     basis: Array
-    kept: Codes
+    kept: Cuts
     kept_status: Array
     iterations: int
 
@@ -103,22 +67,7 @@ class Relaxation:
         self.patterns = np.concatenate([instance.up_patterns, instance.down_patterns])
         self.ints = self.patterns.astype(np.int64)
 
-    def limits(self, box: Box) -> Limits:
-        """Return what a box implies for each pattern's votes."""
-        (sa, sb), (la, lb) = box.sizes, box.thresholds
-        open_or_in, inside = (box.x != 0).astype(np.int64), (box.x == 1).astype(np.int64)
-        most, sure = self.ints @ open_or_in, self.ints @ inside
-        outside = int(open_or_in.sum()) - most
-        sure_outside = int(inside.sum()) - sure
-        most = np.minimum(most, sb - sure_outside)
-        least = np.maximum(sure, sa - outside)
-        never, always = most <= la, (least > lb) | (outside == 0)
-        slack = np.where(np.arange(self.p) < self.u, np.minimum(lb + 1 - least, outside), most - la)
-        return Limits(never, always & ~never, np.maximum(slack, 0).astype(np.float64))
-
-    def solve(
-        self, box: Box, limits: Limits, cuts: Codes, basis: Array | None, status: Array | None
-    ) -> Relaxed:
+    def solve(self, box: Box, cuts: Cuts, basis: Array | None, status: Array | None) -> Relaxed:
         """Solve the relaxation with some cuts.
 
         Parameters
@@ -128,10 +77,13 @@ class Relaxation:
         """
         import highspy
 
+        limits = box.limits(self.ints)
+        if (limits.never & limits.always).any():
+            return self._empty(0)
         rows = Rows(self.columns)
         self._fixed_rows(rows, box)
         fixed = rows.count
-        self._cut_rows(rows, cuts, limits)
+        self._cut_rows(rows, cuts, box)
         cost, lower, upper = self._columns_of(box, limits)
         start, index, value, row_lower, row_upper = rows.arrays()
         solver = highspy.Highs()
@@ -153,10 +105,7 @@ class Relaxation:
         solver.run()
         iterations = max(int(solver.getInfo().simplex_iteration_count), 0)
         if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-            nothing = np.zeros(0)
-            empty = np.zeros(0, dtype=np.int8)
-            codes = np.zeros(0, dtype=np.int64)
-            return Relaxed(-np.inf, nothing, nothing, 0.0, empty, codes, empty, iterations)
+            return self._empty(iterations)
         solution, found = solver.getSolution(), solver.getBasis()
         point = np.array(solution.col_value)
         dual = np.array(solution.row_dual)
@@ -175,6 +124,10 @@ class Relaxation:
             iterations,
         )
 
+    def _empty(self, iterations: int) -> Relaxed:
+        none, no_status = np.zeros(0), np.zeros(0, dtype=np.int8)
+        return Relaxed(-np.inf, none, none, 0.0, no_status, no_cuts(self.k), no_status, iterations)
+
     @property
     def columns(self) -> int:
         """Number of columns."""
@@ -186,36 +139,31 @@ class Relaxation:
         demand = self.instance.demand
         return demand is not None and demand.gamma > 0
 
-    def broken(self, relaxed: Relaxed, limits: Limits, held: Codes) -> Codes:
+    def broken(self, relaxed: Relaxed, box: Box) -> Cuts:
         """Return the cuts that a solution breaks, the worst of each pattern, worst first."""
         x, z = relaxed.x, relaxed.z
-        votes = self.patterns @ x
-        up = np.arange(self.p) < self.u
-        by = np.where(
-            up,
-            relaxed.threshold + 1 - votes - limits.slack * (1 - z),
-            votes - relaxed.threshold - limits.slack * z,
-        )
-        by[limits.never | limits.always] = 0.0
-        wrong = np.flatnonzero(by > _VIOLATED)
-        codes, amounts = [-1 - wrong], [by[wrong]]
+        open_calls = np.flatnonzero(~box.limits(self.ints).implied)
+        negative = np.where(box.calls < 0, np.arange(self.p) >= self.u, box.calls == 0)[open_calls]
+        rows = (open_calls, self.patterns[open_calls], negative)
+        new, by = broken_counts(box, rows, x, z[open_calls], relaxed.threshold)
+        found, amounts = [new[by > _VIOLATED]], [by[by > _VIOLATED]]
         if self.u and self.d:
-            pairs, worst = self._broken_conflicts(x, z, votes)
-            codes.append(pairs)
+            pairs, worst = self._broken_conflicts(x, z, self.patterns @ x)
+            found.append(pairs)
             amounts.append(worst)
-        code, amount = np.concatenate(codes), np.concatenate(amounts)
-        new = ~np.isin(code, held)
-        code, amount = code[new], amount[new]
-        return np.asarray(code[np.argsort(-amount, kind="stable")[:_MOST_CUTS]], dtype=np.int64)
+        cuts, amount = np.concatenate(found), np.concatenate(amounts)
+        fresh = without(cuts, relaxed.kept)
+        cuts, amount = cuts[fresh], amount[fresh]
+        return np.asarray(cuts[np.argsort(-amount, kind="stable")[:_MOST_CUTS]], dtype=np.int64)
 
     def _broken_conflicts(
         self, x: FloatArray, z: FloatArray, votes: FloatArray
-    ) -> tuple[Codes, FloatArray]:
+    ) -> tuple[Cuts, FloatArray]:
         """Return, for each pattern, the conflict that is broken most."""
         rows = np.flatnonzero(z[: self.u] > _VIOLATED)
         columns = np.flatnonzero(z[self.u :] < 1 - _VIOLATED)
         if not len(rows) or not len(columns):
-            return np.zeros(0, dtype=np.int64), np.zeros(0)
+            return no_cuts(self.k), np.zeros(0)
         shared = (self.up32[rows] * x.astype(np.float32)) @ self.down32[columns].T
         shared += (z[rows] - votes[rows]).astype(np.float32)[:, None]
         shared -= z[self.u + columns].astype(np.float32)
@@ -228,9 +176,9 @@ class Relaxation:
         )
         amount = shared[pairs[:, 0], pairs[:, 1]]
         pairs, amount = pairs[amount > _VIOLATED], amount[amount > _VIOLATED]
-        codes = as_columns(np.column_stack([rows[pairs[:, 0]], columns[pairs[:, 1]]]), self.d)
-        codes, first = np.unique(codes, return_index=True)
-        return codes, amount[first].astype(np.float64)
+        pairs, first = np.unique(pairs, axis=0, return_index=True)
+        numbers = np.column_stack([rows[pairs[:, 0]], columns[pairs[:, 1]]])
+        return conflicts(numbers, self.d, self.k), amount[first].astype(np.float64)
 
     def _columns_of(self, box: Box, limits: Limits) -> tuple[FloatArray, FloatArray, FloatArray]:
         cost, lower, upper = (np.zeros(self.columns) for _ in range(3))
@@ -301,28 +249,28 @@ class Relaxation:
         high = np.maximum(ordered[:, ::-1][:, :most], 0.0).sum(axis=1)
         return low, high
 
-    def _cut_rows(self, rows: Rows, cuts: Codes, limits: Limits) -> None:
+    def _cut_rows(self, rows: Rows, cuts: Cuts, box: Box) -> None:
         """Add the cuts, in their order."""
         if not len(cuts):
             return
-        n = len(cuts)
-        pair = cuts >= 0
-        table = np.zeros((n, self.k))
-        i, j = np.divmod(cuts[pair], max(self.d, 1))
+        pair = is_conflict(cuts)
+        table = np.zeros((len(cuts), self.k))
+        i, j = np.divmod(cuts[pair, 0], max(self.d, 1))
         table[pair] = -(self.patterns[i] & ~self.patterns[self.u + j]).astype(np.float64)
-        p = -1 - cuts[~pair]
-        sign = np.where(p < self.u, -1.0, 1.0)
-        table[~pair] = sign[:, None] * self.patterns[p]
+        p, negative, sets = of_counts(cuts[~pair], self.k)
+        apart, free = constants(box, self.patterns[p], negative, sets)
+        sign = np.where(negative, 1.0, -1.0)
+        table[~pair] = sign[:, np.newaxis] * sets
         # z and L columns: (row, column, value)
-        numbers = np.arange(n)
+        numbers = np.arange(len(cuts))
         extra = [
             (numbers[pair], self.k + i, np.ones(len(i))),
             (numbers[pair], self.k + self.u + j, -np.ones(len(j))),
-            (numbers[~pair], self.k + p, -sign * limits.slack[p]),
+            (numbers[~pair], self.k + p, -sign * free),
             (numbers[~pair], np.full(len(p), self.k + self.p), -sign),
         ]
-        upper = np.zeros(n)
-        upper[~pair] = np.where(p < self.u, limits.slack[p] - 1.0, 0.0)
+        upper = np.zeros(len(cuts))
+        upper[~pair] = apart + np.where(negative, 0.0, free - 1.0)
         rows.add_block(table, extra, upper)
 
 

@@ -11,15 +11,16 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from algorithms.pruning.strong.box import Box
 from algorithms.pruning.strong.branch_and_bound import BranchAndBound, OpenBox
+from algorithms.pruning.strong.cuts import no_cuts
 from algorithms.pruning.strong.instance import Instance, Pruned
-from algorithms.pruning.strong.relaxation import Box
 from framework.arrays import Array
 from framework.limits import ESTIMATOR_BYTES
 from framework.models.npy import arrays_of
 from framework.plain_files import DAMAGED
 
-_VERSION = 1
+_VERSION = 2
 _COUNTS = ("nodes", "programs", "iterations", "_made", "_nothing")
 
 
@@ -47,10 +48,11 @@ def pack(solver: BranchAndBound, also: Any = None) -> bytes:
         own = [i for i, piece in enumerate(pieces) if piece.dtype == kind]
         name = np.dtype(kind).name
         arrays[f"{name}_at"] = np.array(own, dtype=np.int64)
-        arrays[f"{name}_lengths"] = np.array([len(pieces[i]) for i in own], dtype=np.int64)
-        arrays[name] = np.concatenate([np.zeros(0, kind), *(pieces[i] for i in own)])
+        arrays[f"{name}_lengths"] = np.array([pieces[i].size for i in own], dtype=np.int64)
+        arrays[name] = np.concatenate([np.zeros(0, kind), *(pieces[i].ravel() for i in own)])
     k = solver.instance.k
     arrays["x"] = np.array([n.box.x for n in nodes], dtype=np.int8).reshape(-1, k)
+    arrays["calls"] = np.array([n.box.calls for n in nodes], dtype=np.int8)
     ranges = [(*n.box.sizes, *n.box.thresholds, n.rounds, n.key[1]) for n in nodes]
     arrays["ranges"] = np.array(ranges, dtype=np.int64).reshape(-1, 6)
     arrays["bounds"] = np.array([n.bound for n in nodes], dtype=np.float64)
@@ -94,13 +96,13 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
         if "best" in arrays:
             value, threshold = arrays["best_value"].tolist()
             solver.incumbent = Pruned(arrays["best"], int(threshold), value)
-        solver._open = _boxes(arrays, instance.k)
+        solver._open = _boxes(arrays, instance)
     except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise ValueError(f"not a solve that can be gone on with: {error}") from error
     return solver, about["also"]
 
 
-def _boxes(arrays: dict[str, Array], k: int) -> list[OpenBox]:
+def _boxes(arrays: dict[str, Array], instance: Instance) -> list[OpenBox]:
     pieces: dict[int, Array] = {}
     for name in ("int64", "int8"):
         ends = np.cumsum(arrays[f"{name}_lengths"])
@@ -108,8 +110,10 @@ def _boxes(arrays: dict[str, Array], k: int) -> list[OpenBox]:
         pieces |= dict(zip(arrays[f"{name}_at"].tolist(), parts, strict=True))
     pieces[-1] = np.zeros(0)
     boxes = []
-    for x, row, bound, (cuts, basis, status) in zip(
-        arrays["x"].reshape(-1, k),
+    width = no_cuts(instance.k).shape[1]
+    for x, calls, row, bound, (cuts, basis, status) in zip(
+        arrays["x"].reshape(-1, instance.k),
+        arrays["calls"].reshape(-1, len(instance.gains)),
         arrays["ranges"].tolist(),
         arrays["bounds"].tolist(),
         arrays["places"].tolist(),
@@ -120,8 +124,8 @@ def _boxes(arrays: dict[str, Array], k: int) -> list[OpenBox]:
             OpenBox(
                 (-bound, made),
                 bound,
-                Box(x, (sa, sb), (la, lb)),
-                pieces[cuts],
+                Box(x, calls, (sa, sb), (la, lb)),
+                pieces[cuts].reshape(-1, width),
                 None if basis < 0 else pieces[basis],
                 None if status < 0 else pieces[status],
                 rounds,

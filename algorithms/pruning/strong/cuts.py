@@ -1,0 +1,112 @@
+"""Cuts of the relaxation: conflicts of two patterns, and counts of votes.
+
+- *Conflict*: z_i - z_j <= sum of x over the classifiers that vote for i but not for j, as i is
+  above the threshold L and j is not only if such a member exists.
+- *Count*: a pattern voted positive by U that is called positive has more than L votes, so any set
+  C of classifiers has at least L + 1 - |U outside C| of them; one called negative has at most L,
+  so C has at most L + |C outside U|. A constant, the least that the box allows, frees the other
+  call. C = U is the pattern's own row; the sets that follow from the members' values give all that
+  one pattern implies at one size and threshold (a mixed-integer program of one disjunction).
+
+A cut is a row of whole numbers: its code, then for a count the bits of C.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from algorithms.pruning.strong.box import Box
+from algorithms.pruning.votes import packed, unpacked
+from framework.arrays import BoolArray, FloatArray, IntArray
+
+Cuts = IntArray
+"""Shape (m, 1 + words). Code ``i * D + j`` is a conflict; ``-1 - 2 p`` a count of pattern p (up
+first) where it is called positive, ``-2 - 2 p`` where it is called negative."""
+
+
+def no_cuts(k: int) -> Cuts:
+    """Return no cuts of ``k`` classifiers."""
+    return np.zeros((0, 1 + -(-k // 64)), dtype=np.int64)
+
+
+def conflicts(pairs: IntArray, down: int, k: int) -> Cuts:
+    """Return the cuts of pairs (up, down), shape (m, 2)."""
+    cuts = np.zeros((len(pairs), no_cuts(k).shape[1]), dtype=np.int64)
+    cuts[:, 0] = pairs[:, 0] * down + pairs[:, 1]
+    return cuts
+
+
+def counts(patterns: IntArray, negative: BoolArray, sets: BoolArray) -> Cuts:
+    """Return count cuts: of which patterns, whether called negative, and the sets C."""
+    codes = -1 - 2 * patterns - negative
+    return np.column_stack([codes, packed(sets).view(np.int64)])
+
+
+def is_conflict(cuts: Cuts) -> BoolArray:
+    """Tell which cuts are conflicts."""
+    return np.asarray(cuts[:, 0] >= 0)
+
+
+def of_counts(cuts: Cuts, k: int) -> tuple[IntArray, BoolArray, BoolArray]:
+    """Return what :func:`counts` was given."""
+    code = -1 - cuts[:, 0]
+    words = np.ascontiguousarray(cuts[:, 1:]).view(np.uint64)
+    return code // 2, code % 2 == 1, unpacked(words, k)
+
+
+def without(cuts: Cuts, held: Cuts) -> BoolArray:
+    """Tell which cuts are not among others."""
+    known = {row.tobytes() for row in np.ascontiguousarray(held)}
+    return np.array([row.tobytes() not in known for row in np.ascontiguousarray(cuts)], dtype=bool)
+
+
+def constants(
+    box: Box, votes: BoolArray, negative: BoolArray, sets: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the two constants of count cuts of rows of votes U and sets C.
+
+    The first is the number of open members by which C and U differ: those of U outside C where
+    the pattern is called positive, those of C outside U where it is called negative. The second is
+    what frees the other call.
+    """
+    (sa, sb), (la, lb) = box.sizes, box.thresholds
+    possible, inside = box.x != 0, box.x == 1
+    apart = np.where(negative[:, np.newaxis], sets & ~votes, votes & ~sets) @ possible.astype(float)
+    most, sure = sets @ possible.astype(float), sets @ inside.astype(float)
+    outside = possible.sum() - most
+    least = np.maximum(sure, sa - outside)
+    most = np.minimum(most, sb - (inside.sum() - sure))
+    # x(C) <= most and L >= la; or x(C) >= least and L <= lb, and L <= S - 1
+    free = np.where(negative, most - la - apart, np.minimum(lb + 1 - least, outside) - apart)
+    return apart, np.maximum(free, 0.0)
+
+
+def broken_counts(
+    box: Box,
+    patterns: tuple[IntArray, BoolArray, BoolArray],
+    x: FloatArray,
+    z: FloatArray,
+    threshold: float,
+) -> tuple[Cuts, FloatArray]:
+    """Return the count that is broken most for each pattern, and by how much.
+
+    Parameters
+    ----------
+    patterns : tuple
+        Numbers, votes U (a row each) and whether it is the count of the negative call.
+    x, z, threshold
+        The solution, ``z`` of these patterns.
+    """
+    numbers, votes, negative = patterns
+    z_, negative_ = z[:, np.newaxis], negative[:, np.newaxis]
+    shrunk = votes & np.where(negative_, x >= z_, x <= z_)
+    grown = votes | np.where(negative_, x > z_, x < 1 - z_)
+    amounts = []
+    for sets in (votes, shrunk, grown):
+        apart, free = constants(box, votes, negative, sets)
+        above = threshold + 1 - apart - free * (1 - z) - sets @ x
+        below = sets @ x - threshold - apart - free * z
+        amounts.append(np.where(negative, below, above))
+    which = np.argmax(amounts, axis=0)
+    sets = np.choose(which[:, np.newaxis], [votes, shrunk, grown]).astype(bool)
+    return counts(numbers, negative, sets), np.max(amounts, axis=0, initial=-np.inf)
