@@ -103,6 +103,9 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
     assert np.array_equal(search.ask(), X)
     a, b = whole.outcome().findings, search.outcome().findings
     assert {**a, "seconds": 0} == {**b, "seconds": 0}
+    courses = [found.outcome().tables["gap"] for found in (whole, search)]
+    for name in courses[0].keys() - {"seconds"}:
+        assert np.array_equal(courses[0][name], courses[1][name])
 
 
 def test_a_damaged_note_is_work_done_anew():

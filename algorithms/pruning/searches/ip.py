@@ -191,8 +191,8 @@ class IntegerProgram(PruningSearch):
         if solver is None:
             work.report("first ensemble and bound", 0, 1)
             solver = BranchAndBound(self._instance, seed=self._seed, looks=self._looks)
-        if self._solver is None:
-            self._solver = solver
+        self._solver = solver
+        if not self._trace:
             self._note()
         before, told, written = time.process_time() - self._spent, 0.0, time.perf_counter()
         pause = _NOTE_EVERY
