@@ -43,8 +43,8 @@ class GridConfig(Section):
 
     cases : by name, dotted keys of the configuration and their values. ``config: FILE`` takes
         problem, objectives and constraints of another configuration; ``methods: {LABEL: {...}}``
-        gives methods other parameters in this case. Without cases the configuration itself is the
-        only one.
+        gives methods other parameters in this case, or another ``kind``. Without cases the
+        configuration itself is the only one.
     product : dotted keys and lists of values; every case with every combination of them.
     folds : the same, but parts of one measurement: whatever is measured is averaged over them
         before there are means, intervals and tests.

@@ -201,13 +201,20 @@ def _own_methods(
         for label, usual in grid.methods.items():
             if label in given or "problem" in usual:
                 with noting(found):
-                    changed = _over(usual, dict(given.get(label) or {}))
+                    changed = _changed(usual, dict(given.get(label) or {}))
                     own[case][label] = _own_method(
                         changed, raw, one.change, path, f"{where}.{label}"
                     )
     if found:
         raise InputError("\n".join(dict.fromkeys(found)))
     return dict(own)
+
+
+def _changed(usual: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a method with what a case gives it; one of another kind keeps none of the usual."""
+    if own.get("kind", usual["kind"]) != usual["kind"]:
+        return dict(own)
+    return dict(_over(usual, own))
 
 
 def _own_method(

@@ -78,6 +78,9 @@ def test_a_case_may_give_a_method_other_parameters(tmp_path):
     kept = tmp_path / "experiment.yaml"
     kept.write_text(grid.dump(), encoding="utf-8")
     assert reload_grid(kept).cells() == grid.cells()
+    cases["concave"]["methods"] = {"grid*": {"kind": "nsga2"}}  # another one: nothing is kept
+    other = grid_of(tmp_path, small.raw(cases=cases)).cells()[-1].config.algorithm
+    assert (other["kind"], other["population"]) == ("nsga2", 300)
     cases["concave"]["methods"] = {"grid": {"batch": 3}}
     assert mistakes(tmp_path, small.raw(cases=cases)) == [
         "little.yaml: experiment.cases.concave.methods: expected one of by tens, grid*; found "

@@ -213,3 +213,18 @@ def test_contributions_equal_equation_9_on_the_octant():
 def test_what_is_no_hull_is_refused(points, message):
     with pytest.raises(InputError, match=message):
         Hull3D(points)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_made_at_once_is_as_made_point_by_point(seed):
+    """On small grids, full of equal and coplanar points; of equal ones the first is a vertex."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, rng.integers(2, 6), size=(40, 3))
+    corners = np.array([[0, 0, 0], [9, 0, 0], [0, 9, 0], [0, 0, 9]])
+    grown = Hull3D(corners, room=40)
+    for point in points:
+        grown.insert(point)
+    whole = Hull3D(np.concatenate([corners, points]))
+    assert whole.volume6 == grown.volume6
+    assert whole.vertices.tolist() == grown.vertices.tolist()
+    assert len(whole.facets) == 2 * len(whole.vertices) - 4  # Euler

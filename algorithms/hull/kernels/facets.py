@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import IntArray
-from framework.jit import njit
+from framework.jit import njit_lean
 
 MOST_STEPS = 1 << 20
 """Steps of a coordinate that suit floats: three such axes keep every volume exact."""
 
 BLOCK = 64
 """Facets looked at together; arrays of facets are a multiple of it long."""
-TOP, FREE, VOLUME = range(3)
+TOP, FREE, VOLUME, DROPPED, MADE = range(5)
 """Places in ``State.counts``."""
 
 
@@ -43,8 +43,9 @@ class State(NamedTuple):
         Workplaces: a closed polygon, the facets beyond its edges, a polygon more.
     gone : int64 (capacity,)
         Vertices that the last insertion displaced.
-    counts : int64 (3,)
-        Facets ever used, facets to use again, six times the volume.
+    counts : int64 (5,)
+        Facets ever used, facets to use again, six times the volume; how many facets the last
+        insertion dropped (in ``stack``) and made (in ``outer``).
     """
 
     points: IntArray
@@ -84,11 +85,11 @@ def empty_state(capacity: int) -> State:
         outer=numbers(capacity),
         other=numbers(capacity),
         gone=numbers(capacity),
-        counts=np.zeros(3, dtype=np.int64),
+        counts=np.zeros(5, dtype=np.int64),
     )
 
 
-@njit
+@njit_lean
 def _from(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
     """Return the vector from point a to point b."""
     return (
@@ -98,7 +99,7 @@ def _from(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
     )
 
 
-@njit
+@njit_lean
 def normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
     """Return the normal of the triangle a, b, c; its length is twice the area."""
     ux, uy, uz = _from(points, a, b)
@@ -106,7 +107,7 @@ def normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
     return uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
 
 
-@njit
+@njit_lean
 def height(points: IntArray, a: int, b: int, c: int, p: int) -> int:
     """Return six times the signed volume of a tetrahedron; positive with p above a, b, c."""
     nx, ny, nz = normal(points, a, b, c)
@@ -114,7 +115,7 @@ def height(points: IntArray, a: int, b: int, c: int, p: int) -> int:
     return int(wx * nx + wy * ny + wz * nz)
 
 
-@njit
+@njit_lean
 def above(s: State, f: int, p: int) -> int:
     """Return the height of point p over facet f, times twice the facet's area."""
     points, planes = s.points, s.planes
@@ -126,7 +127,7 @@ def above(s: State, f: int, p: int) -> int:
     )
 
 
-@njit
+@njit_lean
 def new_facet(s: State, a: int, b: int, c: int) -> int:
     """Make the facet a, b, c; the facets beyond its edges are the caller's business."""
     if s.counts[FREE] > 0:
@@ -144,7 +145,7 @@ def new_facet(s: State, a: int, b: int, c: int) -> int:
     return int(f)
 
 
-@njit
+@njit_lean
 def drop_facet(s: State, f: int) -> None:
     """Take facet f out; its number may be used again."""
     s.planes[0, f], s.planes[1, f], s.planes[2, f], s.planes[3, f] = 0, 0, 0, -1
@@ -153,7 +154,7 @@ def drop_facet(s: State, f: int) -> None:
     s.counts[FREE] += 1
 
 
-@njit
+@njit_lean
 def corner(s: State, f: int, v: int) -> int:
     """Return which corner of facet f is v: 0, 1 or 2."""
     if s.corners[f, 0] == v:
@@ -161,14 +162,14 @@ def corner(s: State, f: int, v: int) -> int:
     return 1 if s.corners[f, 1] == v else 2
 
 
-@njit
+@njit_lean
 def join(s: State, f: int, i: int, g: int, at: int) -> None:
     """Make g the facet beyond edge i of f; in g the edge starts at vertex ``at``."""
     s.across[f, i] = g
     s.across[g, corner(s, g, at)] = f
 
 
-@njit
+@njit_lean
 def link(s: State, v: int) -> int:
     """Put v's neighbours into ``ring``, counter-clockwise from outside; return their number.
 
@@ -186,13 +187,17 @@ def link(s: State, v: int) -> int:
             return n
 
 
-@njit
+@njit_lean
 def same(points: IntArray, a: int, b: int) -> bool:
     """Tell whether points a and b are equal."""
-    return bool((points[a] == points[b]).all())
+    return bool(
+        points[a, 0] == points[b, 0]
+        and points[a, 1] == points[b, 1]
+        and points[a, 2] == points[b, 2]
+    )
 
 
-@njit
+@njit_lean
 def collinear(points: IntArray, a: int, b: int, c: int) -> bool:
     """Tell whether three points lie on a line."""
     nx, ny, nz = normal(points, a, b, c)

@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.hull.kernels import facets, hull3d
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.jit import njit
+from framework.jit import njit, njit_lean
 
 OLDEST, BIRTH, RANDOM = range(3)
 _MEMBERS, _QUEUE, _FREE, _STEPS, _BY_QUEUE = range(5)
@@ -104,7 +104,7 @@ def absorb(
             _shrink(pop, first, mode, draws[r] if mode == RANDOM else 0.0)
 
 
-@njit
+@njit_lean
 def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
     """Add a member: a corner (Algorithm 5), or at the end of the queue."""
     pop.members[pop.counts[_MEMBERS]] = slot
@@ -114,32 +114,50 @@ def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
     if gone < 0:
         _enqueue(pop, slot)
         return
-    if gone > 0:
-        displaced = pop.hull.gone[:gone].copy()
-        for v in displaced[np.argsort(pop.ids[displaced])]:
-            if v >= first:
-                _enqueue(pop, v)
+    _sort_by_age(pop.hull.gone, gone, pop.ids)
+    for k in range(gone):
+        if pop.hull.gone[k] >= first:
+            _enqueue(pop, pop.hull.gone[k])
     _weigh_around(pop, slot, first)
 
 
-@njit
+@njit_lean
+def _sort_by_age(slots: IntArray, n: int, ids: IntArray) -> None:
+    """Sort the first ``n`` slots, which are few, by their rows."""
+    for k in range(1, n):
+        slot, at = slots[k], k
+        while at > 0 and ids[slots[at - 1]] > ids[slot]:
+            slots[at] = slots[at - 1]
+            at -= 1
+        slots[at] = slot
+
+
+@njit_lean
 def _enqueue(pop: Population, slot: int) -> None:
     pop.lost[slot] = 0
     pop.queue[pop.counts[_QUEUE]] = slot
     pop.counts[_QUEUE] += 1
 
 
-@njit
+@njit_lean
 def _weigh_around(pop: Population, v: int, first: int) -> None:
     """Compute the contributions of vertex v and of its neighbours (Algorithm 5, lines 10-14)."""
-    n = facets.link(pop.hull, v)
-    pop.around[:n] = pop.hull.ring[:n]
+    n = _take_link(pop, v)
     if v >= first:
         pop.lost[v] = hull3d.contribution(pop.hull, v)
     _weigh(pop, n, first)
 
 
-@njit
+@njit_lean
+def _take_link(pop: Population, v: int) -> int:
+    """Put the neighbours of vertex v into ``around``; return their number."""
+    n = facets.link(pop.hull, v)
+    for k in range(n):
+        pop.around[k] = pop.hull.ring[k]
+    return n
+
+
+@njit_lean
 def _weigh(pop: Population, n: int, first: int) -> None:
     for k in range(n):
         w = pop.around[k]
@@ -147,7 +165,7 @@ def _weigh(pop: Population, n: int, first: int) -> None:
             pop.lost[w] = hull3d.contribution(pop.hull, w)
 
 
-@njit
+@njit_lean
 def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
     """Delete a member: from the queue (Algorithm 2), else the least contributor (Algorithm 6)."""
     pop.counts[_STEPS] += 1
@@ -160,8 +178,7 @@ def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
         pop.counts[_QUEUE] -= 1
     else:
         slot = _least(pop)
-        n = facets.link(pop.hull, slot)
-        pop.around[:n] = pop.hull.ring[:n]
+        n = _take_link(pop, slot)
         hull3d.delete(pop.hull, slot)
         _weigh(pop, n, first)
         for v in range(first):  # fixed points that the member hid
@@ -175,7 +192,7 @@ def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
     pop.counts[_FREE] += 1
 
 
-@njit
+@njit_lean
 def _queued(pop: Population, mode: int, draw: float) -> int:
     """Return the position in the queue of the member to delete."""
     if mode == RANDOM:
@@ -188,7 +205,7 @@ def _queued(pop: Population, mode: int, draw: float) -> int:
     return at
 
 
-@njit
+@njit_lean
 def _least(pop: Population) -> int:
     """Return the member that the hull needs least; of equals the oldest row."""
     best = pop.members[0]

@@ -10,6 +10,8 @@ import numpy as np
 
 from algorithms.hull.kernels.facets import (
     BLOCK,
+    DROPPED,
+    MADE,
     TOP,
     VOLUME,
     State,
@@ -24,10 +26,11 @@ from algorithms.hull.kernels.facets import (
     normal,
     same,
 )
-from framework.jit import njit
+from framework.arrays import BoolArray, IntArray
+from framework.jit import njit, njit_lean
 
 
-@njit
+@njit_lean
 def start(s: State, a: int, b: int, c: int, d: int) -> None:
     """Make the hull of four points that span a volume."""
     if height(s.points, a, b, c, d) > 0:  # d must lie below a, b, c
@@ -45,7 +48,13 @@ def start(s: State, a: int, b: int, c: int, d: int) -> None:
 
 @njit
 def build(s: State, n: int) -> bool:
-    """Make the hull of the first ``n`` points; False, and no facet, where they lie in a plane."""
+    """Make the hull of the first ``n`` points; False, and no facet, where they lie in a plane.
+
+    Quickhull (Barber, Dobkin and Huhdanpaa 1996) in whole numbers: each point outside waits at a
+    facet that it is above, the highest one of a facet joins the hull, and those that wait at the
+    facets that go look at the new ones alone. Of equal points the first is the vertex.
+    O(n log n) as a rule.
+    """
     points, b, c, d = s.points, 1, 2, 3
     while b < n and same(points, 0, b):
         b += 1
@@ -58,13 +67,77 @@ def build(s: State, n: int) -> bool:
     if d >= n:
         return False
     start(s, 0, b, c, d)
+    head = np.full(len(s.free), -1, dtype=np.int64)  # the last point that waits at a facet ...
+    after = np.full(n, -1, dtype=np.int64)  # ... and the one that waits behind each
+    for k in range(4):
+        s.outer[k] = k
     for p in range(n):
         if p != 0 and p != b and p != c and p != d:
-            insert(s, p)
+            _wait(s, head, after, p, 4)
+    todo = np.empty(len(s.free), dtype=np.int64)  # facets that points may wait at, each once
+    listed = np.zeros(len(s.free), dtype=np.bool_)
+    left = _list(s, head, todo, listed, 0, 4)
+    while left > 0:
+        f = todo[left - 1]
+        if head[f] < 0:
+            left -= 1
+            listed[f] = False
+            continue
+        _attach(s, _take_highest(s, head, after, f), f)
+        made = s.counts[MADE]
+        for k in range(s.counts[DROPPED]):
+            g = s.stack[k]
+            p = head[g]
+            head[g] = -1
+            while p >= 0:
+                behind = after[p]
+                _wait(s, head, after, p, made)
+                p = behind
+        left = _list(s, head, todo, listed, left, made)
     return True
 
 
-@njit
+@njit_lean
+def _wait(s: State, head: IntArray, after: IntArray, p: int, made: int) -> None:
+    """Have point p wait at the first of the new facets that it is above, if there is one."""
+    for k in range(made):
+        f = s.outer[k]
+        if above(s, f, p) > 0:
+            after[p] = head[f]
+            head[f] = p
+            return
+
+
+@njit_lean
+def _list(s: State, head: IntArray, todo: IntArray, listed: BoolArray, left: int, made: int) -> int:
+    """Put the new facets that points wait at on the list ``todo``; return how long it is."""
+    for k in range(made):
+        f = s.outer[k]
+        if head[f] >= 0 and not listed[f]:
+            todo[left] = f
+            listed[f] = True
+            left += 1
+    return left
+
+
+@njit_lean
+def _take_highest(s: State, head: IntArray, after: IntArray, f: int) -> int:
+    """Remove from those that wait at facet f the highest point, of equal ones the first."""
+    best, best_height, before_best = -1, 0, -1
+    before, p = -1, head[f]
+    while p >= 0:
+        high = above(s, f, p)
+        if high > best_height or (high == best_height and p < best):
+            best, best_height, before_best = p, high, before
+        before, p = p, after[p]
+    if before_best < 0:
+        head[f] = after[best]
+    else:
+        after[before_best] = after[best]
+    return int(best)
+
+
+@njit_lean
 def _seen(s: State, p: int) -> int:
     """Return a facet that point p lies strictly above; -1 where p is in the hull."""
     x, y, z = s.points[p, 0], s.points[p, 1], s.points[p, 2]
@@ -80,7 +153,7 @@ def _seen(s: State, p: int) -> int:
     return -1
 
 
-@njit
+@njit_lean
 def insert(s: State, p: int) -> int:
     """Add point p; return how many vertices it displaced (they are in ``gone``), or -1.
 
@@ -91,8 +164,12 @@ def insert(s: State, p: int) -> int:
     O(facets) to find a facet that p sees, O(facets seen) for the rest.
     """
     first = _seen(s, p)
-    if first < 0:
-        return -1
+    return -1 if first < 0 else _attach(s, p, first)
+
+
+@njit_lean
+def _attach(s: State, p: int, first: int) -> int:
+    """Add point p, which lies strictly above a facet; return how many vertices it displaced."""
     held, count, gain = 1, 0, 0
     s.stack[0], s.mark[first] = first, 1
     while count < held:  # flood over what p sees or is coplanar with
@@ -121,10 +198,11 @@ def insert(s: State, p: int) -> int:
     _cone(s, p, n)
     for k in range(n):
         s.other[s.ring[k]] = -1
+    s.counts[DROPPED], s.counts[MADE] = held, n
     return gone
 
 
-@njit
+@njit_lean
 def _horizon(s: State, held: int) -> int:
     """Put the border of the facets marked into ``ring`` and what lies beyond into ``outer``.
 
@@ -150,9 +228,9 @@ def _horizon(s: State, held: int) -> int:
     return edges
 
 
-@njit
+@njit_lean
 def _cone(s: State, p: int, n: int) -> None:
-    """Join point p to the closed polygon ``ring`` of length n."""
+    """Join point p to the closed polygon ``ring`` of length n; ``outer`` gets the new facets."""
     first, before = -1, -1
     for k in range(n):
         a, b = s.ring[k], s.ring[(k + 1) % n]
@@ -165,12 +243,13 @@ def _cone(s: State, p: int, n: int) -> None:
             s.across[before, 1] = f
         else:
             first = f
+        s.outer[k] = f
         before = f
     s.across[first, 2] = before
     s.across[before, 1] = first
 
 
-@njit
+@njit_lean
 def _ear(s: State, v: int, n: int) -> int:
     """Return the middle of three neighbours in ``ring`` whose plane bounds the hull without v.
 
@@ -195,7 +274,7 @@ def _ear(s: State, v: int, n: int) -> int:
     return -1
 
 
-@njit
+@njit_lean
 def contribution(s: State, v: int) -> int:
     """Return six times the volume that the hull loses with vertex v (Equation 8), exactly.
 
@@ -215,7 +294,7 @@ def contribution(s: State, v: int) -> int:
     return lost
 
 
-@njit
+@njit_lean
 def delete(s: State, v: int) -> None:
     """Take vertex v out and close the hole from its neighbours.
 

@@ -63,10 +63,11 @@ def _level(
     state.planes[3] = -1
     state.facet_of[:] = -1
     state.counts[:] = 0
-    first = len(fixed)
-    state.points[:first] = fixed
+    first, placed = len(fixed), state.points
+    placed[:first] = fixed
     for k in range(len(rows)):
-        state.points[first + k] = points[rows[k]]
+        for j in range(3):
+            placed[first + k, j] = points[rows[k], j]
     hull3d.build(state, first + len(rows))
     corner = state.facet_of[first : first + len(rows)] >= 0
     return np.flatnonzero(corner), np.flatnonzero(~corner)
