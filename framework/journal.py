@@ -213,6 +213,11 @@ class Journal:
         """Number of batches written."""
         return int(self._value("SELECT COUNT(*) FROM batches"))
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows written."""
+        return int(self._value("SELECT SUM(rows) FROM batches") or 0)
+
     def distinct_genomes(self) -> int:
         """Count the different genomes among all rows, by 64-bit codes.
 

@@ -191,3 +191,16 @@ def test_a_run_without_a_chosen_system_has_no_picture_of_it(tmp_path):
     file = run_dir.model / "model.json"
     file.write_text(file.read_text().replace('"solution": ', '"solution": 999'))
     assert {path.name for path in write_chosen(run_dir)} == FRONT
+
+
+def test_of_a_large_front_as_much_is_drawn_as_a_picture_shows(run_dir, monkeypatch):
+    whole = read_story(run_dir)
+    assert whole.drawn() is whole
+    most = len(whole.front) // 2
+    monkeypatch.setattr("tracking.figures.story._DRAWN", most)
+    drawn = whole.drawn()
+    assert 1 < len(drawn.front) <= most + 1
+    assert set(drawn.front.ids.tolist()) <= set(whole.front.ids.tolist())
+    assert drawn.front.ids[drawn.position] == whole.front.ids[whole.position]
+    assert drawn.subtitle.endswith(f"evaluated, {len(drawn.front)} drawn")
+    assert len(drawn.front.test["cost"]) == len(drawn.front)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from framework.arrays import FloatArray
 from tracking.figures.figures_png import BLUE, GREY, ORANGE, finish, save, titled
@@ -81,7 +81,7 @@ def _det(axes: Axes, hull: tuple[FloatArray, FloatArray], all: tuple[FloatArray,
     low = min(everything[everything > 0], default=0.01) / 2
 
     def deviates(shares: FloatArray) -> FloatArray:
-        return np.asarray(norm.ppf(np.clip(shares, low, 1 - low)))
+        return np.asarray(ndtri(np.clip(shares, low, 1 - low)))
 
     # between two corners a mixture's rates are on a line, which deviates bend
     steps = np.linspace(0, 1, 400)
@@ -93,7 +93,7 @@ def _det(axes: Axes, hull: tuple[FloatArray, FloatArray], all: tuple[FloatArray,
     )
     ticks = [tick for tick in _DET_TICKS if tick >= low]
     for side in (axes.xaxis, axes.yaxis):
-        side.set_ticks(norm.ppf(ticks).tolist(), [f"{tick:.3g}" for tick in ticks])
+        side.set_ticks(ndtri(ticks).tolist(), [f"{tick:.3g}" for tick in ticks])
     axes.set_box_aspect(1)
     axes.set_title("DET, by normal deviates", size=10)
     finish(axes, "false positive rate  ↓ better", "false negative rate  ↓ better")

@@ -24,7 +24,7 @@ def write_plots(run_dir: RunDir) -> list[Path]:
     drawings = {"progress.png": figures_png.progress, "progress.html": figures_html.progress}
     if story.front.test and len(story.front):
         drawings["test.png"] = figures_png.validation_and_test
-    drawings |= _hulls(run_dir, story)
+    drawings |= _hulls(run_dir, story.drawn())
     for name, draw in drawings.items():
         draw(story, run_dir.plots / name)
     return [run_dir.plots / name for name in sorted(drawings)]
@@ -36,10 +36,10 @@ def _hulls(run_dir: RunDir, story: Story) -> dict[str, Callable[[Story, Path], N
 
     drawings: dict[str, Callable[[Story, Path], None]] = {}
     if (found := read_hull(run_dir, story)) is not None:
-        drawings["hull.png"] = lambda story, path: hull_png.hull(story, found, path)
-        drawings["hull.html"] = lambda story, path: hull_html.hull(story, found, path)
+        drawings["hull.png"] = lambda _, path: hull_png.hull(story, found, path)
+        drawings["hull.html"] = lambda _, path: hull_html.hull(story, found, path)
     if (rates := error_rates(story)) is not None:
-        drawings["rates.png"] = lambda story, path: hull_png.error_rates(story, rates, path)
+        drawings["rates.png"] = lambda _, path: hull_png.error_rates(story, rates, path)
     return drawings
 
 
@@ -58,6 +58,7 @@ def write_chosen(run_dir: RunDir) -> list[Path]:
     drawings = {"front.html": figures_html.front, "front.png": figures_png.front}
     if story.chosen is not None:
         drawings |= {"system.html": system_html.system, "system.png": system_png.system}
+    drawn = story.drawn()
     for name, draw in drawings.items():
-        draw(story, run_dir.plots / name)
+        draw(drawn, run_dir.plots / name)
     return [run_dir.plots / name for name in drawings]

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
+from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.models.routing import Chosen
 from framework.roles import Objective, Roles
 from tracking.mlflow_log.describe import about
-from tracking.mlflow_log.history import History
 
 _SERIES = ("hypervolume", "front_size")
-_POINTS = 120  # of a line of progress, at most
+_POINTS, _FEWEST = 120, 30  # of a line of progress; the fewest where the front is large
+_SORTED = 600_000  # solutions of fronts on the way that are sorted for it, about
+_DRAWN = 2500  # solutions of the front drawn, at most
+_FINEST = 1000  # cells of a grid an axis: a picture has no more pixels
 _BACKGROUND = 2000  # dominated points drawn, at most
 _WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
 
@@ -34,11 +38,8 @@ class Story:
     title, subtitle : str
         The run's name; its data, algorithm and size.
     front : Front
-    background : mapping of str to numpy.ndarray
-        Some of the candidates that are not on the front, by metric.
-    progress : sequence of mappings of str to numpy.ndarray, shape (points,)
-        For each repeat ``evaluations``, ``front_size`` and, where the objectives are bounded,
-        ``hypervolume``, at 120 points or fewer.
+    sources : sequence of RunDir
+        The run or its repeats, those whose journals are there.
     position : int
         Of the chosen design on the front, else of the recommended one; 0 where there is none.
     chosen : Chosen, optional
@@ -48,10 +49,58 @@ class Story:
     title: str
     subtitle: str
     front: Front
-    background: Mapping[str, Array]
-    progress: Sequence[Mapping[str, FloatArray]]
+    sources: Sequence[RunDir]
     position: int = 0
     chosen: Chosen | None = None
+
+    @cached_property
+    def progress(self) -> list[dict[str, FloatArray]]:
+        """For each repeat ``evaluations``, ``front_size`` and, if bounded, ``hypervolume``.
+
+        Arrays of 120 points or fewer.
+        """
+        points = max(_FEWEST, min(_POINTS, _SORTED // max(len(self.front), 1)))
+        found = []
+        for source in self.sources:
+            with source.journal() as journal:
+                found.append(_progress(journal, self.roles, points))
+        return found
+
+    @cached_property
+    def background(self) -> Mapping[str, Array]:
+        """Some of the candidates that differ from all solutions of the front, by metric."""
+        pieces = []
+        for source in self.sources:
+            with source.journal() as journal:
+                step = max(1, journal.n_rows * len(self.sources) // _BACKGROUND)
+                pieces += [b.take(b.ok & (b.ids % step == 0)) for b, _ in journal.batches()]
+        return _dominated(pieces, self.front)
+
+    def drawn(self) -> Story:
+        """Return it with no more of the front's solutions than a picture can show.
+
+        Of solutions in one cell of a grid over all objectives the first is kept, and the chosen
+        design; the subtitle says how many.
+        """
+        if len(self.front) <= _DRAWN:
+            return self
+        columns = []
+        for objective in self.roles.objectives:
+            values = self.front.rows.values[objective.metric]
+            columns.append(np.log(values) if self.scale(objective) == "log" else values)
+        kept = np.union1d(_spread(np.column_stack(columns), _DRAWN), [self.position])
+        test = self.front.test
+        front = replace(
+            self.front,
+            rows=self.front.rows.take(kept),
+            test=test and {name: column[kept] for name, column in test.items()},
+        )
+        return replace(
+            self,
+            front=front,
+            position=int(np.searchsorted(kept, self.position)),
+            subtitle=f"{self.subtitle}, {len(kept):,} drawn",
+        )
 
     @property
     def series(self) -> list[str]:
@@ -95,37 +144,39 @@ def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]
         yield Evaluated.concat(waiting), seconds
 
 
+def _progress(journal: Journal, roles: Roles, points: int) -> dict[str, FloatArray]:
+    """Return the size and the hypervolume of the front against evaluations, so many points."""
+    archive, told = Archive(roles), 0
+    bounded = bool(np.isfinite(roles.bounds()).all())
+    rows = []
+    for batch, _ in _joined(journal, -(-journal.n_batches // points)):
+        archive.add(batch)
+        told += len(batch)
+        rows.append((told, len(archive), archive.hypervolume() if bounded else 0.0))
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+    names = ("evaluations", "front_size", "hypervolume")
+    return dict(zip(names[: 2 + bounded], columns, strict=False))
+
+
 def read_story(run_dir: RunDir) -> Story:
-    """Read the front, the journals and what is known of the data."""
+    """Read the front and what is known of the data; journals are read where they are drawn."""
     front = run_dir.front()
     sources = [d for d in run_dir.runs() if d.journal_file.is_file()]
-    progress, pieces, rows = [], [], 0
+    rows = 0
     for source in sources:
-        history = History(front.roles, front.gene_names)
         with source.journal() as journal:
-            together = -(-journal.n_batches // _POINTS)
-            added = [history.add(batch, s) for batch, s in _joined(journal, together)]
-            points = [generation.metrics for generation in added if generation is not None]
-            step = max(1, history.evaluations * len(sources) // _BACKGROUND)
-            seen = [
-                batch.take(batch.ok & (batch.ids % step == 0)) for batch, _ in journal.batches()
-            ]
-        rows += history.evaluations
-        pieces += seen
-        names = ["evaluations", *(name for name in _SERIES if points and name in points[0])]
-        progress.append({name: np.array([p[name] for p in points]) for name in names})
+            rows += journal.n_rows
     config = run_dir.config()
     repeats = f", {len(sources)} repeats" if len(sources) > 1 else ""
     subtitle = (
-        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{repeats}: {len(front)} "
+        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{repeats}: {len(front):,} "
         f"solutions on the front of {rows:,} evaluated"
     )
     position = marked(run_dir, front) if len(front) else 0
     chosen = Chosen.read(run_dir.model)
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
         chosen = None  # of an earlier front, or choice
-    background = _dominated(pieces, front)
-    return Story(config.name, subtitle, front, background, progress, position, chosen)
+    return Story(config.name, subtitle, front, sources, position, chosen)
 
 
 def spoken(metric: str) -> str:
@@ -141,6 +192,18 @@ def _data(run_dir: RunDir) -> str:
         f"{data[key]:,} {key}" for key in ("records", "features", "models") if data.get(key)
     )
     return f"{data['name']} ({sizes}) · " if sizes else f"{data['name']} · "
+
+
+def _spread(values: FloatArray, most: int) -> IntArray:
+    """Return positions of rows, at most so many: of those in one cell of a grid the first."""
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    shares = (values - low) / np.where(high > low, high - low, 1.0)
+    cells = _FINEST
+    while True:
+        kept = ~pd.DataFrame(np.floor(shares * cells)).duplicated().to_numpy()
+        if kept.sum() <= most:
+            return np.flatnonzero(kept)
+        cells = cells * 4 // 5
 
 
 def _dominated(pieces: list[Evaluated], front: Front) -> dict[str, Array]:
