@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -329,6 +331,28 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
         return model_store.write(self, files)
+
+    def save_onnx(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write each stage's classifier as an ONNX file, and ``stages.json`` about them.
+
+        A graph takes the encoded columns of the features that its stage ``reads``, in that order,
+        as float32, and returns a label and the probabilities, in the order of ``classes``. What
+        a column is, and when a record leaves, says ``stages.json``.
+
+        Returns
+        -------
+        list of pathlib.Path
+            A file a stage.
+
+        Raises
+        ------
+        InputError
+            skl2onnx is not installed, or cannot convert a classifier.
+        """
+        check_is_fitted(self)
+        from algorithms.multistage.onnx_files import write_onnx
+
+        return write_onnx(self, Path(folder))
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MultiStageClassifier:
