@@ -42,7 +42,7 @@ class Demand(NamedTuple):
     Attributes
     ----------
     seconds : float
-        Of one process.
+        Of one processor.
     held : int
         Bytes that each of them takes afterwards.
     meanwhile : int

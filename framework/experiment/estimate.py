@@ -36,7 +36,7 @@ class Estimate:
     parts : int
         Shared parts that the first generation has to wait for.
     seconds : float
-        In which one process builds these.
+        In which one processor builds these.
     """
 
     memory: int
@@ -49,7 +49,7 @@ class Estimate:
         if self.seconds < _WORTH_SAYING:
             return ""
         about = timedelta(seconds=_rounded(self.seconds))
-        return f"{self.parts:,} {name} to build, about {about} of one process (h:mm:ss)"
+        return f"{self.parts:,} {name} to build, about {about} of one processor (h:mm:ss)"
 
 
 def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> Estimate:

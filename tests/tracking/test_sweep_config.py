@@ -89,7 +89,7 @@ def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
     [
         (
             {"sampler": "tpee"},
-            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc' or 'grid', found 'tpee'",
+            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'cmaes' or 'grid', found 'tp",
         ),
         (
             {"directions": [{"metric": "hypervolume", "sense": "maximal"}]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -82,7 +83,7 @@ class SweepConfig(Section):
     choose: Literal["in_order", "nearest"] = "in_order"
     tolerance: float = Field(default=0.05, ge=0, le=1)
     prune: PruneConfig | None = None
-    sampler: Literal["tpe", "random", "nsga2", "qmc", "grid"] = "tpe"
+    sampler: Literal["tpe", "random", "nsga2", "qmc", "cmaes", "grid"] = "tpe"
     storage: str | None = None
     join: bool = False
     grace: float = Field(default=60.0, gt=0)
@@ -223,6 +224,8 @@ def check_plan(
     space, whole = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
         _check_grid(sweep, space, f"{path}: sweep")
+    if sweep.sampler == "cmaes":
+        _check_cmaes(sweep, space, f"{path}: sweep")
     if sweep.prune is not None:
         _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
     if sweep.join:
@@ -256,6 +259,21 @@ def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) 
     if sweep.trials > points:
         raise InputError(
             f"{where}.trials: expected at most the grid's {points} points, found {sweep.trials}"
+        )
+
+
+def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
+    """Check that CMA-ES is installed, and has a space and a goal that it can search."""
+    if find_spec("cmaes") is None:
+        raise InputError(
+            f"{where}.sampler: expected the package cmaes for this sampler, found it not "
+            "installed; pip install 'paretolab[cmaes]', or take tpe"
+        )
+    ranges = all(d.choices is None and not d.when for d in space.values())
+    if len(space) < 2 or not ranges or len(sweep.directions) > 1 or sweep.constraints:
+        raise InputError(
+            f"{where}.sampler: expected for cmaes two keys or more, all of them ranges without "
+            "when, one direction and no constraints, found others; take tpe"
         )
 
 

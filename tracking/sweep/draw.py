@@ -19,7 +19,14 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import BaseSampler, GridSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    GridSampler,
+    NSGAIISampler,
+    RandomSampler,
+    TPESampler,
+)
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
@@ -108,6 +115,8 @@ def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
     if sweep.sampler == "grid":  # the seed shuffles the grid, the same one for all trials
         choices = {key: dimension.choices or [] for key, dimension in plan.space.items()}
         return GridSampler(choices, seed=sweep.seed)
+    if sweep.sampler == "cmaes":  # its state goes along in the notes of trials
+        return CmaEsSampler(seed=seed)
     if sweep.sampler == "qmc":
         return SobolPoint(_distributions(plan), sweep.seed, number)
     return TPESampler(seed=seed)

@@ -1,0 +1,57 @@
+"""CMA-ES as the sampler of a sweep, where the package cmaes is installed."""
+
+from __future__ import annotations
+
+import pytest
+from optuna.trial import TrialState, create_trial
+
+from framework.errors import InputError
+from tests.tracking import sweeps
+from tracking.sweep.draw import draw
+
+SPACE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
+
+
+def test_it_comes_closer_from_the_notes_of_trials_alone(tmp_path):
+    pytest.importorskip("cmaes")
+    plan, drawn = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes")), []
+    values = []
+    while len(drawn) < 60:
+        trial = draw(plan, drawn)
+        off = 10 * (trial.params["problem.noise"] - 0.15), trial.params["algorithm.batch"] - 50
+        values.append(off[0] ** 2 + (off[1] / 58) ** 2)
+        told = {"params": trial.params, "distributions": trial.distributions}
+        told["system_attrs"] = trial.system_attrs
+        drawn.append(create_trial(state=TrialState.COMPLETE, value=-values[-1], **told))
+    assert sum(values[-15:]) < 0.2 * sum(values[1:16])
+
+
+def test_a_sweep_twice_is_the_same(tmp_path):
+    pytest.importorskip("cmaes")
+    plan = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes", trials=6))
+    for name in ("a", "b"):
+        sweeps.sweep(plan, tmp_path / name)
+    assert sweeps.trials(tmp_path / "a") == sweeps.trials(tmp_path / "b")
+    assert len(sweeps.trials(tmp_path / "a")) == 6
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search_space": {"problem.noise": {"low": 0, "high": 0.2}}},
+        {"search_space": {**SPACE, "problem.d": {"choices": [3, 4]}}},
+        {"constraints": [{"metric": "wall_s", "at_most": 10}]},
+    ],
+    ids=["one key", "choices", "constraints"],
+)
+def test_what_it_cannot_search_is_refused(tmp_path, changes, monkeypatch):
+    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: object())
+    content = sweeps.raw(**{"search_space": SPACE, "sampler": "cmaes", **changes})
+    with pytest.raises(InputError, match="expected for cmaes two keys or more"):
+        sweeps.plan_of(tmp_path, content)
+
+
+def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'paretolab\[cmaes\]'"):
+        sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes"))
