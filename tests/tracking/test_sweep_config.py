@@ -88,8 +88,8 @@ def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
     ("changes", "line"),
     [
         (
-            {"sampler": "tpee"},
-            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'cmaes' or 'grid', found 'tp",
+            {"sampler": "x"},
+            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'cmaes' or 'grid', found 'x'",
         ),
         (
             {"directions": [{"metric": "hypervolume", "sense": "maximal"}]},

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from framework.arrays import FloatArray
 from framework.files import write_whole
 from framework.roles import Objective
+from tracking.figures.fonts import readable
 from tracking.figures.story import Story
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"  # apart for every kind of colour vision
@@ -172,7 +173,8 @@ def titled(title: str, subtitle: str, width: float, height: float) -> Figure:
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as PNG; the file appears whole."""
     content = BytesIO()
-    figure.savefig(content, format="png", dpi=_DPI)
+    with readable(figure):
+        figure.savefig(content, format="png", dpi=_DPI)
     write_whole(path, content.getvalue())
 
 

@@ -1,0 +1,55 @@
+"""Names in scripts that the usual font of pictures has not."""
+
+from __future__ import annotations
+
+import warnings
+from io import BytesIO
+
+import pytest
+from matplotlib.figure import Figure
+
+from tracking.figures import fonts
+from tracking.figures.fonts import readable
+
+
+@pytest.fixture(autouse=True)
+def afresh():
+    for function in (fonts._fonts_for, fonts._say):
+        function.cache_clear()
+
+
+def drawn(*names):
+    figure = Figure()
+    axes = figure.subplots()
+    axes.barh(names, range(len(names)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with readable(figure):
+            figure.savefig(BytesIO(), format="png")
+    return {label.get_text(): label.get_fontfamily() for label in axes.get_yticklabels()}
+
+
+def test_another_font_of_the_machine_is_taken(capsys):
+    rare = "\u2a53"  # STIX, which matplotlib brings, has it; take it from DejaVu
+    usual = fonts._glyphs
+    fonts_without = lambda path: usual(path) - {rare} if "DejaVu" in path else usual(path)  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fonts, "_glyphs", fonts_without)
+        families = drawn("plain", f"name {rare}")
+    assert any(family.startswith("STIX") for family in families[f"name {rare}"])
+    assert families["plain"] == ["sans-serif"]
+    assert capsys.readouterr().err == ""
+
+
+def test_what_no_font_has_is_said_once(capsys):
+    private = "\U0010fffd"
+    for _ in range(2):
+        drawn("plain", f"name {private}", "café")
+    said = capsys.readouterr().err
+    assert said.count("pictures have boxes for") == 1
+    assert "é" not in said
+
+
+def test_plain_names_cost_nothing(monkeypatch):
+    monkeypatch.setattr(fonts, "_fonts_for", lambda wanted: pytest.fail("looked for fonts"))
+    assert set(map(tuple, drawn("plain", "café", "زهرة").values())) == {("sans-serif",)}
