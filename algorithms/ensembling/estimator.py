@@ -50,6 +50,8 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         Greatest number of times that one model is picked.
     random_state : int
         Seed of the search.
+    verbose : bool
+        Whether ``fit`` shows its progress, in a notebook or a terminal.
 
     Attributes
     ----------
@@ -86,6 +88,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         budget: int | Mapping[str, Any] = 5000,
         max_count: int = 50,
         random_state: int = 0,
+        verbose: bool = False,
     ) -> None:
         self.models = models
         self.costs = costs
@@ -95,6 +98,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         self.budget = budget
         self.max_count = max_count
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Array, **more: Any) -> ParetoEnsemble:
         """Search ensembles. The models only predict; they are not trained.
@@ -129,6 +133,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
             self.algorithm,
             self.budget,
             self.random_state,
+            verbose=self.verbose,
         )
         order = np.lexsort(self._front.losses.T[::-1])
         counts = pd.DataFrame(self._front.X, columns=list(self.library_.ids))

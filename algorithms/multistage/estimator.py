@@ -80,6 +80,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         class.
     random_state : int
         Seed of the split and of the search.
+    verbose : bool
+        Whether ``fit`` shows its progress, in a notebook or a terminal.
 
     Attributes
     ----------
@@ -130,6 +132,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         best: str | None = None,
         reject_label: Any = None,
         random_state: int = 0,
+        verbose: bool = False,
     ) -> None:
         self.costs = costs
         self.threshold = threshold
@@ -146,6 +149,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         self.best = best
         self.reject_label = reject_label
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -186,6 +190,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             _LOCAL_SEARCH if self.algorithm is None else self.algorithm,
             self.budget,
             self.random_state,
+            verbose=self.verbose,
         )
         order = np.lexsort(self._front.losses.T[::-1])
         columns = {**self._front.rows.values, "features": list(map(self._names, self._front.X))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, Generic, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -15,6 +16,7 @@ from framework.analysis import choose as decide
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.config import check, section
+from framework.experiment.fit_progress import FitProgress
 from framework.front import Front
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
@@ -116,6 +118,8 @@ def search(
     algorithm: str | Mapping[str, Any],
     budget: int | Mapping[str, Any],
     seed: int,
+    *,
+    verbose: bool = False,
 ) -> tuple[Algorithm, Front]:
     """Run a registered search in this process.
 
@@ -129,6 +133,8 @@ def search(
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     seed : int
+    verbose : bool
+        Whether a bar shows the progress, in a notebook or a terminal.
 
     Returns
     -------
@@ -146,4 +152,8 @@ def search(
     ends = check(Budget, limits, "budget")
     kind = registry.load("algorithms", checked.pop("kind"))
     searched = make(kind, problem, roles, seed=seed, **checked)
-    return searched, run(problem, searched, SerialEvaluator(problem, seed), budget=ends)
+    evaluator = SerialEvaluator(problem, seed)
+    if not verbose:
+        return searched, run(problem, searched, evaluator, budget=ends)
+    with closing(FitProgress()) as bar:
+        return searched, run(problem, searched, evaluator, budget=ends, observers=[bar])
