@@ -63,14 +63,14 @@ def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> d
     return tags
 
 
-def _state(roles: Roles, before: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what a view opens with; some columns ``before`` the others."""
+_SINGLE = ("params.`method`", "params.`data`", "params.`seed`")
+
+
+def _state(roles: Roles, first: Sequence[str] = _SINGLE) -> dict[str, Any]:
+    """Return what a view opens with; its first columns say what differs between runs."""
     names = [describe.legal_key(objective.metric) for objective in roles.drawn()]
     columns = [
-        *before,
-        "params.`method`",
-        "params.`data`",
-        "params.`seed`",
+        *first,
         "metrics.`hypervolume`",
         *(f"metrics.`chosen/{part}_{name}`" for name in names for part in ("val", "test")),
         *(f"metrics.`{name}`" for name in ("front_size", "evaluations", "wall_s")),
