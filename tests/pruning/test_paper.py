@@ -91,3 +91,10 @@ def test_claims_follow_from_the_ranks(whole):
     rivals = means[["BFT", "HC-CON", "HC-UWA", "FE"]].max(axis=1)
     won = int((means["F2"] > rivals).sum())
     assert said.loc["F2 beats all benchmarks", "here"] == f"{won} of 2"
+
+
+def test_the_page_gives_gaps_of_exact_methods_alone(whole):
+    page = (whole / "report.html").read_text()
+    gaps = page.split("gap ↓")[2].split("</table>")[0]  # the first is of all methods
+    assert "F3" in gaps
+    assert "BFT" not in gaps

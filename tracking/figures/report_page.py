@@ -251,7 +251,9 @@ def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
             (row[by], row["method"]): _mean_cell(row, best[row[by]])
             for row in own.to_dict("records")
         }
-        heading, methods = _heading(comparison, name), comparison.methods
+        valued = set(own.loc[own["mean"].notna(), "method"])  # an exact method alone has a gap
+        heading = _heading(comparison, name)
+        methods = [m for m in comparison.methods if m in valued]
         if len(places) < len(methods):
             rows = [[html.escape(m), *(cells.get((p, m), "-") for p in places)] for m in methods]
             parts.append(as_table([heading, *(html.escape(str(p)) for p in places)], rows))
