@@ -122,7 +122,7 @@ def mask_rates(inputs: int, records: int) -> tuple[float, float]:
     weights, biases = rng.normal(size=sum(n * m for n, m in pairs)), rng.normal(size=18)
     V, positive = rng.normal(size=(records, inputs)), rng.random(records) < 0.4
     X = rng.integers(0, 2, size=(100, len(weights)), dtype=np.int8)
-    columns = np.ascontiguousarray(V.T, dtype=np.float32)
+    columns = kernels.padded(V)
     w32, b32 = weights[None].astype(np.float32), biases[None].astype(np.float32)
 
     def plain() -> None:

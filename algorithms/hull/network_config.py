@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from algorithms.hull.kernels.network import padded
 from framework.arrays import BoolArray, FloatArray
 from framework.data import DatasetConfig, SplitConfig
 from framework.settings import Section
@@ -48,10 +49,10 @@ class NetworkConfig(Section):
 
 
 class Records:
-    """Encoded records of a part: float32 (features, n), and which are positive, bool (n,)."""
+    """Encoded records of a part: float32 (features, at least n), and which are positive (n,)."""
 
     def __init__(self, design: FloatArray, positive: BoolArray) -> None:
-        self.columns = np.ascontiguousarray(design.T, dtype=np.float32)
+        self.columns = padded(design)
         self.positive = np.ascontiguousarray(positive)
 
     def __len__(self) -> int:

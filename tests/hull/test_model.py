@@ -45,7 +45,7 @@ def test_models_keep_the_laws(make, law, tmp_path):
 def test_the_model_decides_as_the_search_did(section):
     problem, x, model = sparse(3, **section)
     values = problem.evaluate(x[None], None)
-    outputs = model._outputs(problem.validation.columns.T)
+    outputs = model._outputs(problem.validation.columns.T[: len(problem.validation)])
     answered, positive = outputs[:, 1] > outputs[:, 0], problem.validation.positive
     assert (answered & ~positive).sum() / (~positive).sum() == values["false_positive_rate"][0]
     assert (~answered & positive).sum() / positive.sum() == values["false_negative_rate"][0]

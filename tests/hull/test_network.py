@@ -188,8 +188,8 @@ def test_equal_records_may_count_once(tmp_path):
     section = {"dataset": {"path": str(tmp_path / "twice.csv")}, "hidden": [2]}
     as_is, distinct = network(**section), network(**section, distinct=True)
     assert (as_is.describe()["records"], distinct.describe()["records"]) == (100, 60)
-    parts = distinct.design.T, distinct.validation.columns, distinct.test.columns
-    records = np.concatenate(parts, axis=1, dtype=np.float32).T
+    asked = [part.columns[:, : len(part)] for part in (distinct.validation, distinct.test)]
+    records = np.concatenate([distinct.design.T, *asked], axis=1, dtype=np.float32).T
     assert len(np.unique(records, axis=0)) == 60
 
 

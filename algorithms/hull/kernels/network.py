@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.jit import njit, njit_ieee
+from framework.jit import njit, njit_ieee, njit_lean
 
 _BLOCK = 256  # records at a time: the layers' values stay in the nearest cache
+_TOGETHER = 32  # records that loops take together; what is left over is as slow as so many
 
 # tanh as a quotient of polynomials, within 3 units in the last place of float32 (Eigen's)
 _P1, _P3 = np.float32(4.89352455891786e-3), np.float32(6.37261928875436e-4)
@@ -45,7 +46,7 @@ def _sigmoids(values: Array, n: int) -> None:
         values[r] = _HALF * (x * p / q) + _HALF
 
 
-@njit
+@njit_lean
 def _gather(
     mask: Array, weights: Array, sizes: IntArray, kept: IntArray, used: Array, starts: IntArray
 ) -> None:
@@ -68,7 +69,7 @@ def _gather(
     starts[unit] = count
 
 
-@njit
+@njit_lean
 def _add_columns(
     out: Array, source: Array, first: int, n: int, kept: IntArray, used: Array
 ) -> None:
@@ -100,7 +101,7 @@ def _add_columns(
         k += 1
 
 
-@njit
+@njit_lean
 def _forward(
     records: Array,
     first: int,
@@ -111,8 +112,8 @@ def _forward(
     used: Array,
     starts: IntArray,
     layers: Array,
-) -> Array:
-    """Return the last layer's values before the sigmoid, shape (at least 2, block)."""
+) -> None:
+    """Put the last layer's values before the sigmoid into ``layers[(len(sizes) - 1) % 2]``."""
     unit = 0
     for layer in range(len(sizes) - 1):
         inputs, outputs = layers[layer % 2], layers[1 - layer % 2]
@@ -127,8 +128,6 @@ def _forward(
             if layer < len(sizes) - 2:
                 _sigmoids(out, n)
             unit += 1
-    last: Array = layers[(len(sizes) - 1) % 2]
-    return last
 
 
 @njit
@@ -140,6 +139,13 @@ def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, A
         np.empty(sizes[1:].sum() + 1, dtype=np.int64),
         np.empty((2, sizes.max(), _BLOCK), dtype=np.float32),
     )
+
+
+def padded(design: FloatArray) -> Array:
+    """Return records (N, features) as float32 columns, zeros behind them for even loops."""
+    columns = np.zeros((design.shape[1], -(-len(design) // _TOGETHER) * _TOGETHER), np.float32)
+    columns[:, : len(design)] = design.T
+    return columns
 
 
 @njit
@@ -155,7 +161,7 @@ def count_errors(
 
     Parameters
     ----------
-    records : float32 (features, N), encoded
+    records : float32 (features, N or more), encoded; best by :func:`padded`
     positive : bool (N,)
     weights, biases : float32 (1 or n, all weights), (1 or n, all units)
         One network for all masks, or one each.
@@ -170,13 +176,14 @@ def count_errors(
     """
     kept, used, starts, layers = _room(sizes, masks.shape[1])
     errors = np.zeros((len(masks), 2), dtype=np.int64)
-    N = records.shape[1]
+    N, last = len(positive), layers[(len(sizes) - 1) % 2]
     for m in range(len(masks)):
         own = min(m, len(weights) - 1)
         _gather(masks[m], weights[own], sizes, kept, used, starts)
         for first in range(0, N, _BLOCK):
             n = min(_BLOCK, N - first)
-            last = _forward(records, first, n, biases[own], sizes, kept, used, starts, layers)
+            wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
+            _forward(records, first, wide, biases[own], sizes, kept, used, starts, layers)
             for r in range(n):
                 answered = last[1, r] > last[0, r]
                 errors[m, 0] += answered and not positive[first + r]
@@ -191,11 +198,11 @@ def outputs(
     """Return the last two units' values before the sigmoid for records (features, N): (N, 2)."""
     kept, used, starts, layers = _room(sizes, len(mask))
     _gather(mask, weights, sizes, kept, used, starts)
-    N = records.shape[1]
+    N, last = records.shape[1], layers[(len(sizes) - 1) % 2]
     found = np.empty((N, 2))
     for first in range(0, N, _BLOCK):
         n = min(_BLOCK, N - first)
-        last = _forward(records, first, n, biases, sizes, kept, used, starts, layers)
+        _forward(records, first, n, biases, sizes, kept, used, starts, layers)
         for r in range(n):
             found[first + r, 0], found[first + r, 1] = last[0, r], last[1, r]
     return found
@@ -265,7 +272,7 @@ def train(
                     biases[p - n_weights] -= change
 
 
-@njit
+@njit_lean
 def _activate(
     value: FloatArray, weights: FloatArray, biases: FloatArray, sizes: IntArray, mask: Array
 ) -> None:
@@ -285,7 +292,7 @@ def _activate(
         above = start
 
 
-@njit
+@njit_lean
 def _add_slopes(
     value: FloatArray,
     weights: FloatArray,
