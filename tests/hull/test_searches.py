@@ -175,6 +175,9 @@ def test_what_cannot_be_searched_is_said(cls):
     with pytest.raises(InputError, match=r"at least as many as R has points \(4\), found 3"):
         cls(zed, roles(zed), seed=0, population=3)
     toy = StagesToy()
+    toy.metrics = tuple(Metric(name, "min") for name in "abcd")
+    with pytest.raises(InputError, match=r"need three .* found 4; take another algorithm"):
+        cls(toy, roles(toy), seed=0)
     toy.metrics = (*toy.metrics[:2], Metric("cost", "min", "ratio", high=np.inf))
     with pytest.raises(InputError, match="set worst"):
         cls(toy, roles(toy), seed=0)
