@@ -31,7 +31,9 @@ def interruption():
 def test_a_signal_waits_for_the_batch(interruption, number):
     interruption.on_batch(Progress())
     os.kill(os.getpid(), number)
-    assert interruption.lines == ["stopping after this batch; once more stops at once"]
+    assert interruption.lines == [
+        "stopping after this batch, in 10 s at the latest; once more stops at once"
+    ]
     with pytest.raises(KeyboardInterrupt):
         interruption.on_batch(Progress())
 
@@ -47,6 +49,23 @@ def test_a_second_signal_does_not_wait(interruption):
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_batch_that_takes_long_is_given_up(interruption, monkeypatch):
+    monkeypatch.setattr("framework.run.interruption._PATIENCE", 0.2)
+    os.kill(os.getpid(), signal.SIGTERM)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(30)
+    assert time.monotonic() - began < 10
+
+
+def test_what_ends_in_time_is_not_interrupted_again(interruption, monkeypatch):
+    monkeypatch.setattr("framework.run.interruption._PATIENCE", 0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interruption.on_batch(Progress())
+    time.sleep(0.4)  # a further signal would raise here
 
 
 def test_a_search_that_ends_gives_the_signals_back(interruption):

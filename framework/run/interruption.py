@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM end a search between two batches, where nothing is half done."""
+"""Ctrl-C and SIGTERM end a search between two batches, or within seconds."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -12,12 +13,15 @@ from framework.long_work import Work
 from framework.run.driver import Observer, Progress
 from framework.run.unheeded import SIGNALS, heed
 
+_PATIENCE = 10.0  # seconds that a batch may go on
+
 
 class Interruption(Observer):
     """Ends a search after the current batch at a first signal, and at once at a second one.
 
-    Before the first batch it ends at the next report of the work that precedes it. An exception at
-    an arbitrary moment, possibly inside compiled code, would not be safe; between batches it is.
+    Before the first batch it ends at the next report of the work that precedes it. Between batches
+    nothing is half done; a batch or a piece of work that takes longer than some seconds is given
+    up as at a second signal, and done again by whoever goes on with the run.
 
     Parameters
     ----------
@@ -28,6 +32,7 @@ class Interruption(Observer):
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._asked = False
+        self._again: threading.Timer | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def on_start(self) -> None:
@@ -49,6 +54,8 @@ class Interruption(Observer):
 
     def close(self) -> None:
         """Restore the handlers of the signals; may be called again."""
+        if self._again is not None:
+            self._again.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -64,4 +71,9 @@ class Interruption(Observer):
             self.close()
             raise KeyboardInterrupt
         self._asked = True
-        self._report("stopping after this batch; once more stops at once")
+        self._again = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
+        self._again.daemon = True
+        self._again.start()
+        self._report(
+            f"stopping after this batch, in {_PATIENCE:g} s at the latest; once more stops at once"
+        )
