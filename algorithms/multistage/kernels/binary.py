@@ -15,6 +15,7 @@ from framework.arrays import Array
 from framework.jit import njit
 
 MAX_ITERATIONS = 200
+PATIENCE = 4  # steps without a smaller gradient: full steps may go to and fro for ever
 
 
 @njit
@@ -51,12 +52,13 @@ def newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) -> bool
     Returns
     -------
     bool
-        False where the gradient grew, the Hessian was singular or 200 steps were not enough.
+        False where the gradient grew or did not fall, the Hessian was singular or 200 steps were
+        not enough.
     """
     d, n = S.shape
     P, t, g, H = np.empty((2, n)), np.empty(n), np.empty(d), np.empty((d, d))
     first, second = P[0], P[1]
-    before = np.inf
+    before, least, idle = np.inf, np.inf, 0
     for _ in range(MAX_ITERATIONS):
         probabilities(S, theta, P)
         for i in range(n):
@@ -73,9 +75,10 @@ def newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) -> bool
             worst = max(worst, abs(g[a]))
         if worst < tolerance:
             return True
-        if worst > 2.0 * before:
+        idle = 0 if worst < least else idle + 1
+        if worst > 2.0 * before or idle == PATIENCE:
             return False
-        before = worst
+        before, least = worst, min(worst, least)
         for a in range(d):
             s = S[a]
             for i in range(n):

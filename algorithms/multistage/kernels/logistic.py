@@ -164,8 +164,8 @@ def _hessian(S: Array, P: Array, basis: Array, C: float, H: Array, T: Array) -> 
 def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
     """Fit one classifier from a start; tell whether it converged.
 
-    Full Newton steps first, from the start and then from zero; where the gradient grows (rare),
-    once more with a line search.
+    Full Newton steps first, from the start and then from zero; where the gradient grows or no
+    longer falls (rare), once more with a line search.
 
     Parameters
     ----------
@@ -219,15 +219,16 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
     old, step = np.empty((free, d)), np.empty(size)
     probabilities(S, theta, basis, P)
     loss = _loss(P, y, theta, C) if careful else 0.0
-    before = np.inf
+    before, least, idle = np.inf, np.inf, 0
     tolerance = _tolerance(C, n)
     for _ in range(MAX_ITERATIONS):
         worst = _gradient(S, P, y, basis, theta, C, g, r)
         if worst < tolerance:
             return True
-        if not careful and worst > 2.0 * before:
+        idle = 0 if worst < least else idle + 1
+        if not careful and (worst > 2.0 * before or idle == binary.PATIENCE):
             return False
-        before = worst
+        before, least = worst, min(worst, least)
         _hessian(S, P, basis, C, H, T)
         step[:] = g
         if not solve_in_place(H, step, size):
