@@ -89,7 +89,8 @@ def test_mistakes_in_the_search_space(tmp_path, key, dimension, line):
     [
         (
             {"sampler": "x"},
-            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'cmaes' or 'grid', found 'x'",
+            "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'cmaes', 'gp' or "
+            "'grid', found 'x'",
         ),
         (
             {"directions": [{"metric": "hypervolume", "sense": "maximal"}]},

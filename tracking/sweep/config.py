@@ -31,6 +31,7 @@ from tracking.sweep.splits import split_seed
 from tracking.sweep.start import Start, settings
 
 _CHANGEABLE = {"trials", "choose", "tolerance"}  # in a study that there is
+_PACKAGES = {"cmaes": "cmaes", "gp": "torch"}  # of samplers; an extra has the sampler's name
 _OURS = {"storage", "join", "grace"}  # say nothing of what the study is
 
 
@@ -83,7 +84,7 @@ class SweepConfig(Section):
     choose: Literal["in_order", "nearest"] = "in_order"
     tolerance: float = Field(default=0.05, ge=0, le=1)
     prune: PruneConfig | None = None
-    sampler: Literal["tpe", "random", "nsga2", "qmc", "cmaes", "grid"] = "tpe"
+    sampler: Literal["tpe", "random", "nsga2", "qmc", "cmaes", "gp", "grid"] = "tpe"
     storage: str | None = None
     join: bool = False
     grace: float = Field(default=60.0, gt=0)
@@ -224,6 +225,8 @@ def check_plan(
     space, whole = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
         _check_grid(sweep, space, f"{path}: sweep")
+    if sweep.sampler in _PACKAGES:
+        _check_installed(sweep.sampler, f"{path}: sweep")
     if sweep.sampler == "cmaes":
         _check_cmaes(sweep, space, f"{path}: sweep")
     if sweep.prune is not None:
@@ -262,13 +265,18 @@ def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) 
         )
 
 
-def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
-    """Check that CMA-ES is installed, and has a space and a goal that it can search."""
-    if find_spec("cmaes") is None:
+def _check_installed(sampler: str, where: str) -> None:
+    """Check that the package of a sampler, which the extra of its name installs, is there."""
+    package = _PACKAGES[sampler]
+    if find_spec(package) is None:
         raise InputError(
-            f"{where}.sampler: expected the package cmaes for this sampler, found it not "
-            "installed; pip install 'paretolab[cmaes]', or take tpe"
+            f"{where}.sampler: expected the package {package} for this sampler, found it not "
+            f"installed; pip install 'paretolab[{sampler}]', or take tpe"
         )
+
+
+def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
+    """Check that CMA-ES has a space and a goal that it can search."""
     ranges = all(d.choices is None and not d.when for d in space.values())
     if len(space) < 2 or not ranges or len(sweep.directions) > 1 or sweep.constraints:
         raise InputError(

@@ -22,6 +22,7 @@ from optuna.distributions import (
 from optuna.samplers import (
     BaseSampler,
     CmaEsSampler,
+    GPSampler,
     GridSampler,
     NSGAIISampler,
     RandomSampler,
@@ -117,6 +118,8 @@ def _sampler(plan: SweepPlan, number: int) -> BaseSampler:
         return GridSampler(choices, seed=sweep.seed)
     if sweep.sampler == "cmaes":  # its state goes along in the notes of trials
         return CmaEsSampler(seed=seed)
+    if sweep.sampler == "gp":
+        return GPSampler(seed=seed)
     if sweep.sampler == "qmc":
         return SobolPoint(_distributions(plan), sweep.seed, number)
     return TPESampler(seed=seed)
