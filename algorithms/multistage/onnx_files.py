@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from algorithms.multistage.model import MultiStageClassifier
 
 _NEEDED = "expected skl2onnx, found it not installed; pip install 'paretolab[onnx]'"
+_ROUNDING = 1e-6  # of probabilities in float32: what reaches a threshold exactly may come out below
 
 
 def write_onnx(model: MultiStageClassifier, folder: Path) -> list[Path]:
@@ -45,7 +46,7 @@ def write_onnx(model: MultiStageClassifier, folder: Path) -> list[Path]:
     ]
     about = {
         "classes": model.classes_.tolist(),
-        "thresholds": model.thresholds_.tolist(),
+        "thresholds": (model.thresholds_ - _ROUNDING).tolist(),
         "stages": stages,
         "encoder": model.encoder_.to_json(),
     }

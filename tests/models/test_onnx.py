@@ -27,7 +27,16 @@ def fitted(loader, classifier="logistic_regression"):
 
 
 @pytest.mark.parametrize("loader", [load_breast_cancer, load_wine], ids=["two", "three"])
-@pytest.mark.parametrize("classifier", ["logistic_regression", "gaussian_nb"])
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        "logistic_regression",
+        "gaussian_nb",
+        {"kind": "decision_tree", "max_depth": 3},
+        {"kind": "random_forest", "n_estimators": 10},
+    ],
+    ids=["logistic", "bayes", "tree", "forest"],
+)
 def test_the_stages_answer_as_the_model(loader, classifier, tmp_path):
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
@@ -45,6 +54,7 @@ def test_the_stages_answer_as_the_model(loader, classifier, tmp_path):
         here |= (stage == 0) & (number == len(files))
         stage[here], found[here] = number, P[here]
     told_apart = np.abs(found.max(axis=1) - 0.9) > CLOSE  # others may leave a stage later
+    told_apart |= "forest" in str(classifier)  # tenths: many are at the threshold
     assert told_apart.mean() > 0.9
     assert (stage == outcome.stage)[told_apart].all()
     assert np.abs(found - outcome.probabilities)[told_apart].max() < CLOSE
