@@ -110,6 +110,9 @@ def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
     assert "A randomised mixture of" in (tmp_path / "model" / "README.md").read_text()
     assert paretolab("predict", "model", "model/example.csv", "--out", "answers.csv").code == 0
     assert set(pd.read_csv(tmp_path / "answers.csv")) == {"label", "confidence", "member"}
+    again = ["choose", "run", "--mix", *where[:2], "--best", "complexity", "--export", "model"]
+    assert "expected a new directory" in paretolab(*again).err
+    assert paretolab("choose", "run", "--mix", *where, "--export", "model").code == 0
     refused = paretolab("choose", "run", "--mix", "--best", "complexity", "--id", "3")
     assert refused.code == 2
     assert "--id: cannot go with --mix" in refused.err

@@ -44,7 +44,11 @@ class Choose:
         costs_command.add_arguments(parser)
         mixtures.add_arguments(parser)
         parser.add_argument("--id", type=int, help="the solution with this id")
-        parser.add_argument("--export", metavar="MODEL_DIR", help="write it as a model that runs")
+        parser.add_argument(
+            "--export",
+            metavar="MODEL_DIR",
+            help="write it as a model that runs, in a new directory",
+        )
         parser.add_argument(
             "--register", metavar="NAME", help="in MLflow, as the next version of this model"
         )
@@ -111,13 +115,14 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
     ------
     InputError
         The data are others than the run's, or cannot be read; a copy is wanted of what is no
-        model.
+        model, or where another model is.
     """
     config = run_dir.config()
     problem, front = load_problem(run_dir), run_dir.front()
     about = {"run": config.name, "seed": config.seed}
     for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
-        if not export(problem, front, position, target, about):
+        ours = target == run_dir.model  # what was chosen last; elsewhere nothing is overwritten
+        if not export(problem, front, position, target, about, replaces=ours):
             if directory is None:
                 return
             raise InputError(

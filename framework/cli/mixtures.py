@@ -50,7 +50,8 @@ def choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> i
     if not args.export:
         return 0
     directory = Path(args.export)
-    about = {"run": run_dir.config().name}
+    config = run_dir.config()
+    about = {"run": config.name, "seed": config.seed}
     if not export_mixture(load_problem(run_dir), front, found, directory, about):
         raise InputError(f"--export: solutions of {run_dir.path} are no models that can be mixed")
     out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)

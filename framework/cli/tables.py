@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -194,16 +195,20 @@ def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
 
 
 def _example(front: Front, name: str) -> str:
-    """Return options of `choose` that leave something of this front."""
+    """Return options of `choose` that leave something of this front, and a place for its model."""
+    path = Path("models", name)
+    numbers = count(2)
+    while path.exists():
+        path = path.with_name(f"{name}-{next(numbers)}")
     rates = [o for o in front.roles.objectives if front.roles.metrics[o.metric].kind == "bounded"]
     if not rates:
-        return f"--best {front.roles.names[0]} --export models/{name}"
+        return f"--best {front.roles.names[0]} --export {path}"
     first = rates[0]
     median = float(np.median(front.rows.values[first.metric]))
     sign = ">=" if first.sense == "max" else "<="
     bound = np.floor(median * 100) / 100 if sign == ">=" else np.ceil(median * 100) / 100
     best = next((name for name in front.roles.names if name != first.metric), first.metric)
-    return f"--where '{first.metric}{sign}{bound:g}' --best {best} --export models/{name}"
+    return f"--where '{first.metric}{sign}{bound:g}' --best {best} --export {path}"
 
 
 def _shown(front: Front) -> list[str]:

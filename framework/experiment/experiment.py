@@ -177,7 +177,7 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
     if isinstance(problem, Deployable) and not problem.has_models:
         options.report("no model is written: the library has its models' predictions alone")
     elif chosen is None or exported_solution(run_dir.model) != chosen:
-        about = {"run": summary["name"]}
+        about = {"run": summary["name"], "seed": summary["seed"]}
         export(problem, front, marked(run_dir, front), run_dir.model, about=about)
     elif chosen not in front.ids:
         options.report(

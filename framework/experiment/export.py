@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.plain_files import read_object
 from framework.problem import Deployable, Problem
+
+_MODEL_FILE = "model.json"
+_IDENTITY = ("run", "seed", "solution", "solutions", "validation", "data")
 
 
 def load_problem(run_dir: RunDir) -> Problem:
@@ -46,9 +50,39 @@ def marked(run_dir: RunDir, front: Front) -> int:
 def exported_solution(directory: Path) -> int | None:
     """Return the id of the solution whose model lies there; None where that cannot be read."""
     try:
-        return int(read_object(directory / "model.json", "a model")["about"]["solution"])
+        return int(read_object(directory / _MODEL_FILE, "a model")["about"]["solution"])
     except (InputError, OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _refuse_other(directory: Path, about: Mapping[str, Any]) -> None:
+    """Refuse a directory that holds a model of something else than ``about`` says.
+
+    Raises
+    ------
+    InputError
+        It does; the very same solution of the same run may be written again.
+    """
+    if not (directory / _MODEL_FILE).is_file():
+        return
+    try:
+        there = dict(read_object(directory / _MODEL_FILE, "a model")["about"])
+    except (InputError, KeyError, TypeError, ValueError):
+        there = {}
+    # as text, so that a metric that is no number equals itself
+    ours, theirs = (
+        json.dumps({key: found.get(key) for key in _IDENTITY}, sort_keys=True)
+        for found in (about, there)
+    )
+    if ours == theirs:
+        return
+    number = there.get("solution", there.get("solutions"))
+    found = f"solution {number!r} of run {there.get('run')!r}" if there else "something else"
+    raise InputError(
+        f"--export {directory}: expected a new directory, or one with the model of this very "
+        f"solution, found the model of {found}; give another directory, as nothing of yours is "
+        "overwritten"
+    )
 
 
 def export_mixture(
@@ -56,7 +90,8 @@ def export_mixture(
 ) -> bool:
     """Write the mixture of several solutions as one model; see :func:`export`.
 
-    The lots are drawn from the seed 0, in the order of the records.
+    The lots are drawn from the seed 0, in the order of the records. A model of something else
+    stays where it is.
     """
     if not isinstance(problem, Deployable):
         return False
@@ -80,18 +115,23 @@ def export_mixture(
         "solutions": front.ids[mixture.positions].tolist(),
         "validation": dict(mixture.expected),
         "test": test,
-        "data": {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")},
+        "data": _data(problem),
     }
+    _refuse_other(directory, noted)
     save_model(model, directory, noted, None, pd.DataFrame(dict(problem.example())))
     return True
 
 
 def export(
-    problem: Problem, front: Front, position: int, directory: Path, about: Mapping[str, Any]
+    problem: Problem,
+    front: Front,
+    position: int,
+    directory: Path,
+    about: Mapping[str, Any],
+    *,
+    replaces: bool = True,
 ) -> bool:
     """Write the model of one solution, with a few example records if the problem has some.
-
-    A model that is already in the directory is replaced.
 
     Parameters
     ----------
@@ -102,6 +142,8 @@ def export(
     directory : pathlib.Path
     about : mapping
         Noted with the model, besides the solution's id and metrics.
+    replaces : bool
+        Whether the model of another solution, or of another run, is replaced.
 
     Returns
     -------
@@ -120,20 +162,22 @@ def export(
     from framework.models.model import DeployableModel
     from framework.models.store import save_model
 
+    metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
+    test = {name: float(column[position]) for name, column in (front.test or {}).items()}
+    solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
+    noted = {**about, **solution, "data": _data(problem)}
+    if not replaces:
+        _refuse_other(directory, noted)
     model = problem.decode(front.X[position].astype(problem.space.dtype))
     if not isinstance(model, DeployableModel):
         return False
     identifier = problem.describe().get("identifier")
     model.keeps = () if identifier is None else (str(identifier),)
-    metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
-    test = {name: float(column[position]) for name, column in (front.test or {}).items()}
-    solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
-    data = {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}
-    save_model(
-        model,
-        directory,
-        {**about, **solution, "data": data},
-        problem.walk(model),
-        pd.DataFrame(dict(problem.example())),
-    )
+    example = pd.DataFrame(dict(problem.example()))
+    save_model(model, directory, noted, problem.walk(model), example)
     return True
+
+
+def _data(problem: Problem) -> dict[str, Any]:
+    """Return what is noted of the data that a model was made with."""
+    return {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}

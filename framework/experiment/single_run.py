@@ -132,6 +132,7 @@ def run_single(
         ) as journal,
         closing(Notes(run_dir.notes_file, owner)) as notes,
     ):
+        told_before = int(run_dir.summary().get("evaluations", 0))
         run_dir.summary_file.unlink(missing_ok=True)  # it is running again
         run_dir.write_config(config)
         known = {"generation_rows": algorithm.generation_rows, **(about or {})}
@@ -182,6 +183,11 @@ def run_single(
                 front = Front.from_journal(journal, roles, problem.gene_names)
                 conclude(front, INTERRUPTED)
             raise
+        if last.progress.evaluations < told_before:
+            report(
+                f"beware: the front is that of the first {last.progress.evaluations:,} of "
+                f"{told_before:,} evaluated rows: the run ends there now ({last.progress.stopped})"
+            )
         status = FAILED if last.progress.stopped == "failures" else DONE
         return conclude(tested(front, problem, config.seed), status)
 

@@ -145,6 +145,37 @@ def test_choose_without_the_data_still_chooses(place, command):
     assert command("choose", "without", "--best", "cost", "--export", "m").code == 2
 
 
+def test_the_model_of_something_else_is_not_overwritten(finished, place, tmp_path, command):
+    """The same solution of the same run may be exported again."""
+    ids = pd.read_csv(finished.dir / "front.csv")["id"].tolist()
+    folder = tmp_path / "kept"
+    export = ["--export", str(folder)]
+    assert command("choose", "first", "--id", str(ids[0]), *export).code == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    write(place / "other.yaml", small(name="other", algorithm__population=20))
+    assert command("run", "other.yaml", "--out", "other", "--no-plots").code == 0
+    for options in (["first", "--id", str(ids[1])], ["other", "--best", "cost"]):
+        done = command("choose", *options, *export)
+        assert done.code == 2
+        sentence = (
+            f"--export {folder}: expected a new directory, or one with the model of this very "
+            f"solution, found the model of solution {ids[0]} of run 'small'; give another"
+        )
+        assert sentence in done.err
+    assert not (place / "other" / "choice.json").exists()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert command("choose", "first", "--id", str(ids[0]), *export).code == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_damaged_model_is_not_overwritten(finished, tmp_path, capsys):
+    (tmp_path / "model.json").write_text("{")
+    choose = ["choose", str(finished.dir), "--best", "cost", "--export", str(tmp_path)]
+    assert main(choose) == 2
+    assert "found the model of something else" in capsys.readouterr().err
+    assert (tmp_path / "model.json").read_text() == "{"
+
+
 def test_predict(exported, command, place):
     folder, _ = exported
     rng = np.random.default_rng(0)

@@ -95,6 +95,68 @@ def test_a_larger_budget_goes_on(tmp_path, capsys, plain, before, change, whole,
     assert content(short) == content(run(tmp_path, "whole", budget=whole))
 
 
+@pytest.mark.parametrize(
+    ("before", "change", "sentence"),
+    [
+        (
+            {"generations": 8},
+            "budget.generations=3",
+            "budget.generations: expected no fewer than the 8 generations that are done, found 3",
+        ),
+        (
+            {"evaluations": 70},
+            "budget={evaluations: 69}",
+            "budget.evaluations: expected no fewer than the 70 evaluations that are done, found 69",
+        ),
+        (
+            {"evaluations": 70},
+            "budget.generations=20",
+            "budget.generations: expected no fewer than the 23 generations that are done, found 20",
+        ),
+    ],
+)
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_smaller_budget_is_refused(
+    tmp_path, capsys, plain, before, change, sentence, repeats, killed
+):
+    short = run(tmp_path, "short", budget=before, repeats=repeats)
+    for one in short.runs() if killed else ():
+        one.summary_file.unlink()
+    front, config = short.front_file.read_bytes(), short.config_file.read_bytes()
+    capsys.readouterr()
+    assert main(["resume", str(short.path), "--set", change, "--no-plots", "--quiet"]) == 2
+    assert sentence in capsys.readouterr().err
+    assert short.front_file.read_bytes() == front
+    assert short.config_file.read_bytes() == config
+
+
+def test_a_smaller_budget_that_is_not_spent_goes_on(tmp_path, plain):
+    short = run(tmp_path, "short", budget={"patience": 1, "generations": 60})
+    spent = short.summary()["generations"]
+    assert spent < 50
+    assert main(["resume", str(short.path), "--set", "budget.generations=50", "--quiet"]) == 0
+    assert short.summary()["generations"] == 50
+
+
+def test_what_ends_a_run_earlier_than_before_is_said(tmp_path, capsys, plain):
+    """Patience is counted while rows are replayed; the rows stay in the journal."""
+    short = run(tmp_path, "short", budget={"generations": 60})
+    before = content(short)
+    capsys.readouterr()
+    resume = ["resume", str(short.path), "--no-plots", "--quiet", "--set"]
+    assert main([*resume, "budget.patience=1"]) == 0
+    told = short.summary()["evaluations"]
+    assert told < 183
+    assert (
+        f"beware: the front is that of the first {told} of 183 evaluated rows: the run ends there "
+        "now (patience)"
+    ) in capsys.readouterr().err
+    assert main([*resume, "budget.generations=60"]) == 0
+    assert "beware" not in capsys.readouterr().err
+    assert content(short) == before
+
+
 def test_more_failures_go_on(tmp_path, capsys, plain, monkeypatch):
     """Three rows in four fail: the run ends, and goes on where that is allowed."""
     honest = FunctionProblem.evaluate
