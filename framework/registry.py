@@ -19,6 +19,7 @@ from framework.errors import InputError
 Group = Literal[
     "algorithms",
     "problems",
+    "functions",
     "models",
     "classifiers",
     "indicators",

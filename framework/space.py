@@ -65,7 +65,7 @@ class Partition(Space):
     """Ordered partitions of ``n`` items into at most ``k`` non-empty blocks.
 
     Gene ``i`` is the block of item ``i``, counted from 0; no block below the greatest may be
-    empty (EMSCO paper, Section 3.1). With ``removal`` a gene may also be -1: the item is left
+    empty (Hamilton and Fulp, Section 3.1). With ``removal`` a gene may also be -1: the item is left
     out altogether (Section 5.1, "Feature Removal Option"); at least one item stays.
 
     Parameters
@@ -93,7 +93,7 @@ class Partition(Space):
 
     @property
     def size(self) -> int:
-        """Number of ordered partitions (EMSCO paper, Equations 1 and 2).
+        """Number of ordered partitions (Hamilton and Fulp, Equations 1 and 2).
 
         With ``removal``, summed over the non-empty subsets of items that are kept.
         """
@@ -358,7 +358,7 @@ def _stirling(n: int, k: int) -> list[list[int]]:
 
 
 def compress(X: Array) -> Array:
-    """Close the gaps of block assignments, row by row (EMSCO paper, Section 3.1).
+    """Close the gaps of block assignments, row by row (Hamilton and Fulp, Section 3.1).
 
     The blocks in use are renumbered 0, 1, ... in their old order, which is where the paper's
     "while there is a missing j, replace j + 1 with j" ends; -1 stays.

@@ -24,7 +24,7 @@ from framework.libraries.config import BuildConfig
 from tracking.sweep.config import load_plan
 
 ROOT = Path(__file__).parents[1]
-FACE = ROOT / "framework" / "facade"
+FACE = ROOT / "algorithms" / "facade"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LIBRARIES = sorted((ROOT / "configs").rglob("library*.yaml"))
 CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path not in LIBRARIES]

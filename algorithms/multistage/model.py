@@ -17,6 +17,7 @@ from algorithms.multistage import model_store
 from algorithms.multistage.cascade import Outcome, acquired, cascade
 from algorithms.multistage.config import MissingPolicy
 from algorithms.multistage.model_card import card_of
+from algorithms.multistage.onnx_files import write_onnx
 from algorithms.multistage.stepwise import next_step
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.cost_groups import CostGroups
@@ -350,8 +351,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             skl2onnx is not installed, or cannot convert a classifier.
         """
         check_is_fitted(self)
-        from algorithms.multistage.onnx_files import write_onnx
-
         return write_onnx(self, Path(folder))
 
     @classmethod

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.cascade import acquired
+from algorithms.multistage.cascade import Staged, acquired
 from framework.arrays import Array
 from framework.errors import InputError
+from framework.files import write_whole
 from framework.models.linear import LinearProbability
-
-if TYPE_CHECKING:
-    from algorithms.multistage.model import MultiStageClassifier
 
 _NEEDED = "expected skl2onnx, found it not installed; pip install 'paretolab[onnx]'"
 _ROUNDING = 1e-6  # of probabilities in float32: what reaches a threshold exactly may come out below
 
 
-def write_onnx(model: MultiStageClassifier, folder: Path) -> list[Path]:
+def write_onnx(model: Staged, folder: Path) -> list[Path]:
     """Write each stage's classifier; see ``MultiStageClassifier.save_onnx``."""
     graphs = [
         _graph(classifier, model.classes_, number)
@@ -31,7 +29,7 @@ def write_onnx(model: MultiStageClassifier, folder: Path) -> list[Path]:
     files = []
     for number, graph in enumerate(graphs, start=1):
         files.append(folder / f"stage_{number}.onnx")
-        files[-1].write_bytes(graph)
+        write_whole(files[-1], graph)
     names = model.encoder_.feature_names
     stages = [
         {
@@ -50,7 +48,7 @@ def write_onnx(model: MultiStageClassifier, folder: Path) -> list[Path]:
         "stages": stages,
         "encoder": model.encoder_.to_json(),
     }
-    (folder / "stages.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    write_whole(folder / "stages.json", json.dumps(about, indent=1))
     return files
 
 

@@ -11,11 +11,11 @@ from framework.cli.tables import console, show_steps
 class List:
     """Show what is registered."""
 
-    help = "list algorithms, problems, datasets or metrics"
+    help = "list algorithms, problems, functions, datasets or metrics"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        kinds = ["algorithms", "problems", "datasets", "metrics"]
+        kinds = ["algorithms", "problems", "functions", "datasets", "metrics"]
         parser.add_argument("what", nargs="?", choices=kinds, help="(default: all of them)")
 
     @staticmethod
@@ -23,6 +23,7 @@ class List:
         groups = {
             "algorithms": _algorithms,
             "problems": lambda: _summaries("problems"),
+            "functions": _functions,
             "datasets": _datasets,
             "metrics": _metrics,
         }
@@ -51,6 +52,12 @@ def _algorithms() -> list[tuple[str, str]]:
         spaces = registry.load("algorithms", name).spaces
         lines.append((name, f"{text} Searches {' and '.join(space.words for space in spaces)}."))
     return lines
+
+
+def _functions() -> list[tuple[str, str]]:
+    from framework.problems.functions import registered
+
+    return [(name, f"{registered(name).text}.") for name in registry.names("functions")]
 
 
 def _datasets() -> list[tuple[str, str]]:

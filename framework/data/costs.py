@@ -261,7 +261,7 @@ def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:
 
     References
     ----------
-    EMSCO paper, Section 4.1.3: importance is the mean decrease in Gini impurity.
+    Hamilton and Fulp, Section 4.1.3: importance is the mean decrease in Gini impurity.
     """
     from sklearn.ensemble import RandomForestClassifier
 

@@ -54,7 +54,7 @@ def from_tabrepo(
         Of the context.
     missing : 'drop' or 'mean'
         Models without a row of metrics, thus without a time: leave them out, or give them the mean
-        of the others (as HA-ES, the code of the HAPEns paper, does).
+        of the others (as HA-ES does).
     costs : Path, optional
         A table with a column ``id`` (the models' names) and further costs, such as memory.
     configs : Path, optional

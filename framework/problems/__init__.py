@@ -1,1 +1,1 @@
-"""Test functions with known fronts."""
+"""Test functions, most with known fronts."""

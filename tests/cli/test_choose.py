@@ -326,6 +326,7 @@ def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
     [
         ("algorithms", r"^emsco +\S"),
         ("problems", r"^multistage +\S"),
+        ("functions", r"^zdt1 +Zitzler, Deb and Thiele"),
         ("datasets", r"^heart_failure +dataset: \{name: heart_failure\}$"),
         ("metrics", r"^multistage\.cost +mean acquisition cost a record \(min\)$"),
     ],
@@ -338,7 +339,7 @@ def test_list(capsys, group, line):
 def test_list_everything(command):
     done = command("list")
     assert done.code == 0
-    for heading in ("algorithms", "problems", "datasets", "metrics"):
+    for heading in ("algorithms", "problems", "functions", "datasets", "metrics"):
         assert re.search(rf"^{heading}$", done.out, re.MULTILINE)
 
 

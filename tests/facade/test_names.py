@@ -13,7 +13,7 @@ import pytest
 import paretolab
 
 ROOT = Path(__file__).parents[2]
-FACE = ROOT / "framework" / "facade" / "paretolab" / "__init__.py"
+FACE = ROOT / "algorithms" / "facade" / "paretolab" / "__init__.py"
 LIGHT = """
 import sys, paretolab
 heavy = {"numpy", "pandas", "sklearn", "pydantic", "ray", "framework", "algorithms"}

@@ -31,8 +31,8 @@ def test_every_module_is_installed_once() -> None:
 
 def test_the_face_has_its_own_name_alone() -> None:
     names = installed_packages()
-    assert names["paretolab"] == ROOT / "framework" / "facade" / "paretolab"
-    assert not any(name.startswith("framework.facade") for name in names)
+    assert names["paretolab"] == ROOT / "algorithms" / "facade" / "paretolab"
+    assert not any(name.startswith("algorithms.facade") for name in names)
 
 
 def test_the_changelog_begins_with_the_version() -> None:

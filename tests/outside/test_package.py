@@ -29,6 +29,15 @@ CONFIG = {
     "tracking": {"uri": "sqlite:///mlflow.db", "experiment": "votes"},
 }
 
+FUNCTION = {
+    "name": "bowl",
+    "problem": {"kind": "function", "name": "bowl"},
+    "objectives": [{"metric": "f1"}, {"metric": "f2"}],
+    "algorithm": {"kind": "random", "batch": 20},
+    "budget": {"evaluations": 40},
+    "workers": "serial",
+}
+
 STAGES = {
     "name": "stages",
     "problem": {
@@ -104,6 +113,16 @@ def test_its_classes_are_listed_and_checked(call):
     assert "did you mean 'columns'?" in wrong.stderr
     unfit = call("check", "votes.yaml", "--set", "algorithm={kind: emsco}", code=2)
     assert "climb" in unfit.stderr.split("take another algorithm")[1]
+
+
+def test_its_function_is_a_problem(call):
+    assert "distances to two corners" in call("list", "functions").stdout
+    (call.place / "bowl.yaml").write_text(yaml.safe_dump(FUNCTION))
+    call("run", "bowl.yaml", "--out", "bowl", "--no-plots", "--no-mlflow")
+    front = pd.read_csv(call.place / "bowl" / "front.csv")
+    assert {"f1", "f2", "gene_3"} <= set(front.columns)
+    wrong = call("check", "bowl.yaml", "--set", "problem.name=bow", code=2)
+    assert "found 'bow'; did you mean 'bowl'?" in wrong.stderr
 
 
 def test_a_run_has_its_front_report_observer_and_returned_set(call, run):

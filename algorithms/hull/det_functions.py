@@ -9,11 +9,15 @@ the same tables, and so are the decision variables. Each value lies in [0, 1].
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES
 from framework.arrays import Array, FloatArray
+from framework.problems.functions import Function
+from framework.space import Box, Space
 
 Depth = Callable[[FloatArray], FloatArray | float]
 """The radius of a front, as a share of the sphere's, in directions of shape (3, n)."""
@@ -62,22 +66,11 @@ def _bell(width: float, dent: float) -> Depth:
     return depth
 
 
-DET_FRONTS: dict[str, DetFront] = {
-    "zed1": DetFront(False, _round),
-    "zed2": DetFront(False, _step(0.2, 0.10)),
-    "zed3": DetFront(False, _bell(0.15, 0.10)),
-    "zejd1": DetFront(True, _round),
-    "zejd2": DetFront(True, _step(0.1, 0.02)),
-    "zejd3": DetFront(True, _bell(0.04, 0.03)),
-}
-
-
-def det_values(name: str, X: Array) -> FloatArray:
+def _values(front: DetFront, X: Array) -> FloatArray:
     """Return f1, f2, f3 of decision vectors, shape (n, 3) for ZED and (n, 2) for ZEJD.
 
     The first two genes are a direction; the third one of ZED is the radius.
     """
-    front = DET_FRONTS[name]
     # contiguous: numpy's functions may differ in the last bit with the layout of their input
     angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
     (cos1, cos2), (sin1, sin2) = np.cos(angles), np.sin(angles)
@@ -90,13 +83,12 @@ def det_values(name: str, X: Array) -> FloatArray:
     return _surface(front, (1.0 - t * S) / np.sqrt(2.0), 1.0)
 
 
-def det_front(name: str, n: int) -> FloatArray:
+def _front(front: DetFront, n: int) -> FloatArray:
     """Return ``n`` points of the front, dents and all, evenly spread by area; shape (n, 3).
 
     A low-discrepancy sequence (Roberts's R2) on the octant of directions, equal areas by the
     height and the longitude; where the front is a part of the octant, its first n points in it.
     """
-    front = DET_FRONTS[name]
     plastic = 1.32471795724474602596
     most = n if not front.joint else 16 * n + 64
     i = np.arange(1, most + 1)
@@ -115,3 +107,39 @@ def _surface(front: DetFront, U: FloatArray, share: FloatArray | float) -> Float
     points = 1.0 - radius * share * front.depth(U) * U
     within = np.minimum(np.maximum(points, 0.0), 1.0)
     return np.ascontiguousarray(within.T)
+
+
+def _unit_box(d: int) -> Space:
+    return Box(np.zeros(d), np.ones(d))
+
+
+def _ones(d: int) -> tuple[float, ...]:
+    return 1.0, 1.0, 1.0
+
+
+def _function(front: DetFront, shape: str) -> Function:
+    d, what, anchors = (
+        (2, "false positives, false negatives and complexity", TWO_CLASSES)
+        if front.joint
+        else (3, "the error rates of three classes", THREE_CLASSES)
+    )
+    return Function(
+        f"reconstructed from Zhao et al.: {what}, {shape}",
+        partial(_values, front),
+        "min",
+        _ones,
+        _unit_box,
+        least_d=d,
+        usual_d=d,
+        most_d=d,
+        front=partial(_front, front),
+        anchors=anchors,
+    )
+
+
+ZED1 = _function(DetFront(False, _round), "a piece of a sphere")
+ZED2 = _function(DetFront(False, _step(0.2, 0.10)), "with a dent that has an edge")
+ZED3 = _function(DetFront(False, _bell(0.15, 0.10)), "with a smooth dent")
+ZEJD1 = _function(DetFront(True, _round), "a piece of a sphere")
+ZEJD2 = _function(DetFront(True, _step(0.1, 0.02)), "with a dent that has an edge")
+ZEJD3 = _function(DetFront(True, _bell(0.04, 0.03)), "with a smooth dent")
