@@ -32,7 +32,7 @@ CONFIG = {
 FUNCTION = {
     "name": "bowl",
     "problem": {"kind": "function", "name": "bowl"},
-    "objectives": [{"metric": "f1"}, {"metric": "f2"}],
+    "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
     "algorithm": {"kind": "random", "batch": 20},
     "budget": {"evaluations": 40},
     "workers": "serial",
