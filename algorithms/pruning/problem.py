@@ -155,7 +155,7 @@ class PruningProblem(Problem, Deployable):
         k = len(library)
         self.positive = _two_classes(library, positive)
         if k < 2:
-            raise InputError(f"library {library.name}: expected two classifiers or more, found {k}")
+            raise InputError(f"{library.title}: expected two classifiers or more, found {k}")
         self.space: Counts | Integers = (
             Integers(np.zeros(k + 1, int), np.append(np.ones(k, int), k), members=k)
             if threshold == "gene"
@@ -280,12 +280,12 @@ class PruningProblem(Problem, Deployable):
             assert library.classes is not None
             label = library.classes[self.positive if positive.all() else 1 - self.positive]
             raise InputError(
-                f"library {library.name}: expected validation records of both classes, found "
+                f"{library.title}: expected validation records of both classes, found "
                 f"{label!r} alone; nothing can be told apart by them"
             )
         if (votes == votes[0]).all():
             raise InputError(
-                f"library {library.name}: expected classifiers that differ, found that all "
+                f"{library.title}: expected classifiers that differ, found that all "
                 f"{len(library)} vote alike on every validation record; nothing can be chosen"
             )
         self.votes = VoteTable.of(votes, positive)
@@ -347,12 +347,12 @@ def _two_classes(library: Library, positive: Any) -> int:
     classes = library.classes
     if classes is None:
         raise InputError(
-            f"library {library.name}: expected classifiers of two classes, found models for "
+            f"{library.title}: expected classifiers of two classes, found models for "
             "regression; pruning chooses among classifiers"
         )
     if len(classes) != 2:
         raise InputError(
-            f"library {library.name}: expected two classes, found {len(classes)} "
+            f"{library.title}: expected two classes, found {len(classes)} "
             f"({', '.join(map(str, classes[:5]))}); votes are for or against the positive class"
         )
     return positive_code(library, positive)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
-import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +15,7 @@ from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.problem import Problem
+from framework.resident import resident
 
 _CLEARLY = 1.3  # times the memory that there is: more than estimates are wrong by
 _WORTH_SAYING = 10.0  # seconds
@@ -62,17 +61,17 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
         In its initial state, and of no use afterwards: it is asked for the first generation.
     candidates : int or None
     """
-    before = _peak()
+    peak = max(resident())
     X = _first(algorithm) if problem.has_parts else None
     keys = None if X is None else problem.missing_parts(X)
     demand = None if keys is None else problem.demand(keys)
     if X is None or keys is None or demand is None:
         most = problem.memory(candidates)[0]
-        return Estimate(max(before, most), most)
+        return Estimate(max(peak, most), most)
     share = (algorithm.generation_rows or len(X)) / len(X)
     all_parts = (problem.n_parts + len(keys)) * max(1.0, (candidates or len(X)) / len(X))
     more = demand.meanwhile + int(all_parts) * demand.held
-    peak = max(before, psutil.Process().memory_info().rss + more)
+    peak = max(peak, resident()[0] + more)
     return Estimate(peak, more, round(share * len(keys)), share * demand.seconds)
 
 
@@ -151,12 +150,6 @@ def _first(algorithm: Algorithm) -> Array | None:
             break
         pieces.append(X)
     return np.concatenate(pieces) if pieces else None
-
-
-def _peak() -> int:
-    """Return the most bytes that this process has had in memory so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
 
 
 def _rounded(seconds: float) -> int:

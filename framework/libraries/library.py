@@ -114,6 +114,11 @@ class Library:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def title(self) -> str:
+        """What messages call it; one without a name of its own is called library."""
+        return self.name if self.name == "library" else f"library {self.name}"
+
     def first(self, count: int) -> Library:
         """Return the library of the first models alone; its folder stays the whole one's.
 

@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from framework.errors import ParetolabError
 from framework.libraries.members import as_taken
 from framework.models.estimators import load_estimator
+from framework.resident import resident
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}
@@ -223,14 +223,14 @@ def _costs(
         for example, batch in examples:
             load_estimator(example, "example").predict(batch)
         _tidy()
-        before, _ = _resident()
+        before, _ = resident()
         model = load_estimator(Path(path).read_bytes(), path, request["trusted"])
         _tidy()
-        loaded, peak_loaded = _resident()
+        loaded, peak_loaded = resident()
         records = as_taken(model, records)
         predict = model.predict if request["values"] else model.predict_proba
         predict(records)
-        after, peak = _resident()
+        after, peak = resident()
         seconds = _least_seconds(lambda: predict(records))
     grown = (peak if peak > peak_loaded else max(loaded, after)) - before
     return {"inference_time": seconds * 1e6 / len(records), "memory": max(0.0, grown / _MB)}
@@ -262,16 +262,6 @@ def _read_records(path: str) -> Any:
     import pandas as pd
 
     return pd.read_parquet(path)
-
-
-def _resident() -> tuple[float, float]:
-    """Return the bytes that are resident now, and the peak so far (0 where nobody tells it)."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        peak = next(float(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
-    except (OSError, StopIteration):
-        peak = 0.0
-    return float(psutil.Process().memory_info().rss), peak * 1024
 
 
 if __name__ == "__main__":

@@ -193,3 +193,12 @@ def test_parameters_that_mean_nothing_are_refused(fitted, parameters, sentence):
     with pytest.raises(InputError) as caught:
         PrunedVoting(**{"models": models, **parameters}).fit(X, y)
     assert str(caught.value).startswith(sentence)
+
+
+def test_models_without_a_name_of_their_library(fitted):
+    models, X, y = fitted
+    alike = {name: next(iter(models.values())) for name in models}
+    with pytest.raises(InputError, match=r"^library: expected classifiers that differ"):
+        PrunedVoting(alike).fit(X, y)
+    with pytest.raises(InputError, match=r"^library mine: expected classifiers that differ"):
+        PruningProblem(from_models(alike, X, y, name="mine"))

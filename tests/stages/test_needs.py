@@ -12,6 +12,7 @@ from framework.experiment.config import load_config
 from framework.experiment.estimate import estimate, memory_of_machine
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.parts import Demand
+from framework.resident import resident
 from tests.command import small, write
 from tests.stages.data import genomes, problem_of
 
@@ -73,6 +74,14 @@ def test_a_search_that_does_not_fit_is_refused(tmp_path, monkeypatch, capsys):
     assert main(["run", "small.yaml", "--set", "memory_limit=0.01"]) == 2
     assert "needed at its peak; take fewer" in capsys.readouterr().err
     assert not list(tmp_path.glob("runs/*"))
+
+
+def test_the_peak_of_this_process_is_what_it_had():
+    before, _ = resident()
+    block = np.ones(50_000_000, dtype=np.uint8)
+    assert resident()[0] >= before + 0.9 * block.nbytes
+    del block
+    assert resident()[1] >= before + 45_000_000
 
 
 def test_the_machine_is_the_container(tmp_path, monkeypatch):
