@@ -19,8 +19,8 @@ from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
 from framework.libraries.deploying import KeepsModels, costs_of, named_models
-from framework.libraries.importing import from_models, measured_costs
-from framework.models.checks import refuse_weights
+from framework.libraries.importing import copy_bytes, from_models, measured_costs
+from framework.models.checks import copies_for
 
 
 class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
@@ -100,7 +100,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Array, **more: Any) -> ParetoEnsemble:
+    def fit(self, X: Any, y: Array, sample_weight: Any = None) -> ParetoEnsemble:
         """Search ensembles. The models only predict; they are not trained.
 
         Parameters
@@ -108,18 +108,20 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         X : DataFrame or array (n, d)
             Records that the models were not fitted on.
         y : (n,)
-        **more
-            Is refused: scores are of whole records, so ``sample_weight`` means nothing.
+        sample_weight : array (n,), optional
+            How often each record counts: whole numbers, 0 leaves it out.
 
         Raises
         ------
         InputError
-            Models, costs, metrics or parameters that cannot be used.
+            Models, costs, metrics, weights or parameters that cannot be used.
         """
-        refuse_weights(self, more)
         models = named_models(self.models)
+        copies = copies_for(sample_weight, y, copy_bytes(models))
         costs = measured_costs(models, X) if isinstance(self.costs, str) else self.costs
-        self.library_ = from_models(models, X, y, costs=costs, configs=_configs(models))
+        self.library_ = from_models(
+            models, X, y, costs=costs, configs=_configs(models), copies=copies
+        )
         self.problem_ = EnsembleProblem(self.library_, max_count=self.max_count, score=self.score)
         for name in self.library_.ids:
             if name in self.problem_.metric_names:

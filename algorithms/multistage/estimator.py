@@ -16,17 +16,25 @@ from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.setup import set_up_table
 from framework.arrays import Array, FloatArray
 from framework.data.assemble import Raw, Table, assemble
+from framework.errors import InputError
 from framework.experiment.config import check
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
 from framework.models.checks import (
     Threshold,
+    copies_for,
     records_for,
-    refuse_weights,
     training_records,
+)
+from framework.models.classifiers import (
+    LOGISTIC_REGRESSION,
+    ClassifierConfig,
+    holds_records_back,
+    make_estimator,
 )
 
 _LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
 _PLACE = "ParetoMultiStage"
+_CELL_BYTES = 16  # of a value in the table, and encoded
 
 
 class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  # type: ignore[misc]
@@ -156,7 +164,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any, **more: Any) -> ParetoMultiStage:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParetoMultiStage:
         """Train and search.
 
         Parameters
@@ -165,24 +173,31 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             Missing values are allowed; in a frame, so are text and categories.
         y : array (n,)
             Labels of two classes or more, each of three records or more.
-        **more
-            Is refused: designs are measured on whole records, so ``sample_weight`` means nothing.
+        sample_weight : array (n,), optional
+            How often each record counts, in training and in measuring: whole numbers, 0 leaves it
+            out. Records are divided before they are counted, and copies stay together wherever
+            records are divided again, so no record is measured on a copy of itself.
 
         Raises
         ------
         InputError
-            Records or parameters that cannot be used, or no design that meets ``where``.
+            Records, weights or parameters that cannot be used, or no design that meets ``where``.
         ValueError
             What scikit-learn refuses, and labels of one class.
         """
-        refuse_weights(self, more)
         X, y = training_records(self, X, y)
+        copies = copies_for(sample_weight, y, _CELL_BYTES * X.shape[1])
+        if copies is not None:
+            X, y, copies = X[copies > 0], y[copies > 0], copies[copies > 0]
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
         table, settings = _table(X, y, named), self._settings(named)
-        self.problem_ = MultiStageProblem(**set_up_table(table, settings, _PLACE, named=named))
+        parts = set_up_table(table, settings, _PLACE, named=named, copies=copies)
+        if copies is not None:
+            _refuse_dividing(settings.classifier, len(parts["data"].y))
+        self.problem_ = MultiStageProblem(**parts)
         bounds = [self.constraints] if isinstance(self.constraints, str) else self.constraints
         self.algorithm_, self._front = search(
             self.problem_,
@@ -258,6 +273,25 @@ def _table(X: Any, y: Array, named: bool) -> Table:
         target += "_"
     frame = frame.assign(**{target: y})
     return assemble(Raw(frame, "records", "the records of fit"), _PLACE, target=target)
+
+
+def _refuse_dividing(classifier: ClassifierConfig, records: int) -> None:
+    """Refuse weights where a stage's classifier would divide the copies of a record.
+
+    Raises
+    ------
+    InputError
+    """
+    kind, parameters = classifier.kind, classifier.parameters
+    if kind == LOGISTIC_REGRESSION or not holds_records_back(
+        make_estimator(kind, parameters), records
+    ):
+        return
+    raise InputError(
+        "sample_weight: expected a classifier that trains on all records it is given, found "
+        f"{kind}, which holds some back (early stopping, or probabilities by cross-validation) and "
+        "would have copies of a record on both sides; switch that off, or take another classifier"
+    )
 
 
 def _plain_costs(costs: Any, named: bool) -> dict[str, float] | list[float]:

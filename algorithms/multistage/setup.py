@@ -13,11 +13,12 @@ import numpy as np
 
 from algorithms.multistage.kernels.logistic import class_basis
 from algorithms.multistage.part_table import pack
-from algorithms.multistage.source import FeatureCosts, Source
+from algorithms.multistage.source import FeatureCosts, Source, digest
 from algorithms.multistage.subclassifiers import StageData, columns_of
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
 from framework.data.cost_groups import CostGroups, cost_groups
+from framework.data.splits import Split
 from framework.errors import InputError
 from framework.models.calibration import CalibratedProbability, folds_of, split
 from framework.models.classifiers import LOGISTIC_REGRESSION
@@ -25,7 +26,7 @@ from framework.registry import nearest
 
 if TYPE_CHECKING:
     from algorithms.multistage.config import MissingPolicy, MultiStageConfig, MultiStageSettings
-    from framework.data.splits import Split, SplitConfig
+    from framework.data.splits import SplitConfig
 
 INCONCLUSIVE = "inconclusive"
 
@@ -36,7 +37,12 @@ def set_up(config: MultiStageConfig) -> dict[str, Any]:
 
 
 def set_up_table(
-    table: Table, config: MultiStageSettings, where: str = "problem", *, named: bool = True
+    table: Table,
+    config: MultiStageSettings,
+    where: str = "problem",
+    *,
+    named: bool = True,
+    copies: IntArray | None = None,
 ) -> dict[str, Any]:
     """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
 
@@ -51,6 +57,9 @@ def set_up_table(
         Place of the settings, for messages.
     named : bool
         Whether the columns have names that models ask for; an array's have none.
+    copies : int64 (n,), optional
+        How often each record counts, 1 or more. Records are split first, so that no record is in
+        two parts.
 
     Raises
     ------
@@ -60,6 +69,8 @@ def set_up_table(
     split = split_records(table.labels, config.split, f"{where}.split")
     if len(split.validation) == 0:
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
+    if copies is not None:
+        split = Split(*(np.repeat(part, copies[part]) for part in split))
     training = table.features.iloc[split.train]
     y = table.labels[split.train]
     encoder = table.fit_encoder(training)
@@ -70,7 +81,7 @@ def set_up_table(
     most = max(len(split.validation), len(split.test))
     units, scale = exact_costs(np.concatenate([costs, groups.costs]), most)
     if config.calibration != "none":
-        folds_of(y)  # refuses what has too few records
+        folds_of(y, split.train)  # refuses what has too few records
     held = np.concatenate([split.validation, split.test])
     data = StageData(
         design=np.ascontiguousarray(encoder.transform(training).T),
@@ -81,10 +92,13 @@ def set_up_table(
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
         thresholds=class_thresholds(config.threshold, table, f"{where}.threshold"),
         positive=-1 if table.positive is None else table.positive,
+        copy_of=None if copies is None else split.train,
     )
     source = replace(
         source_of(table, config.split, split), encoder={**encoder.to_json(), "named": named}
     )
+    if copies is not None:
+        source = replace(source, fingerprint=f"{source.fingerprint} {digest(copies.tolist())}")
     return {
         "data": data,
         "costs": FeatureCosts(units[: len(costs)], scale, groups, units[len(costs) :]),

@@ -39,6 +39,8 @@ class StageData:
         Confidence that a prediction of each class needs.
     positive : int
         Code of the positive class, -1 for none.
+    copy_of : int64 (training records,), optional
+        Equal for copies of one record, which cross-validation keeps together; None: no copies.
     """
 
     design: FloatArray
@@ -49,6 +51,7 @@ class StageData:
     first: IntArray
     thresholds: FloatArray
     positive: int
+    copy_of: IntArray | None = None
     _starts: dict[float, FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -152,7 +155,7 @@ def _calibrated_logistic(
 ) -> Parts:
     from framework.models.calibration import fit_calibration, folds_of, join
 
-    basis, folds = logistic.class_basis(len(data.thresholds)), folds_of(data.y)
+    basis, folds = logistic.class_basis(len(data.thresholds)), folds_of(data.y, data.copy_of)
     errors: dict[int, str] = {}
     models: list[bytes] = []
     for i, key in enumerate(keys):
@@ -236,7 +239,7 @@ def _calibrated(
     """Return calibrated probabilities of the held records, and the model with its calibration."""
     from framework.models.calibration import fit_calibration, folds_of, join
 
-    folds = folds_of(data.y)
+    folds = folds_of(data.y, data.copy_of)
     unseen = np.empty((len(data.y), P.shape[1]))
     for fold in range(folds.max() + 1):
         others = folds != fold

@@ -19,7 +19,8 @@ from algorithms.pruning.votes import weights_of
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.libraries.deploying import KeepsModels, named_models
-from framework.libraries.importing import from_models
+from framework.libraries.importing import copy_bytes, from_models
+from framework.models.checks import copies_for
 
 
 class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -104,7 +105,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         self.budget = budget
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Array) -> PrunedVoting:
+    def fit(self, X: Any, y: Array, sample_weight: Any = None) -> PrunedVoting:
         """Choose; the models are asked, not trained.
 
         Parameters
@@ -112,15 +113,18 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         X : DataFrame or array (n, d)
             Records that the models were not fitted on.
         y : (n,)
+        sample_weight : array (n,), optional
+            How often each record counts: whole numbers, 0 leaves it out.
 
         Raises
         ------
         InputError
-            Models or parameters that cannot be used, or demands that no ensemble meets.
+            Models, weights or parameters that cannot be used, or demands that no ensemble meets.
         """
         self._check()
         models = named_models(self.models)
-        library = from_models(models, X, y)
+        copies = copies_for(sample_weight, y, copy_bytes(models))
+        library = from_models(models, X, y, copies=copies)
         problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)
         weights = weights_of(self.weights, *problem.votes.totals, where="weights")
         demand = demand_of(self.diversity, problem.credit, "diversity")

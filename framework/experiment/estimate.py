@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -15,11 +14,10 @@ from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.problem import Problem
-from framework.resident import resident
+from framework.resident import memory_of_machine, resident
 
 _CLEARLY = 1.3  # times the memory that there is: more than estimates are wrong by
 _WORTH_SAYING = 10.0  # seconds
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True)
@@ -95,16 +93,6 @@ def memory_warning(more: int) -> str:
         "give fewer evaluations, fewer columns or smaller candidates, or watch it: Ctrl-C ends it, "
         "and what was evaluated is kept"
     )
-
-
-def memory_of_machine() -> int:
-    """Return the bytes of memory of this machine, or of the container that this process is in."""
-    found = [psutil.virtual_memory().total]
-    for name in _LIMITS:
-        path = Path(name)
-        text = path.read_text().strip() if path.is_file() else ""
-        found += [int(text)] if text.isdigit() else []
-    return min(found)
 
 
 def refuse_too_large(needed: int, limit: float | None, what: str) -> None:

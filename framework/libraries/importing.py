@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils import check_consistent_length
 
-from framework.arrays import Array
+from framework.arrays import Array, IntArray
 from framework.data.files import read_frame
 from framework.errors import InputError
 from framework.libraries.files import from_files, in_order, read_costs, spelled
@@ -71,6 +72,7 @@ def from_models(
     costs: Mapping[str, Cost | Any] | None = None,
     configs: Sequence[Mapping[str, Any]] | None = None,
     name: str = "library",
+    copies: IntArray | None = None,
 ) -> Library:
     """Return a library of the predictions of fitted models for records that are new to them.
 
@@ -83,6 +85,8 @@ def from_models(
     X_test, y_test : optional
     costs, configs, name
         See :meth:`Library.from_arrays`.
+    copies : int64 (N,), optional
+        How often each validation record counts; models are asked once.
 
     Raises
     ------
@@ -90,14 +94,19 @@ def from_models(
         A model fails or knows other classes; see also :meth:`Library.from_arrays`.
     """
     classes = _classes_of(models)
-    tables = [
+    tables: list[Any] = [
         None if X is None else np.stack([_asked(n, m, X, classes) for n, m in models.items()])
         for X in (X_validation, X_test)
     ]
+    y_validation = _as_listed(y_validation, classes)
+    if copies is not None:
+        check_consistent_length(tables[0][0], copies)
+        tables[0] = np.repeat(tables[0], copies, axis=1)
+        y_validation = np.repeat(np.asarray(y_validation), copies)
     return Library.from_arrays(
         list(models),
         tables[0],
-        _as_listed(y_validation, classes),
+        y_validation,
         classes,
         costs,
         test=tables[1],
@@ -105,6 +114,11 @@ def from_models(
         configs=configs,
         name=name,
     )
+
+
+def copy_bytes(models: Mapping[str, Any]) -> int:
+    """Return about how many bytes a validation record takes in a library, and in its scores."""
+    return 16 * sum(len(getattr(model, "classes_", ())) or 1 for model in models.values())
 
 
 def measured_costs(

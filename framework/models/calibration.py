@@ -141,16 +141,20 @@ def _logits(p: FloatArray) -> FloatArray:
     return np.asarray(logit(np.clip(p, _CLIP, 1 - _CLIP)))
 
 
-def folds_of(y: IntArray) -> IntArray:
+def folds_of(y: IntArray, copy_of: IntArray | None = None) -> IntArray:
     """Return the fold of each training record, shape (n,): classes dealt out in turn.
 
-    ``FOLDS`` of them, fewer where a class has fewer records.
+    ``FOLDS`` of them, fewer where a class has fewer records. Copies of a record, those with the
+    same number in ``copy_of`` (n,), are in one fold.
 
     Raises
     ------
     InputError
         A class has one record only.
     """
+    if copy_of is not None:
+        _, first, which = np.unique(copy_of, return_index=True, return_inverse=True)
+        return folds_of(y[first])[which]
     counts = np.bincount(y)
     least = int(counts.min())
     if least < 2:

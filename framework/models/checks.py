@@ -11,9 +11,10 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from framework.arrays import Array, BoolArray, FloatArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.registry import nearest
+from framework.resident import memory_of_machine
 
 Threshold = float | Mapping[Any, float]
 
@@ -70,29 +71,7 @@ def records_for(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, reset=False, ensure_all_finite=False)
 
 
-def refuse_weights(estimator: Any, more: Mapping[str, Any]) -> None:
-    """Refuse further arguments of ``fit``: a ``sample_weight`` with a sentence on what to do.
-
-    It is no parameter of ``fit``, since scikit-learn takes an estimator that has one at its word.
-
-    Raises
-    ------
-    TypeError
-        As Python's for any other argument.
-    """
-    name = type(estimator).__name__
-    for key, value in more.items():
-        if key != "sample_weight":
-            raise TypeError(f"{name}.fit() got an unexpected keyword argument {key!r}")
-        if value is not None:
-            raise TypeError(
-                f"{name}.fit: expected records without sample_weight, found weights; fronts are of "
-                "counted records: repeat records, or say by objectives and thresholds what "
-                "matters (score takes sample_weight)"
-            )
-
-
-def weights_for(sample_weight: Any, y: Array) -> FloatArray:
+def weights_for(sample_weight: Any, y: Any) -> FloatArray:
     """Return the weight of each record of y (n,), 1 each if None.
 
     Raises
@@ -109,6 +88,46 @@ def weights_for(sample_weight: Any, y: Array) -> FloatArray:
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise InputError("sample_weight: expected finite numbers from 0, found others")
     return weights
+
+
+def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None:
+    """Return how often each record of y (n,) counts; None where each counts once.
+
+    Parameters
+    ----------
+    sample_weight : array_like (n,) or None
+        Whole numbers from 0, as integers or as floats.
+    y : array_like (n,)
+    record_bytes : int
+        What a record takes, for the copies are kept.
+
+    Raises
+    ------
+    ValueError
+        Not n of them, or all of them 0.
+    InputError
+        Weights that are not whole, or too many copies for the memory of this machine.
+    """
+    if sample_weight is None:
+        return None
+    weights = weights_for(sample_weight, y)
+    broken = weights[weights != np.rint(weights)]
+    if len(broken):
+        raise InputError(
+            "sample_weight: expected whole numbers, how often each record counts, found "
+            f"{broken[0]:g}; np.round(w / w[w > 0].min()) makes weights w whole"
+        )
+    total = float(weights.sum())
+    if not total:
+        raise ValueError("sample_weight: expected a record that counts, found weights all zero")
+    room = memory_of_machine()
+    if total * record_bytes > room:
+        raise InputError(
+            f"sample_weight: expected copies of records that fit into the {room / 1e9:,.1f} GB of "
+            f"this machine, found {total:,.0f}, about {total * record_bytes / 1e9:,.1f} GB; divide "
+            "the weights and round them"
+        )
+    return None if (weights == 1).all() else weights.astype(np.int64)
 
 
 def costs_for(costs: Sequence[float] | FloatArray | None, count: int) -> FloatArray:

@@ -51,6 +51,7 @@ PATHS = {**KNOWN, **{path: path for path in (*KNOWN.values(), *_MORE)}}
 
 _WORD = re.compile(r"[\w.+-]*")  # LightGBM reads further parameters after a blank
 _LONGEST = 1000  # numbers or words in a parameter
+_MANY = 10_000  # records above which early_stopping="auto" of scikit-learn means yes
 
 
 class ClassifierConfig(BaseModel):
@@ -202,6 +203,21 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
     if not hasattr(estimator, "predict_proba"):
         raise InputError(f"expected a classifier with predict_proba, found {name} without one")
     return estimator
+
+
+def holds_records_back(estimator: Any, records: int) -> bool:
+    """Tell whether a scikit-learn classifier, fitted to so many records, divides them itself.
+
+    It stops early by records held back, or fits probabilities by cross-validation; copies of a
+    record would be on both sides.
+    """
+    given = estimator.get_params()
+    if given.get("probability") is True:  # of support vectors
+        return True
+    if "early_stopping" in given:
+        early = given["early_stopping"]
+        return bool(records > _MANY if early == "auto" else early)
+    return given.get("n_iter_no_change") is not None  # of gradient boosting
 
 
 def _is_plain(value: Any) -> bool:

@@ -178,5 +178,3 @@ def test_mistakes():
         ParetoEnsemble([("a", models["tree"]), ("a", models["linear"])]).fit(X, y)
     with pytest.raises(InputError, match="names that no metric has, found 'members'"):
         ParetoEnsemble({"members": models["tree"]}).fit(X, y)
-    with pytest.raises(TypeError, match=r"ParetoEnsemble\.fit: .*without sample_weight"):
-        ParetoEnsemble(models).fit(X, y, sample_weight=np.ones(len(y)))

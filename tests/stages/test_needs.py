@@ -9,10 +9,10 @@ import yaml
 from framework.cli.main import main
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
-from framework.experiment.estimate import estimate, memory_of_machine
+from framework.experiment.estimate import estimate
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.parts import Demand
-from framework.resident import resident
+from framework.resident import memory_of_machine, resident
 from tests.command import small, write
 from tests.stages.data import genomes, problem_of
 
@@ -86,7 +86,7 @@ def test_the_peak_of_this_process_is_what_it_had():
 
 def test_the_machine_is_the_container(tmp_path, monkeypatch):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(estimates, "_LIMITS", (str(limit),))
+    monkeypatch.setattr("framework.resident._LIMITS", (str(limit),))
     machine = memory_of_machine()
     limit.write_text("max\n")
     assert memory_of_machine() == machine
