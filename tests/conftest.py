@@ -21,6 +21,7 @@ from algorithms.general.pymoo_searches import NSGAII, NSGAIII, RVEA, SMSEMOA
 from algorithms.general.random_search import RandomSearch
 from algorithms.hull.ch_emoa import CHEMOA
 from algorithms.hull.fch_emoa import FCHEMOA
+from algorithms.hull.ndfch_emoa import NDFCHEMOA
 from algorithms.hull.network import NetworkProblem
 from algorithms.hull.network_config import NetworkConfig
 from algorithms.hull.peers.ar_moea import ARMOEA
@@ -195,6 +196,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     ),
     "ch_emoa": (partial(CHEMOA, population=12, batch=5), _HULLS),
     "fch_emoa": (partial(FCHEMOA, population=12, batch=5, non_frontal="random"), _HULLS),
+    "ndfch_emoa": (partial(NDFCHEMOA, population=12, batch=5), _HULLS),
     "ar_moea": (partial(ARMOEA, population=12), _PEERS),
     "moea_dd": (partial(MOEADD, population=12, batch=6), _PEERS),
     "mpso_d": (partial(MPSOD, population=12, horizon=60), _HULLS[:2] + _PEERS[:1]),
@@ -228,6 +230,7 @@ METRICS: dict[str, Collection[str]] = {
     "exact": EXACT_METRICS,
     "ch_emoa": _HULL_METRICS,
     "fch_emoa": _HULL_METRICS,
+    "ndfch_emoa": _HULL_METRICS,
 }
 DETERMINISTIC = {
     "backfitting",
@@ -255,6 +258,7 @@ LOOKAHEAD: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]
     "fch_emoa": (partial(FCHEMOA, population=12, lookahead=20, non_frontal="random"), _HULLS[1:]),
     "hapens": (partial(HAPEns, batch=10, lookahead=8), _COUNTS),
     "local_search": (partial(ParetoLocalSearch, batch=20, lookahead=24), _SEVERAL[1::3]),
+    "ndfch_emoa": (partial(NDFCHEMOA, population=12, lookahead=20), _HULLS[:1]),
     "nsga2": (partial(NSGAII, population=20, lookahead=24), _SEVERAL[::2]),
     "nsga3": (partial(NSGAIII, population=12, lookahead=32), _SEVERAL[:1]),
     "pareto_es": (partial(ParetoES, batch=10, lookahead=32), _COUNTS),

@@ -1,35 +1,52 @@
-"""What the convex-hull searches share: R, whole-numbered losses, children of random parents."""
+"""What the convex-hull searches share: R, losses as points, children of random parents."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Generic, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from algorithms.hull.reference import reference_of
 from algorithms.moves.seen import Seen
 from algorithms.moves.unseen import unseen
 from algorithms.moves.variation import SPACES, variation
 from framework.algorithm import Algorithm, Lookahead
-from framework.arrays import Array, BoolArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate
 
-Reference = Annotated[list[tuple[Rate, Rate, Rate]], Field(min_length=3)]
+
+class Hanging(Protocol):
+    """Reference points that a hull hangs from.
+
+    Attributes
+    ----------
+    corners : int
+        How many points R has.
+    """
+
+    corners: int
+
+    def placed(self, shares: FloatArray) -> tuple[Array, BoolArray]:
+        """Return losses, shape (n, m), as points of the hull's cube, and which may be corners."""
+        ...
 
 
-class HullSearch(Algorithm):
-    """Base of 3DFCH-EMOA and 3DCH-EMOA: a population whose hull with R is to grow.
+R = TypeVar("R", bound=Hanging)
+
+
+class HullSearch(Algorithm, Generic[R]):
+    """Base of the convex-hull searches: a population whose hull with R is to grow.
 
     Parameters
     ----------
     problem : Problem
-        With three objectives that have a best and a worst value.
+        Its objectives have a best and a worst value.
     roles : Roles
         Infeasible rows are members, but never corners of the hull.
     seed : int
@@ -43,14 +60,15 @@ class HullSearch(Algorithm):
         :meth:`~framework.algorithm.Algorithm.run_ahead` take its place.
     mutation_rate, crossover_rate : float, optional
         What suits the space if None (:func:`~algorithms.moves.variation.variation`).
-    reference : sequence of three floats each, optional
+    reference : sequence of points, optional
         R, as shares of each objective's way from best (0) to worst (1); the problem's own
-        (``anchors``) if None, else those of three classes.
+        (``anchors``) if None, else those of as many classes as there are objectives.
 
     Raises
     ------
     InputError
-        Not three bounded objectives, an R that is no R, or a population smaller than R.
+        Objectives of another number or without bounds, an R that is no R, or a population
+        smaller than R.
     """
 
     spaces = SPACES
@@ -67,7 +85,7 @@ class HullSearch(Algorithm):
         lookahead: Lookahead = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
-        reference: Reference | None = None,
+        reference: Sequence[Sequence[float]] | None = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.population, self.batch = population, batch
@@ -76,12 +94,11 @@ class HullSearch(Algorithm):
         self._seen: Seen | None = None
         if lookahead is not None:
             self.batch, self._seen = self.run_ahead(lookahead, population), Seen()
-        self.reference = reference_of(problem, roles, reference)
-        corners = len(reference or problem.anchors(roles.names) or range(3))
-        if population < corners:
+        self.reference = self.hung(roles, reference or problem.anchors(roles.names))
+        if population < self.reference.corners:
             raise InputError(
-                f"algorithm.population: expected at least as many as R has points ({corners}), "
-                f"found {population}"
+                "algorithm.population: expected at least as many as R has points "
+                f"({self.reference.corners}), found {population}"
             )
         low, high = roles.bounds().T
         self._low, self._span = low, high - low
@@ -113,14 +130,18 @@ class HullSearch(Algorithm):
         parents = self.genomes[slots[picks]]
         return self._moves.children(parents[:n], parents[n:], self.rng)
 
-    def scored(self, batch: Evaluated) -> tuple[Evaluated, IntArray, BoolArray]:
-        """Return the rows that succeeded, their whole-numbered points, and which may be corners."""
+    def scored(self, batch: Evaluated) -> tuple[Evaluated, Array, BoolArray]:
+        """Return the rows that succeeded, their points, and which may be corners."""
         rows = batch.take(batch.ok) if batch.errors else batch
         losses = (self.roles.losses(rows.values) - self._low) / self._span
-        points, usable = self.reference.whole(losses)
+        points, usable = self.reference.placed(losses)
         if self.roles.constraints:
             usable &= self.roles.violation(rows.values) == 0.0
         return rows, points, usable
+
+    @abstractmethod
+    def hung(self, roles: Roles, points: Sequence[Sequence[float]] | None) -> R:
+        """Return the reference of the points of R; of the usual ones if None."""
 
     @abstractmethod
     def members(self) -> IntArray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from algorithms.hull.base import HullSearch, Reference
+from algorithms.hull.base import HullSearch
 from algorithms.hull.kernels import facets, hull3d, layers
+from algorithms.hull.reference import Points, Reference, reference_of
 from framework.algorithm import Lookahead, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
@@ -17,7 +19,7 @@ from framework.roles import Roles
 from framework.settings import Rate
 
 
-class CHEMOA(HullSearch):
+class CHEMOA(HullSearch[Reference]):
     """3DCH-EMOA: rank the population in layers of hulls, delete from the last one.
 
     Parameters
@@ -49,7 +51,7 @@ class CHEMOA(HullSearch):
         lookahead: Lookahead = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
-        reference: Reference | None = None,
+        reference: Points | None = None,
     ) -> None:
         super().__init__(
             problem,
@@ -68,6 +70,10 @@ class CHEMOA(HullSearch):
         self._usable = np.zeros(population + 1, dtype=bool)
         self._ids = np.zeros(population + 1, dtype=np.int64)
         self._n = 0
+
+    def hung(self, roles: Roles, points: Sequence[Sequence[float]] | None) -> Reference:
+        """Return R in the cube of whole numbers."""
+        return reference_of(roles, points)
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""

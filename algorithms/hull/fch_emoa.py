@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from algorithms.hull.base import HullSearch, Reference
+from algorithms.hull.base import HullSearch
 from algorithms.hull.kernels import frontal
+from algorithms.hull.reference import Points, Reference, reference_of
 from framework.algorithm import Lookahead, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
@@ -19,7 +21,7 @@ from framework.settings import Rate
 _MODES = {"oldest": frontal.OLDEST, "birth": frontal.BIRTH, "random": frontal.RANDOM}
 
 
-class FCHEMOA(HullSearch):
+class FCHEMOA(HullSearch[Reference]):
     """3DFCH-EMOA: maximise the volume of the convex hull of the population and R (Equation 6).
 
     Each child joins the hull, or else the queue of non-frontal members; then one member goes:
@@ -66,7 +68,7 @@ class FCHEMOA(HullSearch):
         lookahead: Lookahead = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
-        reference: Reference | None = None,
+        reference: Points | None = None,
         non_frontal: Literal["oldest", "birth", "random"] = "oldest",
     ) -> None:
         super().__init__(
@@ -85,6 +87,10 @@ class FCHEMOA(HullSearch):
         self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
         self._told = 0
         self._history: list[tuple[int, float]] = []
+
+    def hung(self, roles: Roles, points: Sequence[Sequence[float]] | None) -> Reference:
+        """Return R in the cube of whole numbers."""
+        return reference_of(roles, points)
 
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""

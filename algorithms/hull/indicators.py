@@ -30,7 +30,7 @@ def vas(shares: FloatArray, reference: Reference) -> float:
     The paper does not say what becomes of points beyond R's plane. Taken as they are, a single
     one near (1, 1, 1) makes VAS of ZED1 0.52 where the best front has 0.357.
     """
-    points, usable = reference.whole(np.ascontiguousarray(shares, dtype=np.float64))
+    points, usable = reference.placed(shares)
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
 
 

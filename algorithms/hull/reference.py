@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from algorithms.hull.hull3d import MOST_VOLUME, Hull3D
 from algorithms.hull.kernels.facets import MOST_STEPS
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit
-from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 
 THREE_CLASSES = ((1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
 """R of three classes, of which a trivial classifier always answers one (ZED)."""
@@ -23,6 +25,9 @@ TWO_CLASSES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0
 """R of error rates and complexity: trivial classifiers, the simplest and the largest (ZEJD)."""
 
 Point = tuple[int, int, int]
+
+Points = Annotated[list[tuple[Rate, Rate, Rate]], Field(min_length=3)]
+"""R as a configuration gives it."""
 
 
 class Reference:
@@ -43,6 +48,8 @@ class Reference:
     Attributes
     ----------
     steps : int64 (3,)
+    corners : int
+        How many points R has.
     fixed : int64 (k, 3)
         R, then the caps.
 
@@ -62,14 +69,15 @@ class Reference:
         self.steps = _fitting(shares, steps)
         corners = [_whole(point) for point in np.rint(shares * self.steps).astype(np.int64)]
         caps, self._cap_volume = _caps(corners, _whole(self.steps))
+        self.corners = len(corners)
         self.fixed: IntArray = np.array([*corners, *caps], dtype=np.int64)
 
-    def whole(self, scaled: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return losses scaled to [0, 1], shape (n, 3), as whole points, and which are usable.
+    def placed(self, shares: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Return losses, shape (n, 3), as whole points, and which may be corners.
 
         Points that are worse than the worst value lie outside the cube: they are not.
         """
-        return _whole_points(scaled, self.steps)
+        return _whole_points(np.ascontiguousarray(shares, dtype=np.float64), self.steps)
 
     def share(self, volume6: int) -> float:
         """Return VAS (Equation 6) of six times the volume of a hull that has ``fixed`` in it."""
@@ -77,10 +85,8 @@ class Reference:
         return float((volume6 - self._cap_volume) / (6 * x * y * z))
 
 
-def reference_of(
-    problem: Problem, roles: Roles, given: Sequence[Sequence[float]] | None
-) -> Reference:
-    """Return the reference of a search: what is given, else the problem's, else THREE_CLASSES.
+def reference_of(roles: Roles, points: Sequence[Sequence[float]] | None) -> Reference:
+    """Return the reference of a search over three losses: THREE_CLASSES if no points are given.
 
     Raises
     ------
@@ -89,22 +95,26 @@ def reference_of(
     """
     if len(roles.objectives) != 3:
         raise InputError(
-            "objectives: convex-hull searches need three to be minimised or maximised, found "
-            f"{len(roles.objectives)}; take another algorithm"
+            "objectives: this hull search needs three to be minimised or maximised, found "
+            f"{len(roles.objectives)}; ndfch_emoa takes any number"
         )
+    check_bounded(roles)
+    worst = [objective.worst is not None for objective in roles.objectives]
+    steps = [
+        0 if moved else roles.metrics[name].steps
+        for name, moved in zip(roles.names, worst, strict=True)
+    ]
+    return Reference(points or THREE_CLASSES, steps)
+
+
+def check_bounded(roles: Roles) -> None:
+    """Raise InputError unless all objectives have a best and a worst value."""
     bounds = roles.bounds()
     if not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
         raise InputError(
             "objectives: convex-hull searches need a best and a worst value of each, found "
             f"{dict(zip(roles.names, bounds.tolist(), strict=True))}; set worst"
         )
-    points = given or problem.anchors(roles.names) or THREE_CLASSES
-    worst = [objective.worst is not None for objective in roles.objectives]
-    steps = [
-        0 if moved else roles.metrics[name].steps
-        for name, moved in zip(roles.names, worst, strict=True)
-    ]
-    return Reference(points, steps)
 
 
 @njit

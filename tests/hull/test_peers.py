@@ -35,7 +35,7 @@ def searched(cls, name, evaluations=HORIZON, **parameters):
 
 def vas(problem, losses):
     reference = Reference(problem.anchors(problem.metric_names))
-    points, usable = reference.whole(losses)
+    points, usable = reference.placed(losses)
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
 
 

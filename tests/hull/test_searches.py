@@ -29,7 +29,7 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
     first = 0
     for _ in range(150):
         batch, first = answered(problem, algorithm, first)
-        points, usable = algorithm.reference.whole(
+        points, usable = algorithm.reference.placed(
             np.column_stack([batch.values[name] for name in "abc"])
         )
         assert usable.all()
@@ -67,7 +67,7 @@ def test_levels_of_3dch_emoa(steps, seed):
     twin = Twin(algorithm.reference.fixed.tolist(), 9)
     for _ in range(120):
         batch, first = answered(problem, algorithm, first)
-        points, _ = algorithm.reference.whole(
+        points, _ = algorithm.reference.placed(
             np.column_stack([batch.values[name] for name in "abc"])
         )
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):

@@ -1,0 +1,151 @@
+"""3DFCH-EMOA's rules in any number of objectives: against hulls made anew, and the exact search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull
+
+from algorithms.hull.fch_emoa import FCHEMOA
+from algorithms.hull.indicators import vas_of_classes
+from algorithms.hull.ndfch_emoa import NDFCHEMOA
+from algorithms.hull.open_reference import OpenReference
+from framework.errors import InputError
+from framework.problem import Problem
+from framework.roles import Metric, Objective, Roles
+from framework.space import Box
+from tests.hull.cloud import Cloud, answered, roles
+
+
+class Genes(Problem):
+    """The genes are the losses."""
+
+    def __init__(self, m, anchors=None):
+        self.space = Box(np.zeros(m), np.ones(m))
+        self.metrics = tuple(Metric(f"f{j}", "min", high=1.0) for j in range(m))
+        self._anchors = anchors
+        self.fingerprint = f"genes/{m}"
+
+    def anchors(self, metrics):
+        return self._anchors
+
+    def evaluate(self, X, streams):
+        return dict(zip(self.metric_names, X.T, strict=True))
+
+
+def points_of(algorithm, slots):
+    """Return the points of some members."""
+    return algorithm._points[algorithm.reference.corners + np.array(slots, dtype=int)]
+
+
+def going(problem, *, rows, **parameters):
+    """Yield a search after each of its batches."""
+    algorithm = NDFCHEMOA(problem, roles(problem), seed=4, **parameters)
+    first = 0
+    while first < rows:
+        _, first = answered(problem, algorithm, first)
+        yield algorithm
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 5])
+def test_volume_corners_and_costs_are_those_of_hulls_made_anew(m):
+    before, looked = 0.0, 0
+    for algorithm in going(Genes(m), population=14, rows=160):
+        frontal = algorithm._frontal
+        points = points_of(algorithm, frontal)
+        assert algorithm.vas == pytest.approx(vas_of_classes(points), rel=1e-9)
+        assert algorithm.vas >= before - 1e-12
+        before = algorithm.vas
+        fixed = algorithm.reference.fixed
+        for i, slot in enumerate(frontal):
+            others = np.concatenate([fixed, np.delete(points, i, axis=0)])
+            flat = len(points) == 1
+            without = 0.0 if flat else ConvexHull(others).volume
+            assert algorithm._cost(slot) == pytest.approx(algorithm.vas - without, abs=1e-9)
+            looked += 1
+        hidden = points_of(algorithm, list(algorithm._queue))
+        whole = ConvexHull(np.concatenate([fixed, points, hidden[_better(hidden, m)]]))
+        assert whole.volume == pytest.approx(algorithm.vas, rel=1e-7)
+    assert looked > 200
+    assert before > 0.01
+
+
+def _better(points, m):
+    return points.sum(axis=1) < m - 1 - 1e-9
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_in_three_objectives_it_keeps_what_the_exact_search_keeps(seed):
+    """In general position; the cloud's points lie on the exact search's grid."""
+    problem = Cloud(1 << 20)
+    rng = np.random.default_rng(seed)
+    exact = FCHEMOA(problem, roles(problem), seed=0, population=10)
+    ours = NDFCHEMOA(problem, roles(problem), seed=0, population=10)
+    first = 0
+    for n in [10] + 250 * [1]:
+        rows = rng.random((n, 3))
+        for algorithm in (exact, ours):
+            algorithm.propose = lambda rows=rows: rows
+            _, after = answered(problem, algorithm, first)
+        first = after
+        assert exact.outcome().returned.tolist() == ours.outcome().returned.tolist()
+        assert exact.vas == pytest.approx(ours.vas, abs=1e-9)
+    assert 0 < exact.outcome().findings["by_queue"] < 1
+    assert exact.outcome().findings == pytest.approx(ours.outcome().findings)
+
+
+def test_it_finds_the_best_hull_of_four_losses():
+    """The genes are the losses: all corners of the cube's good side can be had."""
+    *_, last = going(Genes(4), population=30, rows=4000)
+    corners = np.array([[x >> j & 1 for j in range(4)] for x in range(16)], dtype=float)
+    best = vas_of_classes(corners)
+    assert 0.9 * best < last.vas <= best
+
+
+def test_r_may_span_a_volume():
+    anchors = [[1, 0, 0.5], [0, 1, 0.5], [1, 1, 0], [1, 1, 1]]
+    for algorithm in going(Genes(3, anchors), population=8, rows=60):
+        points = np.concatenate([np.array(anchors), points_of(algorithm, algorithm._frontal)])
+        if algorithm._frontal:
+            assert algorithm.vas == pytest.approx(ConvexHull(points).volume)
+    assert algorithm._frontal
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([[1, 0, 0, 1], [0, 1, 1, 0]], "less than a hyperplane"),
+        (
+            [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]],
+            "the hyperplane holds the ideal",
+        ),
+        (np.vstack([np.zeros(4), np.eye(4)]).tolist(), "nothing is left to gain"),
+        ([[1, 0, 0]], "expected points of 4 numbers"),
+        ([[2, 0, 0, 0]], "from 0 .best. to 1 .worst."),
+    ],
+)
+def test_what_is_no_r_is_refused(points, words):
+    with pytest.raises(InputError, match=words):
+        OpenReference(points, 4)
+
+
+def test_one_objective_and_unbounded_ones_are_refused():
+    problem = Genes(2)
+    with pytest.raises(InputError, match="needs two or more"):
+        NDFCHEMOA(problem, Roles(problem.metrics, [Objective("f0", "min")]), seed=0)
+    problem.metrics = (Metric("f0", "min"), Metric("f1", "min", "ratio"))
+    if not np.isfinite(roles(problem).bounds()).all():
+        with pytest.raises(InputError, match="best and a worst value"):
+            NDFCHEMOA(problem, roles(problem), seed=0)
+
+
+def test_the_exact_search_names_it():
+    problem = Genes(4)
+    with pytest.raises(InputError, match="found 4; ndfch_emoa takes any number"):
+        FCHEMOA(problem, roles(problem), seed=0)
+
+
+def test_a_population_smaller_than_r_is_refused():
+    problem = Genes(4)
+    with pytest.raises(InputError, match=r"as many as R has points \(4\), found 3"):
+        NDFCHEMOA(problem, roles(problem), seed=0, population=3)
