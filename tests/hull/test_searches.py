@@ -169,14 +169,14 @@ def test_infeasible_rows_are_never_returned():
 @pytest.mark.parametrize("cls", [FCHEMOA, CHEMOA])
 def test_what_cannot_be_searched_is_said(cls):
     zdt = FunctionProblem("zdt1", 3)
-    with pytest.raises(InputError, match="need three"):
+    with pytest.raises(InputError, match="needs three"):
         cls(zdt, roles(zdt), seed=0)
     zed = FunctionProblem("zejd1")
     with pytest.raises(InputError, match=r"at least as many as R has points \(4\), found 3"):
         cls(zed, roles(zed), seed=0, population=3)
     toy = StagesToy()
     toy.metrics = tuple(Metric(name, "min") for name in "abcd")
-    with pytest.raises(InputError, match=r"need three .* found 4; take another algorithm"):
+    with pytest.raises(InputError, match=r"needs three .* found 4; ndfch_emoa takes any number"):
         cls(toy, roles(toy), seed=0)
     toy.metrics = (*toy.metrics[:2], Metric("cost", "min", "ratio", high=np.inf))
     with pytest.raises(InputError, match="set worst"):
