@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 from algorithms.ensembling.problem import EnsembleProblem
@@ -268,17 +269,17 @@ LOOKAHEAD: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]
 }
 
 
-def lookahead_cases() -> list[pytest.param]:
+def lookahead_cases() -> list[ParameterSet]:
     """Return every search that has a form without generations in that form."""
     return _cases(LOOKAHEAD)
 
 
-def first_lookahead_cases() -> list[pytest.param]:
+def first_lookahead_cases() -> list[ParameterSet]:
     """Return each of them once."""
     return _cases({name: (make, few[:1]) for name, (make, few) in LOOKAHEAD.items()})
 
 
-def algorithm_cases() -> list[pytest.param]:
+def algorithm_cases() -> list[ParameterSet]:
     """Return every algorithm on every problem it can search, once with a constraint.
 
     The quick tests take the first problems of each.
@@ -288,7 +289,7 @@ def algorithm_cases() -> list[pytest.param]:
 
 def _cases(
     algorithms: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]],
-) -> list[pytest.param]:
+) -> list[ParameterSet]:
     cases = []
     for name, (make, problems) in algorithms.items():
         for i, make_problem in enumerate(problems):
@@ -303,7 +304,7 @@ def _cases(
     return cases
 
 
-def problem_cases() -> list[pytest.param]:
+def problem_cases() -> list[ParameterSet]:
     """Return every instance of every problem, and the toys."""
     makers = [make for several in PROBLEMS.values() for make in several]
     problems = [make() for make in [*makers, StagesToy]]

@@ -70,8 +70,9 @@ def vectors_of(found):
 
 def first_guess(tables, price):
     """Return the one-stage chain as a point."""
-    point = single_stage(tables, int(price[-1]))
-    return ChainFront(*(np.array([value]) for value in point), np.zeros((1, 1), dtype=np.int64))
+    answered, right, cost = single_stage(tables, int(price[-1]))
+    values = np.array([answered]), np.array([right]), np.array([cost])
+    return ChainFront(*values, np.zeros((1, 1), dtype=np.int64))
 
 
 def shared(data, costs):

@@ -66,7 +66,7 @@ class EnsembleConfig(Section):
     renamed: ClassVar[Mapping[str, str]] = {"most": "max_count"}
 
     library: LibrarySection
-    max_count: int = Field(50, ge=1, le=100_000)
+    max_count: int = Field(default=50, ge=1, le=100_000)
     score: tuple[str, ...] | None = None
     costs: tuple[str, ...] | None = None
     positive: Label | None = None

@@ -16,9 +16,9 @@ from framework.settings import Section
 class NetworkSplit(SplitConfig):
     """The paper's shares of records, unless others are given."""
 
-    train: float = Field(0.25, gt=0, lt=1)
-    validation: float = Field(0.25, gt=0, lt=1)
-    test: float = Field(0.5, ge=0, lt=1)
+    train: float = Field(default=0.25, gt=0, lt=1)
+    validation: float = Field(default=0.25, gt=0, lt=1)
+    test: float = Field(default=0.5, ge=0, lt=1)
 
 
 class TrainingConfig(Section):

@@ -32,7 +32,7 @@ class MultiStageSettings(Section):
     split: SplitConfig = SplitConfig.model_validate({})
     costs: CostsConfig | None = None
     threshold: float | dict[str | int | float | bool, float] = 0.75
-    max_stages: int | None = Field(None, ge=1)
+    max_stages: int | None = Field(default=None, ge=1)
     remove_features: bool = False
     error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
     missing: MissingPolicy = "impute"

@@ -68,10 +68,10 @@ class CostsConfig(Section):
     classes: _Classes | None = None
     values: _Costs | None = None
     path: PlacedPath | None = None
-    by_importance: int | None = Field(None, ge=1)
+    by_importance: int | None = Field(default=None, ge=1)
     scale: Literal["linear", "power"] | None = None
-    factor: float | None = Field(None, gt=0)
-    default: float | None = Field(None, ge=0)
+    factor: float | None = Field(default=None, gt=0)
+    default: float | None = Field(default=None, ge=0)
     groups: dict[str, GroupConfig] = Field(default_factory=dict)
 
     @model_validator(mode="before")

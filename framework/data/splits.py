@@ -18,10 +18,10 @@ _STREAM = 71  # keeps the draws of splits apart from a run's other streams of th
 class SplitConfig(Section):
     """The share of records in each part; ``stratify`` gives each part the same share of a class."""
 
-    train: float = Field(0.5, gt=0, lt=1)
-    validation: float = Field(0.25, gt=0, lt=1)
-    test: float = Field(0.25, ge=0, lt=1)
-    seed: int = Field(0, ge=0)
+    train: float = Field(default=0.5, gt=0, lt=1)
+    validation: float = Field(default=0.25, gt=0, lt=1)
+    test: float = Field(default=0.25, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
     stratify: bool = True
 
     @model_validator(mode="after")

@@ -33,16 +33,16 @@ _SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
 class SyntheticConfig(Section):
     """Parameters of ``sklearn.datasets.make_classification``; features are ``f1`` ... ``fn``."""
 
-    samples: int = Field(1000, ge=6)
-    features: int = Field(20, ge=1)
-    informative: int = Field(2, ge=1)
-    redundant: int = Field(0, ge=0)
-    classes: int = Field(2, ge=2)
-    clusters_per_class: int = Field(2, ge=1)
-    class_sep: float = Field(1.0, gt=0)
-    flip_y: float = Field(0.01, ge=0, le=1)
+    samples: int = Field(default=1000, ge=6)
+    features: int = Field(default=20, ge=1)
+    informative: int = Field(default=2, ge=1)
+    redundant: int = Field(default=0, ge=0)
+    classes: int = Field(default=2, ge=2)
+    clusters_per_class: int = Field(default=2, ge=1)
+    class_sep: float = Field(default=1.0, gt=0)
+    flip_y: float = Field(default=0.01, ge=0, le=1)
     weights: list[Rate] | None = None
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _possible(self) -> SyntheticConfig:
@@ -97,12 +97,12 @@ class DatasetConfig(Section):
     other sources have tables that were prepared.
     """
 
-    name: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     path: PlacedPath | None = None
     sklearn: sources.BuiltIn | None = None
     openml: Annotated[int, Field(ge=1)] | str | None = None
     synthetic: SyntheticConfig | None = None
-    version: int | None = Field(None, ge=1)
+    version: int | None = Field(default=None, ge=1)
     target: str = sources.TARGET
     categorical: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ class DatasetConfig(Section):
     decimal: Literal[".", ","] | None = None
     missing: tuple[str, ...] = ()
     dates: dict[str, str] = Field(default_factory=dict)
-    max_categories: int = Field(100, ge=1)
-    merge_rare: int | None = Field(None, ge=2)
+    max_categories: int = Field(default=100, ge=1)
+    merge_rare: int | None = Field(default=None, ge=2)
     positive: Label | None = None
 
     @model_validator(mode="after")

@@ -61,7 +61,8 @@ def crossed(a, b, points):
     found = []
     for which in range(2):
         child = np.empty((2, D), dtype=np.int64)
-        members = children.inherit(union, size, True, *points(size), which, child)
+        low, high = points(size)
+        members = children.inherit(union, size, True, low, high, which, child)
         dense = np.zeros(D, dtype=int)
         dense[child[0, :members]] = child[1, :members]
         found.append(dense)

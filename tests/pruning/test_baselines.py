@@ -111,7 +111,8 @@ def test_forward_selection_is_that_record_by_record(k, n, seed, measure):
 @given(st.integers(2, 7), st.integers(4, 25), st.integers(0, 9999))
 def test_backfitting_is_that_record_by_record(k, n, seed):
     votes, y = pool(k, n, seed)
-    members, right = kernels.backfitting(*tables(votes, y), k)
+    columns, records = tables(votes, y)
+    members, right = kernels.backfitting(columns, records, k)
     expected = slow_backfitting(votes, y, k)
     assert [np.flatnonzero(row).tolist() for row in members] == expected
     assert right.tolist() == [accuracy(votes, y, e) for e in expected]
