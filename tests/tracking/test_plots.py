@@ -11,7 +11,7 @@ from framework.analysis.choose import choose
 from framework.experiment.run_dir import RunDir
 from framework.models.routing import StageWalk, Walk
 from tests.tracking import made_up
-from tracking.figures.figures_html import genome_lines, hover_texts
+from tracking.figures.figures_html import genome_lines, hover_texts, parallel
 from tracking.figures.plots import write_chosen, write_plots
 from tracking.figures.run_page import write_run_page
 from tracking.figures.story import read_story
@@ -104,6 +104,19 @@ def test_what_it_costs_goes_to_the_right(run_dir):
     assert [o.metric for o in story.axes()] == ["cost", "coverage", "accuracy"]
     assert story.label(story.axes()[0]) == "cost (cost units)  ↓ better"
     assert story.label(story.axes()[1]) == "coverage  ↑ better"
+
+
+def test_labels_of_twelve_axes_stay_clear_of_each_other(run_dir):
+    figure = parallel(read_story(run_dir))
+    (lines,) = figure.data
+    between = (1200 - 250) / 11  # pixels from one axis to the next where there are twelve
+    assert between * np.sin(np.radians(-lines.labelangle)) > 16  # of a letter's height
+    for axis in lines.dimensions:
+        assert axis.label[-1] == ("↑" if axis.range[0] < axis.range[1] else "↓")
+        assert "better" not in axis.label
+        if np.ptp(axis["values"]):
+            assert float(axis.ticktext[0]) == pytest.approx(min(axis["values"]), rel=1e-3)
+            assert float(axis.ticktext[-1]) == pytest.approx(max(axis["values"]), rel=1e-3)
 
 
 @pytest.mark.parametrize(("n", "names"), [(1, PLOTS), (2, PLOTS | FRONT)])

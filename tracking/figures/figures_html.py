@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from framework.roles import Objective
 from tracking.figures.story import Story, spoken
 
 _LONGEST_LINE, _MOST_LINES = 70, 6
+_TILT = -20  # degrees: labels of axes 35 pixels apart stay clear of each other
+_LETTER = 6.5  # pixels
+_TICKS = 6
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"
 # plotly's pages have a button that uploads the figure: nobody's data leave by a click
 CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
@@ -42,7 +46,7 @@ def front(story: Story, path: Path) -> None:
             "All metrics of each solution",
             "A line a solution; the better end of every axis is at the top. Drag along an axis to "
             "keep only the solutions in a range.",
-            _parallel(story),
+            parallel(story),
         ),
     ]
     write_page(story.title, story.subtitle, sections, path)
@@ -139,11 +143,20 @@ def points(story: Story, *, background: bool) -> Any:
     return figure
 
 
-def _parallel(story: Story) -> Any:
+def parallel(story: Story) -> Any:
+    """Return a line a solution over an axis a metric, labels tilted so that none meets another."""
     dimensions = [_dimension(story, name) for name in story.roles.metrics]
-    lines = go.Parcoords(line=colours(story, story.axes()[0]), dimensions=dimensions)
+    lines = go.Parcoords(
+        line=colours(story, story.axes()[0]),
+        dimensions=dimensions,
+        labelangle=_TILT,
+        rangefont={"size": 1, "color": "rgba(0, 0, 0, 0)"},  # labels lie over it; ticks say it
+    )
+    longest = max(len(dimension["label"]) for dimension in dimensions)
+    above = 60 + math.ceil(longest * _LETTER * math.sin(math.radians(-_TILT)))
     figure = go.Figure(lines)
-    figure.update_layout(template="plotly_white", height=480, margin={"t": 90, "b": 40})
+    figure.update_layout(template="plotly_white", height=390 + above)
+    figure.update_layout(margin={"t": above, "b": 40})
     return figure
 
 
@@ -166,8 +179,17 @@ def _dimension(story: Story, name: str) -> dict[str, Any]:
     ends = [float(np.nanmin(values)), float(np.nanmax(values))]
     if ends[0] == ends[1]:
         ends = [ends[0] - 0.5, ends[1] + 0.5]
-    label = story.label(Objective(name, sense))
-    return {"label": label, "values": values, "range": ends if sense == "max" else ends[::-1]}
+    unit = story.roles.metrics[name].unit
+    places = np.linspace(ends[0], ends[1], _TICKS)
+    if (values == np.rint(values)).all():
+        places = np.unique(np.rint(places))
+    return {
+        "label": spoken(name) + (f" ({unit})" if unit else "") + (" ↑" if sense == "max" else " ↓"),
+        "values": values,
+        "range": ends if sense == "max" else ends[::-1],
+        "tickvals": places,
+        "ticktext": [f"{place:.4g}" for place in places],
+    }
 
 
 def write_page(title: str, subtitle: str, sections: list[tuple[str, str, Any]], path: Path) -> None:
