@@ -17,6 +17,7 @@ import pandas as pd
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
+from framework.columns import columns_of, csv_of
 from framework.errors import InputError
 from framework.files import write_whole
 from framework.indicators import hypervolume
@@ -25,6 +26,7 @@ from framework.roles import Roles
 
 GENE_PREFIX = "gene_"
 _SORTED_TOGETHER = 256  # rows put into an archive before they are sorted in
+_JOINED = 256  # batches put into an archive before they are made one
 
 
 def nondominated(losses: FloatArray) -> BoolArray:
@@ -66,6 +68,7 @@ class Archive:
         self._rows: Evaluated | None = None
         self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
         self._waiting: list[Evaluated] = []
+        self._joined: list[Evaluated] = []  # waiting batches of before, few and large
         self._n_waiting = 0
         self._changed = False
 
@@ -90,6 +93,9 @@ class Archive:
         """Put a batch in; its rows are sorted in later."""
         self._waiting.append(batch)
         self._n_waiting += len(batch)
+        if len(self._waiting) == _JOINED:  # many small objects that stay make all others slow
+            self._joined.append(Evaluated.concat(self._waiting))
+            self._waiting = []
         if self._n_waiting >= max(_SORTED_TOGETHER, len(self._losses)):
             self._settle()
 
@@ -112,9 +118,9 @@ class Archive:
         return volume(self.losses, self.roles)
 
     def _settle(self) -> None:
-        if self._waiting:
-            batch = Evaluated.concat(self._waiting)
-            self._waiting, self._n_waiting = [], 0
+        if self._n_waiting:
+            batch = Evaluated.concat([*self._joined, *self._waiting])
+            self._joined, self._waiting, self._n_waiting = [], [], 0
             self._sort_in(batch)
 
     def _sort_in(self, batch: Evaluated) -> bool:
@@ -229,20 +235,24 @@ class Front:
         return cls(Evaluated.concat(pieces), roles, gene_names)
 
     def frame(self) -> pd.DataFrame:
-        """Return a table with a row for each solution.
+        """Return a table with a row for each solution: :meth:`columns`."""
+        return pd.DataFrame(self.columns())
 
-        Its columns: ``id``, the metrics, ``test_`` and the name of each metric on the test
-        records, ``gene_`` and the name of each gene.
+    def columns(self) -> dict[str, Array]:
+        """Return all there is of each solution.
+
+        That is ``id``, the metrics, ``test_`` and the name of each metric on the test records,
+        ``gene_`` and the name of each gene.
         """
         columns: dict[str, Array] = {"id": self.ids, **self.rows.values}
         if self.test is not None:
             columns |= {f"test_{name}": column for name, column in self.test.items()}
         genes = {f"{GENE_PREFIX}{name}": self.X[:, j] for j, name in enumerate(self.gene_names)}
-        return pd.DataFrame(columns | genes)
+        return columns | genes
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write :meth:`frame` as a CSV file, from which floats are read back exactly."""
-        write_whole(Path(path), self.frame().to_csv(index=False))
+        """Write :meth:`columns` as a CSV file, from which floats are read back exactly."""
+        write_whole(Path(path), csv_of(self.columns()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:
@@ -254,7 +264,7 @@ class Front:
             The file is missing or lacks a metric of ``roles``.
         """
         try:
-            columns = _read_columns(Path(path))
+            columns = columns_of(Path(path))
         except (OSError, ValueError, csv.Error, OverflowError) as error:
             raise InputError(f"{path}: expected a front, found {error}") from error
         lacking = [name for name in ("id", *roles.metrics) if name not in columns]
@@ -282,18 +292,3 @@ class Front:
             )
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
         return cls(rows, roles, names, test or None)
-
-
-def _read_columns(path: Path) -> dict[str, Array]:
-    """Read a CSV of numbers, exactly: a column is int64 where it can be, else float64."""
-    with path.open(newline="", encoding="utf-8") as file:
-        header, *rows = csv.reader(file)
-    table = np.array(rows, dtype=str).reshape(len(rows), len(header))
-    return {name: _numbers(table[:, j]) for j, name in enumerate(header)}
-
-
-def _numbers(texts: Array) -> Array:
-    try:
-        return texts.astype(np.int64)
-    except ValueError:
-        return np.where(texts == "", "nan", texts).astype(np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ class RunDir:
         self.choice_file = self.path / "choice.json"
         self.plots = self.path / "plots"
         self.model = self.path / "model"
+        self._read: tuple[tuple[int, ...], Front] | None = None  # what front() read, and of what
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> RunDir:
@@ -171,10 +173,16 @@ class RunDir:
         return Journal(self.journal_file)
 
     def front(self) -> Front:
-        """Return the final front, with test metrics where there are some."""
+        """Return the final front, with test metrics where there are some.
+
+        It is read once, and again where the file is another.
+        """
         roles = self.roles()
         with damaged(self.front_file, "a front"):
-            return Front.load(self.front_file, roles)
+            file = _identity(self.front_file)
+            if self._read is None or self._read[0] != file:
+                self._read = file, Front.load(self.front_file, roles)
+            return self._read[1]
 
     def returned(self) -> IntArray | None:
         """Return the ids of what the method returns by its own definition; None for the front."""
@@ -213,6 +221,14 @@ class RunDir:
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write ``summary.json``."""
         write_whole(self.summary_file, json.dumps(summary, indent=1))
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """Return what tells a file from one that took its place; nothing where there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+    return ()
 
 
 def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +12,10 @@ import pandas as pd
 import pytest
 
 from framework.cli.main import main
+from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
+from framework.front import Front
 from framework.models.store import load_model
 from tests.command import small, start, write
 
@@ -240,6 +243,18 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
         load_model(folder).predict_table(table), decoded.predict_table(table)
     )
     assert json.loads((folder / "model.json").read_text())["about"]["solution"] == id
+
+
+def test_a_front_is_read_once_and_again_where_the_file_is_another(finished, tmp_path):
+    shutil.copytree(finished.dir, tmp_path / "run", ignore=shutil.ignore_patterns("plots"))
+    run_dir = RunDir(tmp_path / "run")
+    front = run_dir.front()
+    assert run_dir.front() is front
+    Front(front.rows.take(np.arange(1)), front.roles, front.gene_names).save(run_dir.front_file)
+    assert run_dir.front().ids.tolist() == front.ids[:1].tolist()
+    run_dir.front_file.unlink()
+    with pytest.raises(InputError, match="expected a front"):
+        run_dir.front()
 
 
 def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
