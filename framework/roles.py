@@ -109,6 +109,7 @@ class Roles:
             raise InputError(f"objectives: expected each metric once, found {', '.join(names)}")
         self.names = tuple(names)
         self._signs = np.array([-1.0 if o.sense == "max" else 1.0 for o in self.objectives])
+        self._turns = bool((self._signs < 0).any())
 
     def drawn(self) -> tuple[Objective, ...]:
         """Return the objectives in the order of drawing: what a solution costs goes right.
@@ -124,7 +125,8 @@ class Roles:
         losses = np.empty((len(values[self.names[0]]), len(self.objectives)))
         for j, name in enumerate(self.names):
             losses[:, j] = values[name]
-        losses *= self._signs
+        if self._turns:
+            losses *= self._signs
         losses += 0.0  # no negative zero
         return losses
 

@@ -101,6 +101,16 @@ def test_children_stay_in_the_space(space):
     assert (children != X).any(axis=1).mean() > 0.9
 
 
+def test_children_in_a_box_are_crossed_then_mutated():
+    space, parents = Box(np.zeros(3), np.arange(1.0, 4.0)), np.random.default_rng(0)
+    A, B = space.sample(parents, 20), space.sample(parents, 20)
+    moves = variation(space, mutation_rate=0.5)
+    one, two = np.random.default_rng(1), np.random.default_rng(1)
+    expected = moves.mutate(moves.crossed(A, B, one), one)
+    assert np.array_equal(moves.children(A, B, two), expected)
+    assert one.random() == two.random()
+
+
 def test_rates_that_suit_the_space():
     assert variation(Bits(50)).mutation_rate == 1 / 50
     assert variation(Bits(50)).crossover_rate == 0.9

@@ -16,9 +16,12 @@ from framework.algorithm import Algorithm, Lookahead
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.jit import njit
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate
+
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 class Hanging(Protocol):
@@ -108,7 +111,7 @@ class HullSearch(Algorithm, Generic[R]):
     def propose(self) -> Array | None:
         """Return random genomes first, shape (population, d), then children, shape (batch, d)."""
         if self._seen is None:
-            drawn = self._drawn(self.batch if self._breeds() else self.population)
+            drawn = self._drawn(self.batch if len(self._parents()) else self.population)
         else:
             drawn = unseen(
                 self._seen, self.batch, self._drawn, lambda n: self._moves.scatter(n, self.rng)
@@ -116,24 +119,26 @@ class HullSearch(Algorithm, Generic[R]):
             if not len(drawn):
                 return self.give_up("no new genome from mating")
         self._started += len(drawn)
-        return drawn.astype(self.space.dtype)
+        return drawn.astype(self.space.dtype, copy=False)
 
-    def _breeds(self) -> bool:
-        return self._started >= self.population and len(self.members()) > 0
+    def _parents(self) -> IntArray:
+        """Return where in ``genomes`` the parents of the next children are."""
+        return self.members() if self._started >= self.population else _NONE
 
     def _drawn(self, n: int) -> Array:
         """Return children of uniform parents, random genomes where there are none."""
-        if not self._breeds():
+        slots = self._parents()
+        if not len(slots):
             return self._moves.first(n, self.rng)
-        slots = self.members()
-        picks = (self.rng.random(2 * n) * len(slots)).astype(np.int64)
-        parents = self.genomes[slots[picks]]
+        parents = _picked(self.genomes, slots, self.rng.random(2 * n))
         return self._moves.children(parents[:n], parents[n:], self.rng)
 
     def scored(self, batch: Evaluated) -> tuple[Evaluated, Array, BoolArray]:
         """Return the rows that succeeded, their points, and which may be corners."""
         rows = batch.take(batch.ok) if batch.errors else batch
-        losses = (self.roles.losses(rows.values) - self._low) / self._span
+        losses = self.roles.losses(rows.values)
+        losses -= self._low
+        losses /= self._span
         points, usable = self.reference.placed(losses)
         if self.roles.constraints:
             usable &= self.roles.violation(rows.values) == 0.0
@@ -146,3 +151,12 @@ class HullSearch(Algorithm, Generic[R]):
     @abstractmethod
     def members(self) -> IntArray:
         """Return where in ``genomes`` the members are."""
+
+
+@njit
+def _picked(genomes: Array, slots: IntArray, U: FloatArray) -> Array:
+    """Return the genome of a slot for each number in [0, 1), all slots equally likely."""
+    picked = np.empty((len(U), genomes.shape[1]), dtype=genomes.dtype)
+    for r in range(len(U)):
+        picked[r] = genomes[slots[int(U[r] * len(slots))]]
+    return picked

@@ -74,6 +74,24 @@ def mutate_rows(
             X[r, j] = min(max(x + move * span, lower[j]), upper[j])
 
 
+@njit
+def child_rows(
+    A: FloatArray,
+    B: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    rate: float,
+    U: FloatArray,
+) -> FloatArray:
+    """Return a child of each pair of rows: :func:`recombine_rows`, then :func:`mutate_rows`.
+
+    ``U`` has what each of the two draws, shape (2, n, 2 d).
+    """
+    children = recombine_rows(A, B, lower, upper, U[0])
+    mutate_rows(children, lower, upper, rate, U[1])
+    return children
+
+
 def neighbourhood_size(x: Array) -> int:
     """Return the greatest possible number of neighbours of a vector of shape (d,)."""
     return 2 * SCALES * len(x)

@@ -242,6 +242,12 @@ class _Reals(Variation):
         reals.mutate_rows(X, self.space.lower, self.space.upper, self.mutation_rate, U)
         return X
 
+    def children(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
+        if self.crossover_rate < 1.0:
+            return super().children(A, B, rng)
+        U = rng.random((2, len(A), 2 * self.space.d))
+        return reals.child_rows(A, B, self.space.lower, self.space.upper, self.mutation_rate, U)
+
 
 class _Integers(Variation):
     """Moves on vectors of picks followed by ordered numbers."""
