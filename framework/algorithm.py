@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from framework import registry
-from framework.arrays import Array, IntArray, frozen
+from framework.arrays import Array, IntArray, kept
 from framework.batch import Evaluated
 from framework.errors import ContractError, InputError, Unfit
 from framework.long_work import LongWork
@@ -115,7 +115,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def propose(self) -> Array | None:
-        """Return genomes to evaluate, shape (n, d), n >= 1.
+        """Return genomes to evaluate, shape (n, d), n >= 1; they are copied.
 
         None says that it needs the answers to earlier batches first, or is ``done``.
         """
@@ -146,7 +146,7 @@ class Algorithm(ABC):
         X = self.propose()
         if X is None:
             return None
-        X = frozen(X)
+        X = kept(X)
         self._asked.append((self._next_id, X))
         self._next_id += len(X)
         self._out += len(X)

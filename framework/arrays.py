@@ -17,11 +17,22 @@ WordArray = NDArray[np.uint64]
 _FEW = 16  # values up to which a loop is quicker than numpy
 
 
-def has_nan(column: FloatArray) -> bool:
-    """Tell whether a value of a vector is NaN."""
-    if len(column) <= _FEW:
-        return any(map(isnan, column.tolist()))
-    return bool(np.isnan(column).any())
+def has_nan(values: FloatArray) -> bool:
+    """Tell whether a value is NaN."""
+    if values.size <= _FEW:
+        return any(map(isnan, values.ravel().tolist()))
+    return bool(np.isnan(values).any())
+
+
+def kept(array: Array) -> Array:
+    """Return what nobody else can change: ``array`` where it is read-only and no view, or a copy.
+
+    One object stands for one content, so that who gets it back need not compare.
+    """
+    if array.flags.writeable or array.base is not None:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 def frozen(array: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, BoolArray, IntArray, frozen, has_nan
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen, has_nan
 from framework.errors import ContractError
 
 
@@ -41,11 +41,28 @@ class Evaluated:
     X: Array
     values: Mapping[str, Array]
     errors: Mapping[int, str] = field(default_factory=dict)
+    # metrics that were looked through: whoever hands rows on need not look again
+    _whole_in: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", frozen(self.ids))
-        object.__setattr__(self, "X", frozen(self.X))
-        object.__setattr__(self, "values", {k: frozen(v) for k, v in self.values.items()})
+        columns = self.__dict__  # the way in that a frozen class leaves, and the quickest
+        columns["ids"], columns["X"] = frozen(self.ids), frozen(self.X)
+        columns["values"] = {name: frozen(column) for name, column in self.values.items()}
+
+    @classmethod
+    def of_table(
+        cls,
+        ids: IntArray,
+        X: Array,
+        metrics: tuple[str, ...],
+        table: FloatArray,
+        errors: Mapping[int, str],
+    ) -> Evaluated:
+        """Return rows whose values, (metrics, n), were looked through: NaN where a row failed."""
+        table = frozen(table)
+        rows = cls(ids, X, dict(zip(metrics, table, strict=True)), errors)
+        rows.__dict__["_whole_in"] = metrics
+        return rows
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -117,29 +134,33 @@ class Evaluated:
         """
         if self.X is not X and not np.array_equal(self.X, X):
             raise ContractError(f"{place}: expected the genomes that were asked for, found others")
+        if metrics == self._whole_in:
+            return
         ok = self.ok if self.errors else slice(None)
         for name in metrics:
             if name not in self.values or self.values[name].shape != (len(X),):
                 raise ContractError(f"{place}: expected metric {name!r} with shape ({len(X)},)")
             if has_nan(self.values[name][ok]):
                 raise ContractError(f"{place}: expected no NaN in {name!r} outside failed rows")
+        self.__dict__["_whole_in"] = metrics
 
     @staticmethod
     def concat(pieces: Sequence[Evaluated]) -> Evaluated:
         """Join pieces into one batch, rows in the order of their ids."""
         ids = np.concatenate([piece.ids for piece in pieces])
-        if len(pieces) == 1 and (ids[1:] > ids[:-1]).all():
+        ascending = (ids[1:] > ids[:-1]).all()
+        if len(pieces) == 1 and ascending:
             return pieces[0]
-        order = np.argsort(ids, kind="stable")
+        X = np.concatenate([piece.X for piece in pieces])
+        values = {
+            name: np.concatenate([piece.values[name] for piece in pieces])
+            for name in pieces[0].values
+        }
         errors: dict[int, str] = {}
         for piece in pieces:
             errors.update(piece.errors)
-        return Evaluated(
-            ids[order],
-            np.concatenate([piece.X for piece in pieces])[order],
-            {
-                name: np.concatenate([piece.values[name] for piece in pieces])[order]
-                for name in pieces[0].values
-            },
-            errors,
-        )
+        if not ascending:
+            order = np.argsort(ids, kind="stable")
+            ids, X = ids[order], X[order]
+            values = {name: column[order] for name, column in values.items()}
+        return Evaluated(ids, X, values, errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from framework.arrays import Array, FloatArray
@@ -68,7 +69,7 @@ class Problem(SharedParts, Described, ABC):
     stochastic: bool = False
     fingerprint: str
 
-    @property
+    @cached_property
     def metric_names(self) -> tuple[str, ...]:
         """Names of the metrics, in order."""
         return tuple(metric.name for metric in self.metrics)

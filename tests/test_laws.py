@@ -13,6 +13,7 @@ import pytest
 
 from framework import registry
 from framework.algorithm import Algorithm, Outcome
+from framework.arrays import frozen
 from framework.experiment.config import parameters
 from framework.problems.functions import FunctionProblem
 from framework.run.evaluator import SerialEvaluator
@@ -129,6 +130,14 @@ class Broken(Algorithm):
         if fault == "ignores the seed":
             self.rng = np.random.default_rng(0)
         self.X = self.space.sample(self.rng, 10)
+
+    def ask(self):
+        X = super().ask()
+        if X is None or self.fault != "changes what it asked":
+            return X
+        first, _ = self._asked.pop()
+        self._asked.append((first, self.X))
+        return frozen(self.X)
 
     def propose(self):
         if self.fault == "draws globally":

@@ -16,6 +16,7 @@ import numpy as np
 
 from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES
 from framework.arrays import Array, FloatArray
+from framework.jit import njit
 from framework.problems.functions import Function
 from framework.space import Box, Space
 
@@ -73,14 +74,13 @@ def _values(front: DetFront, X: Array) -> FloatArray:
     """
     # contiguous: numpy's functions may differ in the last bit with the layout of their input
     angles = np.ascontiguousarray(X[:, :2].T) * (np.pi / 2)
-    (cos1, cos2), (sin1, sin2) = np.cos(angles), np.sin(angles)
-    S = np.empty((3, len(X)))
-    S[0], S[1], S[2] = cos1 * cos2, cos1 * sin2, sin1
+    S = _directions(np.cos(angles), np.sin(angles))
     if not front.joint:
-        return _surface(front, S, np.ascontiguousarray(X[:, 2]))
+        return _surface(S, X[:, 2] * front.depth(S))
     s = S[0] + S[1] + S[2]
     t = s - np.sqrt(np.maximum(s * s - 1.0, 0.0))
-    return _surface(front, (1.0 - t * S) / np.sqrt(2.0), 1.0)
+    U = (1.0 - t * S) / np.sqrt(2.0)
+    return _surface(U, np.full(len(X), np.sqrt(2.0)) * front.depth(U))
 
 
 def _front(front: DetFront, n: int) -> FloatArray:
@@ -97,16 +97,30 @@ def _front(front: DetFront, n: int) -> FloatArray:
     flat = np.sqrt(1.0 - z * z)
     U = np.stack([flat * np.cos(turn), flat * np.sin(turn), z])
     if front.joint:
-        U = U[:, U.max(axis=0) <= np.sqrt(0.5)][:, :n]
-    return _surface(front, U, 1.0)
+        U = np.ascontiguousarray(U[:, U.max(axis=0) <= np.sqrt(0.5)][:, :n])
+    radius = np.full(U.shape[1], np.sqrt(2.0) if front.joint else 1.0)
+    return _surface(U, radius * front.depth(U))
 
 
-def _surface(front: DetFront, U: FloatArray, share: FloatArray | float) -> FloatArray:
-    """Return the points in directions U, shape (3, n), from (1, 1, 1), at a share of the radius."""
-    radius = np.sqrt(2.0) if front.joint else 1.0
-    points = 1.0 - radius * share * front.depth(U) * U
-    within = np.minimum(np.maximum(points, 0.0), 1.0)
-    return np.ascontiguousarray(within.T)
+@njit
+def _directions(cos: FloatArray, sin: FloatArray) -> FloatArray:
+    """Return the directions, shape (3, n), of two angles' cosines and sines, shape (2, n)."""
+    S = np.empty((3, cos.shape[1]))
+    for r in range(S.shape[1]):
+        S[0, r] = cos[0, r] * cos[1, r]
+        S[1, r] = cos[0, r] * sin[1, r]
+        S[2, r] = sin[0, r]
+    return S
+
+
+@njit
+def _surface(U: FloatArray, radius: FloatArray) -> FloatArray:
+    """Return the points (n, 3) in directions U, shape (3, n), from (1, 1, 1), each at a radius."""
+    points = np.empty((U.shape[1], 3))
+    for r in range(len(points)):
+        for j in range(3):
+            points[r, j] = min(max(1.0 - radius[r] * U[j, r], 0.0), 1.0)
+    return points
 
 
 def _unit_box(d: int) -> Space:

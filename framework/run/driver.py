@@ -242,7 +242,7 @@ class _Loop:
             return "evaluations"
         if self.rows_asked >= self.row_limit or self._batches_spent():
             return "generations"
-        if self._history.over and self._out_of_time():
+        if budget.seconds is not None and self._history.over and self._out_of_time():
             return "seconds"
         if budget.patience is not None and self.unchanged >= budget.patience:
             return "patience"
@@ -292,15 +292,15 @@ class _Loop:
             self._receive(observers, since)
         self.flights.popleft()
         batch, new = self.window.pop()
-        if self.generation_rows is None and new.any():
-            self.writer.write(batch if new.all() else batch.take(new))
+        if self.generation_rows is None and new is not None:
+            self.writer.write(new)
         if len(batch) == flight.asked:
             self.algorithm.tell(batch)
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
         self.last = [batch]
         self.archive.add(batch)
-        return self._counted(replayed=not new.any())
+        return self._counted(replayed=new is None)
 
     def _receive(self, observers: Sequence[Observer], since: float) -> None:
         """Take rows from the evaluator, in whatever order they come."""

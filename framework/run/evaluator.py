@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.arrays import Array, IntArray, WordArray, has_nan
+from framework.arrays import Array, FloatArray, IntArray, WordArray, has_nan
 from framework.batch import Evaluated
 from framework.environment import environmental, reason_of
 from framework.errors import EnvironmentFailure
@@ -157,7 +157,7 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
         This machine is at fault, not the row: a full disk, a missing library.
     """
     try:
-        values = _checked(problem, problem.evaluate(X, RowStreams(seed, ids)), len(X))
+        table = _table(problem, problem.evaluate(X, RowStreams(seed, ids)), len(X))
     except Exception as error:  # whatever user code raises is the row's error, not ours
         if environmental(error):
             raise EnvironmentFailure(reason_of(error)) from error
@@ -167,17 +167,14 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
             ]
             return Evaluated.concat(pieces)
         return failed_rows(problem, ids, X, f"{type(error).__name__}: {error}")
-    if not any(map(has_nan, values.values())):
-        return Evaluated(ids, X, values)
     errors: dict[int, str] = {}
-    bad = np.zeros(len(X), dtype=bool)
-    for column in values.values():
-        bad |= np.isnan(column)
-    for i in np.flatnonzero(bad).tolist():
-        names = ", ".join(name for name, column in values.items() if np.isnan(column[i]))
-        errors[int(ids[i])] = problem.explain(X[i]) or f"NaN in {names}"
-    values = {name: np.where(bad, np.nan, column) for name, column in values.items()}
-    return Evaluated(ids, X, values, errors)
+    if has_nan(table):
+        lacking = np.isnan(table)
+        for i in np.flatnonzero(lacking.any(axis=0)).tolist():
+            names = (problem.metric_names[j] for j in np.flatnonzero(lacking[:, i]))
+            errors[int(ids[i])] = problem.explain(X[i]) or f"NaN in {', '.join(names)}"
+            table[:, i] = np.nan
+    return Evaluated.of_table(ids, X, problem.metric_names, table, errors)
 
 
 def failed_rows(problem: Problem, ids: IntArray, X: Array, error: str) -> Evaluated:
@@ -186,14 +183,15 @@ def failed_rows(problem: Problem, ids: IntArray, X: Array, error: str) -> Evalua
     return Evaluated(ids, X, nothing, dict.fromkeys(ids.tolist(), error))
 
 
-def _checked(problem: Problem, values: Mapping[str, Array], n: int) -> dict[str, Array]:
-    """Keep the declared metrics, as float64 columns; complain about any that is missing."""
-    columns = {}
-    for name in problem.metric_names:
+def _table(problem: Problem, values: Mapping[str, Array], n: int) -> FloatArray:
+    """Copy the declared metrics, shape (metrics, n); complain about any that is missing."""
+    names = problem.metric_names
+    table = np.empty((len(names), n))
+    for j, name in enumerate(names):
         if name not in values:
             raise KeyError(f"evaluate: expected metric {name!r}, found {', '.join(values)}")
-        column = np.array(values[name], dtype=np.float64)  # ours: the problem may use its again
+        column = np.asarray(values[name])
         if column.shape != (n,):
             raise ValueError(f"evaluate: expected {name!r} with shape ({n},), found {column.shape}")
-        columns[name] = column
-    return columns
+        table[j] = column
+    return table

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, kept
 from framework.batch import Evaluated
 from framework.errors import ContractError
 
@@ -47,7 +47,7 @@ class Window:
 
     def ask(self, X: Array) -> Array:
         """Add a batch at the end, genomes (n, d); return it as it stays, whatever becomes of X."""
-        X = frozen(X.copy())
+        X = kept(X)
         self._batches.append(X)
         self._apart.append(X)
         return X
@@ -73,24 +73,30 @@ class Window:
             raise ContractError("collect: expected each row once, found one twice")
         self._fill(at, piece, new)
 
-    def pop(self) -> tuple[Evaluated, BoolArray]:
-        """Remove the oldest batch, which is known; return it, and which of its rows are new."""
+    def pop(self) -> tuple[Evaluated, Evaluated | None]:
+        """Remove the oldest batch, which is known; return it, and those of its rows that are new.
+
+        None where none is.
+        """
         X = self._batches.popleft()
         n, first = len(X), self._first
         self._first += n
         if self._whole is not None:
             (rows, whole_is_new), self._whole = self._whole, None
             self._apart.popleft()
-            return rows, np.full(n, whole_is_new)
+            return rows, rows if whole_is_new else None
         inside = slice(self._start, self._start + n)
         values = {name: self._values[inside, j].copy() for j, name in enumerate(self._metrics)}
         ids = np.arange(first, first + n)
         errors: dict[int, str] = {}
         if self._errors:
             errors = {id: self._errors.pop(id) for id in ids.tolist() if id in self._errors}
-        new = self._new[inside].copy()
+        new = self._new[inside]
         self._start, self._known = self._start + n, self._known - n
-        return Evaluated(ids, X, values, errors), new
+        rows = Evaluated(ids, X, values, errors)
+        if new.all():
+            return rows, rows
+        return rows, rows.take(new) if new.any() else None
 
     def _is_oldest(self, piece: Evaluated) -> bool:
         """Tell whether a piece is the oldest batch, where none of the rows is known."""

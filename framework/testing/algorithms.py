@@ -153,8 +153,7 @@ def inputs_are_frozen(case: AlgorithmCase) -> None:
         same_rows(
             before,
             batch,
-            "law 6: expected tell to leave the batch as it was (propose must return an array of "
-            "its own)",
+            "law 6: expected tell to leave the batch as it was, found it changed",
         )
 
 
