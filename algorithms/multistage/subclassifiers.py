@@ -16,7 +16,7 @@ from framework.models.confidence import CONFIDENCE_SLACK
 from framework.parts import Parts
 
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
-_MOST_COLUMNS = 200  # with which a fit on all of them is worth its while as a start
+MOST_COLUMNS = 200  # with which a fit on all of them is worth its while as a start
 _NOT_CONVERGED = "logistic regression did not converge; lower C"
 
 
@@ -70,7 +70,7 @@ class StageData:
         if C not in self._starts:
             basis, S = logistic.class_basis(len(self.thresholds)), _with_ones(self.design)
             theta = np.zeros((basis.shape[1], len(S)))
-            few = len(self.design) <= _MOST_COLUMNS
+            few = len(self.design) <= MOST_COLUMNS
             if not (few and logistic.fit(S, self.y, basis, C, theta)):
                 theta[:] = 0.0
             self._starts[C] = theta

@@ -12,6 +12,7 @@ from framework.errors import InputError
 from framework.plain_files import DAMAGED, read_object
 
 _ALPHA = 0.01  # of a false alarm, all stages of a system together
+_MOST_NAMED = 5  # classes
 _GAP = 0.01  # smaller differences are of no consequence, however significant
 _MANY = 1000  # records from which isotonic calibration is safe (Niculescu-Mizil and Caruana 2005)
 
@@ -106,13 +107,25 @@ class Walk:
         return [*self._never_answered(), *self._overconfident(answering)]
 
     def _never_answered(self) -> list[str]:
-        """Return a sentence for each class that nobody is said to be of."""
+        """Return a sentence for each class that nobody is said to be of, one for many of them."""
         rows = self.confusions.get("validation", ())
+        never = {
+            name: row
+            for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
+            if sum(row) and not any(other[k] for other in rows)
+        }
+        if len(never) > _MOST_NAMED:  # of many classes a sentence each would hide the others
+            total, none = sum(map(sum, never.values())), sum(row[-1] for row in never.values())
+            names = ", ".join([*never][:_MOST_NAMED])
+            return [
+                f"classes {names} and {len(never) - _MOST_NAMED} more: no record is answered so; "
+                f"of their {total:,} validation records {total - none:,} get another answer and "
+                f"{none:,} none"
+            ]
         return [
             f"class {name}: no record is answered {name}; of its {sum(row):,} validation records "
             f"{sum(row[:-1]):,} get another answer and {row[-1]:,} none"
-            for k, (name, row) in enumerate(zip(self.classes, rows, strict=False))
-            if sum(row) and not any(other[k] for other in rows)
+            for name, row in never.items()
         ]
 
     def _overconfident(self, answering: Sequence[StageWalk]) -> list[str]:

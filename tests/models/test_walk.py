@@ -106,6 +106,22 @@ def test_a_significant_gap_is_told_with_the_key_that_helps():
     assert "raise problem.threshold" in Walk(300, 500, "sigmoid", walk.stages).warnings()[0]
 
 
+@pytest.mark.parametrize(("never", "sentences"), [(1, 1), (5, 5), (6, 1), (40, 1)])
+def test_classes_that_are_never_answered_are_told_in_few_sentences(never, sentences):
+    names = [f"c{i}" for i in range(never + 1)]
+    answers = dict.fromkeys(names, 0) | {"c0": 60}
+    rows = [[1 + 2 * (i == 0), *[0] * never, 1] for i in range(never + 1)]
+    counts = StageWalk(("a",), 1.0, 1.0, 100, answers, 50, 0.83, 0.0, 0.5)
+    walk = Walk(100, 500, "none", (counts,), {"validation": tuple(map(tuple, rows))})
+    found = walk.warnings()
+    assert len(found) == sentences
+    if sentences < never:
+        assert found[0] == (
+            f"classes c1, c2, c3, c4, c5 and {never - 5} more: no record is answered so; of their "
+            f"{2 * never} validation records {never} get another answer and {never} none"
+        )
+
+
 @pytest.mark.parametrize(
     "found",
     [

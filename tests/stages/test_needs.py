@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
 
+from algorithms.multistage.probing import work
 from framework.cli.main import main
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
@@ -26,11 +29,28 @@ def test_demand_grows_with_the_parts_and_builds_none(table_file, classifier, mon
     problem = problem_of(table_file, classifier=classifier)
     keys = problem.missing_parts(genomes(problem))
     monkeypatch.setattr("time.process_time", iter(np.arange(0.0, 100.0)).__next__)
-    once, thrice = problem.demand(keys), problem.demand(np.concatenate([keys] * 3))
-    assert thrice.seconds == pytest.approx(3 * once.seconds)
+    once, *more = (problem.demand(np.concatenate([keys] * times)) for times in (1, 2, 3))
+    seconds = np.diff([once.seconds, *(one.seconds for one in more)])
+    assert seconds[0] == pytest.approx(seconds[1])
+    if classifier["kind"] == "logistic_regression":  # that on all columns, where others start
+        assert once.seconds > 1.05 * seconds[0] > 0
+    else:
+        assert once.seconds == pytest.approx(seconds[0])
     assert once.held == 8 * (1 + 2 * problem.data.words)  # a key, two bits a record
     assert problem.n_parts == 0
     assert problem.demand(keys[:0]) == Demand(0.0, once.held, once.meanwhile)
+
+
+def test_work_grows_as_newtons_method_does(table_file):
+    """Of few classes the sums over records count, of many the system that a step solves."""
+    data = problem_of(table_file).data
+    few = [work(data, "logistic_regression", 20, records) for records in (1e5, 1e6)]
+    assert few[1] == pytest.approx(10 * few[0], rel=0.1)
+    many = replace(data, thresholds=np.full(100, 0.5))
+    assert work(many, "logistic_regression", 40, 5000) < 2 * work(
+        many, "logistic_regression", 40, 500
+    )
+    assert work(many, "decision_tree", 40, 5000) == 10 * work(many, "decision_tree", 40, 500)
 
 
 def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch):
