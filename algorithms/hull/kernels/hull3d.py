@@ -29,6 +29,9 @@ from algorithms.hull.kernels.facets import (
 from framework.arrays import BoolArray, IntArray
 from framework.jit import njit, njit_lean
 
+MOST_LOST = (1 << 63) - 1
+"""More than any volume."""
+
 
 @njit_lean
 def start(s: State, a: int, b: int, c: int, d: int) -> None:
@@ -275,8 +278,10 @@ def _ear(s: State, v: int, n: int) -> int:
 
 
 @njit_lean
-def contribution(s: State, v: int) -> int:
+def contribution(s: State, v: int, most: int = MOST_LOST) -> int:
     """Return six times the volume that the hull loses with vertex v (Equation 8), exactly.
+
+    What is more than ``most`` is not counted to its end.
 
     The hull is that of its vertices alone: points inside are not looked at. Closing the hole
     that v leaves takes v's neighbours only, so the cost is Equation 9's: O(neighbours^2) as a
@@ -284,7 +289,7 @@ def contribution(s: State, v: int) -> int:
     """
     n = link(s, v)
     lost = 0
-    while n >= 3:
+    while n >= 3 and lost <= most:
         j = 0 if n == 3 else _ear(s, v, n)
         before, after = s.ring[j - 1 if j else n - 1], s.ring[j + 1 if j + 1 < n else 0]
         lost += height(s.points, before, s.ring[j], after, v)

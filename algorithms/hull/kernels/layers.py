@@ -45,9 +45,9 @@ def worst(
         level, inside = _level(state, fixed, points, rest)
         if len(level) == 0:  # boundary points alone: no hull has them as corners
             return _oldest(rest, ids)
-    best, least = -1, 0
+    best, least = -1, hull3d.MOST_LOST
     for k in level:
-        lost = hull3d.contribution(state, len(fixed) + k)
+        lost = hull3d.contribution(state, len(fixed) + k, least)
         row = rest[k]
         if best < 0 or lost < least or (lost == least and ids[row] < ids[best]):
             best, least = row, lost
