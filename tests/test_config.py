@@ -167,7 +167,11 @@ MISTAKES = [
         "objectives.0.sense: expected 'min' or 'max', found 'm",
         "",
     ),
-    (put("problem.name", "zdt9"), "problem.name: expected 'zdt1', 'zdt2', 'dtlz2', 'lotz',", ""),
+    (
+        put("problem.name", "zdt9"),
+        "problem.name: expected one of dtlz2, lotz, zdt1, zdt2, zed1, ",
+        "found 'zdt9'; did you mean 'zdt2'?",
+    ),
     (put("problem.d", 1), "problem: expected d of at least 2 for zdt1, found 1", ""),
     (put("name", "a b"), "name: expected letters, digits, ", "found 'a b'"),
     # unions

@@ -68,12 +68,12 @@ def test_a_right_one_is_read(tmp_path):
         (
             "problem.name",
             {"choices": ["zdt1", "zdt9"]},
-            "'zejd2' or 'zejd3', found 'zdt9'",
+            "zejd2, zejd3; found 'zdt9'; did you mean 'zdt2'?",
         ),
         (
             "problem.name",
             {"low": 1, "high": 2},
-            "'zejd2' or 'zejd3', found 1.0",
+            "expected a text, found 1.0",
         ),
     ],
 )
