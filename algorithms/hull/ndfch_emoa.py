@@ -35,7 +35,7 @@ class NDFCHEMOA(HullSearch[OpenReference]):
     Notes
     -----
     - Beyond the paper, which has three objectives; for these take
-      :class:`~algorithms.hull.fch_emoa.FCHEMOA`, which is exact and thousands of times as fast.
+      :class:`~algorithms.hull.fch_emoa.FCHEMOA`, which is exact and tens of times as fast.
     - Each child joins the hull, or else the queue; then one member goes: the head of the queue,
       or, where the queue is empty, the corner whose loss costs the hull least (of equal ones the
       oldest).
