@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 from framework.parallel.config import Resources
@@ -38,13 +39,17 @@ class Nodes:
         """Return how many workers the nodes that are up have room for."""
         return sum(self._room(node) for node in self._up)
 
-    def options(self) -> dict[str, Any]:
-        """Return the options of the next actor; it keeps away from nodes that fail more."""
+    def options(self, avoided: Set[str]) -> dict[str, Any]:
+        """Return the options of an actor that keeps away from some nodes."""
         options = self._resources.options()
-        avoided = sorted(self._avoided())
         if avoided:
-            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(avoided)})"}
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(avoided))})"}
         return options
+
+    def avoided(self) -> frozenset[str]:
+        """Return the nodes that fail more than others do."""
+        least = min((self._failures[node] for node in self._usable()), default=0)
+        return frozenset(node for node, count in self._failures.items() if node and count > least)
 
     def use(self, node: str) -> None:
         """Note that a worker runs on a node."""
@@ -98,9 +103,3 @@ class Nodes:
 
     def _usable(self) -> list[str]:
         return [node["NodeID"] for node in self._up if self._room(node)]
-
-    def _avoided(self) -> set[str]:
-        """Return the nodes that fail more than others do."""
-        usable = self._usable()
-        least = min((self._failures[node] for node in usable), default=0)
-        return {node for node, count in self._failures.items() if node and count > least}

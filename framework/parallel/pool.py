@@ -77,7 +77,7 @@ class WorkerPool:
         self._queues: dict[str, deque[Work]] = {kind: deque() for kind in kinds}
         self._costs = {kind: DispatchCost() for kind in kinds}
         self._incidents: Counter[str] = Counter()
-        self._stillborn: Counter[str] = Counter()
+        self._stillborn: list[str] = []  # why, of those in a row that could not be started
         self._tended = 0.0
         self._quiet_since, self._warned = perf_counter(), False
         self._resize()
@@ -136,7 +136,14 @@ class WorkerPool:
     # Workers ----------------------------------------------------------------------------------
 
     def _resize(self) -> None:
-        """Ask for workers until there are as many as wanted; give up pending ones beyond that."""
+        """Ask for workers until there are as many as wanted; give up pending ones beyond that.
+
+        A pending one that keeps away from a node which is no longer avoided is asked for anew: it
+        would wait for ever once the nodes that it may start on are gone.
+        """
+        allowed = self._nodes.up() - self._nodes.avoided()
+        for slot in [slot for slot in self._slots if slot.pid is None and slot.avoided & allowed]:
+            self._remove(slot)
         wanted = self._nodes.capacity() if self._workers is None else self._workers
         pending = [slot for slot in self._slots if slot.pid is None]
         for slot in pending[: max(0, len(self._slots) - wanted)]:
@@ -146,7 +153,9 @@ class WorkerPool:
 
     def _hire(self) -> None:
         """Start a worker; it gets work once it answers."""
-        slot = Slot(self._class.options(**self._nodes.options()).remote([self._held]))
+        avoided = self._nodes.avoided()
+        actor = self._class.options(**self._nodes.options(avoided)).remote([self._held])
+        slot = Slot(actor, avoided)
         self._slots.append(slot)
         self._requests[slot.actor.ready.remote()] = slot, None
 
@@ -163,9 +172,10 @@ class WorkerPool:
         elif now - self._quiet_since > _SILENT and not self._warned:
             self._warned = True
             _LOG.warning(
-                "no Ray worker has started for %.0f s: the cluster has no room for one of %s, or "
+                "no Ray worker has started for %.0f s%s: the cluster has no room for one of %s, or "
                 "its machines are slow; waiting for it",
                 _SILENT,
+                f", and {self._failed()}" if self._stillborn else "",
                 self._config.resources.shape(),
             )
         for slot in self.ready:
@@ -341,14 +351,16 @@ class WorkerPool:
         self._nodes.blame(slot.node)
         if slot.pid is not None:
             return
-        self._stillborn[reason] += 1
-        count = self._stillborn.total()
+        self._stillborn.append(reason)
         enough = 3 * max(len(self._slots), 1) + 5
-        if not self.ready and (self._nodes.hopeless() or count >= enough):
+        if not self.ready and (self._nodes.hopeless() or len(self._stillborn) >= enough):
             raise ClusterError(
-                f"no Ray worker can be started: {count} in a row failed (last: {reason}); make "
-                f"code, data, memory and disk available where they run, {_SERIAL}"
+                f"no Ray worker can be started: {self._failed()}; make code, data, memory and disk "
+                f"available where they run, {_SERIAL}"
             )
+
+    def _failed(self) -> str:
+        return f"{len(self._stillborn)} in a row failed (last: {self._stillborn[-1]})"
 
     def _remove(self, slot: Slot) -> list[Work]:
         """End a worker; return its work, oldest first."""

@@ -17,6 +17,7 @@ class Slot:
     """A worker, what it holds, and what it has been asked, oldest first."""
 
     actor: Any
+    avoided: frozenset[str] = frozenset()  # the nodes where it may not start
     pid: int | None = None  # None until the worker is ready
     node: str = ""
     parts: int = 0

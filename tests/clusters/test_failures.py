@@ -13,7 +13,10 @@ import pytest
 import ray
 
 from framework.errors import ClusterError
+from framework.parallel.cluster import cluster
 from framework.parallel.config import ClusterConfig
+from framework.parallel.ray_evaluator import RayEvaluator
+from framework.parallel.worker import Worker
 from framework.run.evaluator import SerialEvaluator
 from tests.clusters.machines import Machines, bare_python, lacks
 from tests.clusters.test_bare_nodes import COMPARED, SWEPT, fronts
@@ -53,7 +56,7 @@ def test_a_node_that_lacks_a_library(
     machines.join(2, python=lame)
     X = genomes(80)
     with evaluator_on(machines, Needy(seconds=0.05), 3, shipped) as evaluator:
-        wait_for_nodes(2)  # the head is one
+        wait_for_nodes(2)
         machines.join(1)
         wait_for_nodes(3)
         evaluator.submit(np.arange(80), X)
@@ -79,13 +82,45 @@ def test_a_problem_that_no_node_can_load(machines: Machines, shipped: ClusterCon
             rest(evaluator, [], 5)
 
 
-def test_an_environment_that_cannot_be_set_up(machines: Machines, shipped: ClusterConfig) -> None:
-    machines.join(1)
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a lost node"])
+def test_an_environment_that_cannot_be_set_up(
+    machines: Machines, shipped: ClusterConfig, beside: bool
+) -> None:
+    """Nobody waits for a node that seemed better and is gone."""
     config = shipped.model_copy(update={"pip": ["/nowhere/to/be-found-1.0-py3-none-any.whl"]})
-    with evaluator_on(machines, Sphere(), 1, config) as evaluator:
+    with cluster(1, machines.address, config):
+        wait_for_nodes(1)
+        if beside:
+            lost = machines.join(1)
+            wait_for_nodes(2)
+            machines.lose(lost)  # which Ray does not notice at once
+        evaluator = RayEvaluator(Sphere(), 7, workers=1, config=config)
+        machines.join(1)
         evaluator.submit(np.arange(5), genomes(5))
         with pytest.raises(ClusterError, match="no Ray worker can be started"):
             rest(evaluator, [], 5)
+        evaluator.close()
+
+
+def test_a_worker_waits_for_room_on_a_node_that_has_not_failed(
+    machines: Machines, shipped: ClusterConfig, lame: Path
+) -> None:
+    with cluster(1, machines.address, shipped):
+        wait_for_nodes(1)
+        machines.join(1, python=lame)
+        machines.join(1, options=('--resources={"better": 1}',))
+        wait_for_nodes(3)
+        tenant = ray.remote(num_cpus=1, resources={"better": 1})(Worker).remote([ray.put(None)])
+        ray.get(tenant.ready.remote())
+        evaluator = RayEvaluator(Needy(), 7, workers=1, config=shipped)
+        evaluator.submit(np.arange(5), genomes(5))
+        while not evaluator.incidents():
+            assert evaluator.collect(0.5) == []
+        assert evaluator.collect(5.0) == []
+        ray.kill(tenant)
+        assert_same(rest(evaluator, [], 5), score(genomes(5)))
+        assert evaluator.incidents() == {"environment_failures": 1}
+        evaluator.close()
 
 
 def test_rows_at_a_full_disk(
@@ -127,9 +162,10 @@ def test_whole_runs_at_a_full_disk(
 
 
 def wait_for_nodes(n: int) -> None:
+    """Wait until so many nodes are there, the head included."""
     deadline = time.monotonic() + 120
-    while sum(node["Alive"] for node in ray.nodes()) < n:
-        assert time.monotonic() < deadline, "a node did not start"
+    while sum(node["Alive"] for node in ray.nodes()) != n:  # those lost before are noticed late
+        assert time.monotonic() < deadline, "a node did not start, or end"
         time.sleep(0.2)
 
 
