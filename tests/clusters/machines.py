@@ -97,7 +97,17 @@ class Machines:
     ) -> subprocess.Popen[bytes]:
         """Start a node; return its process, the leader of a group with all that it starts."""
         arguments = [f"--address={address or self.address}", f"--num-cpus={cpus}"]
-        return self._start([*arguments, *options], python=python, env=env, prefix=prefix)
+        before = self._raylets()
+        process = self._start([*arguments, *options], python=python, env=env, prefix=prefix)
+        deadline = time.monotonic() + 90
+        while self._raylets() == before:  # two that start at once take the same names of sockets
+            assert time.monotonic() < deadline, "a node did not start"
+            time.sleep(0.1)
+        return process
+
+    def _raylets(self) -> int:
+        """Return how many raylets there have been."""
+        return len(list(self.room.glob("session_latest/sockets/raylet*")))
 
     def _start(
         self,
