@@ -122,16 +122,9 @@ def test_reference_points_move_to_the_foot_of_the_nearest_member():
     np.testing.assert_allclose(distance, np.linalg.norm(F - foot, axis=1), atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_moea_dd_deletes_as_its_algorithms_say(seed):
-    rng = np.random.default_rng(seed)
-    n, places = 12, 5
-    F = np.round(
-        rng.random((n, 2)) if seed % 2 else np.column_stack([a := rng.random(n), 1 - a]), 2
-    )
-    layers = pareto_layers(np.ascontiguousarray(F), np.zeros(n))
-    region, pbi = rng.integers(places, size=n), rng.random(n)
-    rows = range(n)
+def moea_dd_victim(layers, region, pbi):
+    """Return the row that MOEA/DD deletes, rule by rule (its Algorithms 5 and 6)."""
+    rows = range(len(region))
 
     def crowded(among):
         return max(
@@ -146,14 +139,58 @@ def test_moea_dd_deletes_as_its_algorithms_say(seed):
 
     last = [i for i in rows if layers[i] == layers.max()]
     if layers.max() == 0:
-        expected = locate_worst()
-    elif len(last) == 1:
-        expected = last[0] if sum(region == region[last[0]]) > 1 else locate_worst()
-    else:
-        place = crowded(last)
-        inside = [i for i in last if region[i] == place]
-        expected = max(inside, key=lambda i: pbi[i]) if sum(region == place) > 1 else locate_worst()
-    assert moea_dd._victim(layers, region, pbi, places) == expected
+        return locate_worst()
+    if len(last) == 1:
+        return last[0] if sum(region == region[last[0]]) > 1 else locate_worst()
+    place = crowded(last)
+    inside = [i for i in last if region[i] == place]
+    return max(inside, key=lambda i: pbi[i]) if sum(region == place) > 1 else locate_worst()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_moea_dd_deletes_as_its_algorithms_say(seed):
+    rng = np.random.default_rng(seed)
+    n, places = 12, 5
+    F = np.round(
+        rng.random((n, 2)) if seed % 2 else np.column_stack([a := rng.random(n), 1 - a]), 2
+    )
+    layers = pareto_layers(np.ascontiguousarray(F), np.zeros(n))
+    region, pbi = rng.integers(places, size=n), rng.random(n)
+    assert moea_dd._victim(layers, region, pbi, places) == moea_dd_victim(layers, region, pbi)
+
+
+def layers_by_peeling(F):
+    layers = np.full(len(F), -1)
+    for depth in range(len(F)):
+        left = np.flatnonzero(layers < 0)
+        for i in left:
+            worse = (F[left] <= F[i]).all(axis=1) & (F[left] < F[i]).any(axis=1)
+            layers[i] = -1 if worse.any() else depth
+    return layers
+
+
+@pytest.mark.parametrize("name", ["zed1", "zed3"])
+def test_moea_dd_keeps_whom_a_twin_keeps(name):
+    """Fronts, regions and PBI of all members made anew for each child: none may be a step old."""
+    problem = FunctionProblem(name)
+    algorithm = MOEADD(problem, roles(problem), seed=0, population=30)
+    batch, first = answered(problem, algorithm, 0)
+    F, W = np.column_stack(list(batch.values.values())), lattice(3, 30)
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    ideal = F.min(axis=0)
+    layered = 0
+    for _ in range(300):
+        batch, first = answered(problem, algorithm, first)
+        F = np.concatenate([F, np.column_stack(list(batch.values.values()))])
+        ideal = np.minimum(ideal, F[-1])
+        layers = layers_by_peeling(F)
+        region = (F @ W.T / np.linalg.norm(F, axis=1, keepdims=True)).argmax(axis=1)
+        along = ((F - ideal) * W[region]).sum(axis=1)
+        away = np.linalg.norm(F - ideal - along[:, None] * W[region], axis=1)
+        F = np.delete(F, moea_dd_victim(layers, region, along + 5.0 * away), axis=0)
+        np.testing.assert_array_equal(algorithm.F, F)
+        layered += layers.max() > 0
+    assert 20 < layered < 280  # both kinds of step were seen
 
 
 def test_pbi_by_hand():
