@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import moocore
 import numpy as np
-import pandas as pd
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -23,6 +23,9 @@ from framework.files import write_whole
 from framework.indicators import hypervolume
 from framework.journal import Journal
 from framework.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GENE_PREFIX = "gene_"
 _SORTED_TOGETHER = 256  # rows put into an archive before they are sorted in
@@ -236,6 +239,8 @@ class Front:
 
     def frame(self) -> pd.DataFrame:
         """Return a table with a row for each solution: :meth:`columns`."""
+        import pandas as pd
+
         return pd.DataFrame(self.columns())
 
     def columns(self) -> dict[str, Array]:

@@ -136,6 +136,18 @@ def test_what_an_actor_imports_is_light(kind):
     assert done.returncode == 0, f"an actor of {kind} imports {done.stderr.strip()}"
 
 
+def test_the_command_starts_without_data_frames():
+    """They take as long to import as all else: only what reads or writes tables waits for them."""
+    heavy = NEVER | {"pandas", "pyarrow", "sklearn"}
+    code = LIGHT.format(modules="framework.cli.main", heavy=heavy).replace(
+        "heavy =", "framework.cli.main.commands()\nheavy =", 1
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"every command imports {done.stderr.strip()}"
+
+
 FRAME = [path for path in FILES if layer_of(path) == "framework"]
 SHARED = {"general", "moves"}  # folders of algorithms that are no family
 FAMILIES = {path.parent.name for path in (ROOT / "algorithms").glob("*/__init__.py")} - SHARED

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from framework.models.service import Service, is_loopback
-from framework.models.store import load_model
-
 
 class Serve:
     """Answer records over HTTP, whole or step by step, with an exported model."""
@@ -23,6 +20,9 @@ class Serve:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
+        from framework.models.service import Service, is_loopback
+        from framework.models.store import load_model
+
         with Service(load_model(args.model), args.host, args.port) as service:
             if not is_loopback(args.host):
                 print("whoever reaches this address may ask the model: there is no password")

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from framework.environment import no_result, reason_of
 from framework.errors import ClusterError
@@ -153,6 +152,8 @@ def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
 
     The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from.
     """
+    import pandas as pd
+
     roles = run_dir.roles()
     frames = [repeat.front().frame() for repeat in repeats]
     for number, frame in enumerate(frames):

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import yaml
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
+from framework.columns import csv_of
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
@@ -215,8 +215,7 @@ class RunDir:
 
     def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
         """Write a table as ``NAME.csv``."""
-        text = pd.DataFrame(dict(columns)).to_csv(index=False)
-        write_whole(self.path / f"{name}.csv", text)
+        write_whole(self.path / f"{name}.csv", csv_of(columns))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write ``summary.json``."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from framework.errors import InputError
 from framework.models.files import ModelFiles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Card(NamedTuple):
@@ -105,6 +106,8 @@ class DeployableModel(ABC):
 
         ``paretolab predict``, ``paretolab serve`` and MLflow give them, of any kind of model.
         """
+        import pandas as pd
+
         found = self.predict_table(frame)
         kept = [name for name in self.keeps if name in frame.columns and name not in found.columns]
         return pd.concat([frame[kept], found], axis=1) if kept else found

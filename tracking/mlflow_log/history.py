@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from framework.batch import Evaluated
 from framework.front import Archive, Front
 from framework.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ENTERED, LEFT = "entered_generation", "left_generation"
 
@@ -99,6 +101,8 @@ class History:
 
     def frame(self) -> pd.DataFrame:
         """Return ``fronts.csv``, by id."""
+        import pandas as pd
+
         rows = Front.of(self._entrants[:1], self.roles, self.gene_names).rows
         if self._entrants:
             rows = Evaluated.concat(self._entrants)
