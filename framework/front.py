@@ -259,6 +259,14 @@ class Front:
         """Write :meth:`columns` as a CSV file, from which floats are read back exactly."""
         write_whole(Path(path), csv_of(self.columns()))
 
+    def as_loaded(self) -> Front:
+        """Return what :meth:`load` reads of what :meth:`save` wrote: genes in 64 bits."""
+        wide = np.int64 if np.issubdtype(self.X.dtype, np.integer) else np.float64
+        values = {name: column.astype(np.float64) for name, column in self.rows.values.items()}
+        rows = Evaluated(self.ids, self.X.astype(wide), values)
+        test = {name: column.astype(np.float64) for name, column in (self.test or {}).items()}
+        return Front(rows, self.roles, self.gene_names, test or None)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:
         """Read what :meth:`save` wrote.

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from framework import journal_file
-from framework.arrays import Array, WordArray
+from framework.arrays import row_codes
 from framework.batch import Evaluated
 from framework.errors import JournalError
 from framework.files import check_database
@@ -223,7 +223,7 @@ class Journal:
 
         Two different ones share a code with probability 2^-64. O(rows d), 8 bytes a row.
         """
-        codes = [np.zeros(0, dtype=np.uint64), *(_codes(batch.X) for batch, _ in self.batches())]
+        codes = [np.zeros(0, dtype=np.uint64), *(row_codes(batch.X) for batch, _ in self.batches())]
         return len(np.unique(np.concatenate(codes)))
 
     @property
@@ -248,12 +248,3 @@ class Journal:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _codes(X: Array) -> WordArray:
-    """Return a code (n,) of each row (n, d): FNV-1a by genes, its high bits folded in."""
-    code = np.full(len(X), 14695981039346656037, dtype=np.uint64)
-    for column in np.ascontiguousarray(X).view(f"u{X.itemsize}").T:
-        code = (code ^ column.astype(np.uint64)) * np.uint64(1099511628211)
-        code ^= code >> np.uint64(32)
-    return code

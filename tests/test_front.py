@@ -120,6 +120,26 @@ def test_save_and_load(tmp_path_factory, told):
             assert np.array_equal(column, loaded.test[name], equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float64])
+def test_as_loaded_is_what_would_be_read(tmp_path, dtype):
+    rng = np.random.default_rng(1)
+    values = {m.name: rng.random(9) for m in METRICS} | {"a": np.arange(9) // 4}
+    X = (9 * rng.random((9, 2))).astype(dtype)
+    tested = {m.name: rng.random(9) for m in METRICS} | {"d": np.ones(9, dtype=np.int64)}
+    for test in (None, tested):
+        front = Front(Evaluated(np.arange(3, 12), X, values), roles(3), ("x", "y"), test)
+        front.save(tmp_path / "front.csv")
+        kept, loaded = front.as_loaded(), Front.load(tmp_path / "front.csv", front.roles)
+        same_front(kept, loaded, "kept and loaded")
+        assert kept.gene_names == loaded.gene_names
+        assert kept.X.dtype == loaded.X.dtype
+        for mine, read in ((kept.rows.values, loaded.rows.values), (kept.test, loaded.test)):
+            assert (mine is None) == (read is None)
+            for name, column in (mine or {}).items():
+                assert column.dtype == read[name].dtype
+                assert np.array_equal(column, read[name])
+
+
 def test_load_says_what_is_wrong(tmp_path):
     path = tmp_path / "front.csv"
     with pytest.raises(InputError, match=r"front\.csv: expected a front"):

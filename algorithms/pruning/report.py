@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#777777"  # apart for every kind of colour vision
 _RATES = (
@@ -27,6 +29,8 @@ def write_pruning(run_dir: RunDir) -> list[Path]:
     tables = [run_dir.path / f"{name}.csv" for name in ("gap", "votes", "front")]
     if not all(table.is_file() for table in tables):
         return []
+    import pandas as pd
+
     gap, votes, front = (pd.read_csv(table) for table in tables)
     if len(front) == 0 or not {"incumbent", "bound"} <= set(gap.columns):
         return []

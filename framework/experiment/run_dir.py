@@ -73,7 +73,7 @@ class RunDir:
         self.choice_file = self.path / "choice.json"
         self.plots = self.path / "plots"
         self.model = self.path / "model"
-        self._read: tuple[tuple[int, ...], Front] | None = None  # what front() read, and of what
+        self._front: tuple[tuple[int, ...], Front] | None = None  # what a file holds, and which
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> RunDir:
@@ -180,9 +180,14 @@ class RunDir:
         roles = self.roles()
         with damaged(self.front_file, "a front"):
             file = _identity(self.front_file)
-            if self._read is None or self._read[0] != file:
-                self._read = file, Front.load(self.front_file, roles)
-            return self._read[1]
+            if self._front is None or self._front[0] != file:
+                self._front = file, Front.load(self.front_file, roles)
+            return self._front[1]
+
+    def write_front(self, front: Front) -> None:
+        """Write ``front.csv``; :meth:`front` need not read it."""
+        front.save(self.front_file)
+        self._front = _identity(self.front_file), front.as_loaded()
 
     def returned(self) -> IntArray | None:
         """Return the ids of what the method returns by its own definition; None for the front."""

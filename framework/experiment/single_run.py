@@ -157,7 +157,7 @@ def run_single(
                 summary |= {"evaluation_s": round(scoring, 3)}
             outcome = algorithm.outcome()
             summary |= {"findings": dict(outcome.findings)}
-            front.save(run_dir.front_file)
+            run_dir.write_front(front)
             for name, columns in outcome.tables.items():
                 run_dir.write_listing(name, columns)
             if outcome.returned is not None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy.special import ndtri
 
 from framework.arrays import FloatArray
 from tracking.figures.figures_png import BLUE, GREY, ORANGE, finish, save, titled
@@ -77,6 +76,8 @@ def error_rates(story: Story, rates: Staircase, path: Path) -> None:
 
 def _det(axes: Axes, hull: tuple[FloatArray, FloatArray], all: tuple[FloatArray, ...]) -> None:
     """Draw the two error rates against each other, by normal deviates."""
+    from scipy.special import ndtri
+
     everything = np.concatenate(all)
     low = min(everything[everything > 0], default=0.01) / 2
 

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
@@ -200,9 +199,9 @@ def _spread(values: FloatArray, most: int) -> IntArray:
     shares = (values - low) / np.where(high > low, high - low, 1.0)
     cells = _FINEST
     while True:
-        kept = ~pd.DataFrame(np.floor(shares * cells)).duplicated().to_numpy()
-        if kept.sum() <= most:
-            return np.flatnonzero(kept)
+        kept = np.unique(row_codes(np.floor(shares * cells)), return_index=True)[1]
+        if len(kept) <= most:
+            return np.sort(kept)
         cells = cells * 4 // 5
 
 
