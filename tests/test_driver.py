@@ -289,6 +289,84 @@ def test_a_wrong_answer_is_refused_before_it_is_written(tmp_path, how):
         assert journal.n_batches == 0
 
 
+class Stepwise(RandomSearch):
+    """Waits for each batch."""
+
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.lookahead = 1
+
+
+class Piecewise(Stepwise):
+    """Counts every ten rows as a generation."""
+
+    generation_rows = 10
+
+
+class Submitted(SerialEvaluator):
+    """Scores nothing at once."""
+
+    def score(self, ids, X):
+        return None
+
+
+class AtOnce(SerialEvaluator):
+    """Counts what it scores at once."""
+
+    count = 0
+
+    def score(self, ids, X):
+        rows = super().score(ids, X)
+        self.count += rows is not None
+        return rows
+
+
+@pytest.mark.parametrize(("cls", "batch"), [(Stepwise, 10), (Stepwise, 1), (Piecewise, 3)])
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(evaluations=295),
+        Budget(generations=20),
+        Budget(evaluations=3000, patience=5),
+        Budget(evaluations=900, max_failed_share=0.01),
+    ],
+)
+def test_rows_scored_at_once_are_those_that_were_waited_for(tmp_path, cls, batch, budget):
+    genomes = RandomSearch(PROBLEM, ROLES, seed=0, batch=200).ask()[::15]
+    problem = FailingProblem(PROBLEM, [x.tobytes() for x in genomes], [])
+    found = []
+    for kind in (AtOnce, Submitted):
+        path, evaluator = tmp_path / f"{kind.__name__}.sqlite", kind(problem)
+        front, watcher = search(budget, path, problem, evaluator, cls, batch)
+        with Journal(path) as journal:
+            rows = Evaluated.concat([rows for rows, _ in journal.batches()])
+        found.append((front, rows, watcher.end.stopped, watcher.end.failed))
+        if kind is AtOnce:
+            assert evaluator.count > 3
+    (front, rows, *end), (other, others, *ended) = found
+    assert end == ended
+    assert rows.ids.tolist() == others.ids.tolist()
+    assert np.array_equal(rows.X, others.X)
+    assert rows.errors
+    assert rows.errors == others.errors
+    assert budget.max_failed_share > 0.01 or end == ["failures", len(rows.errors)]
+    same_front(front, other, "at once and waited for")
+
+
+@pytest.mark.parametrize("cls", [Stepwise, Piecewise])
+def test_a_wrong_answer_at_once_is_refused_before_it_is_written(tmp_path, cls):
+    class Wrong(SerialEvaluator):
+        def score(self, ids, X):
+            rows = super().score(ids, X)
+            return rows and wrong(rows, "other genomes")
+
+    path = tmp_path / "journal.sqlite"
+    with pytest.raises(ContractError, match="tell: expected the genomes"):
+        search(Budget(generations=9), path, evaluator=Wrong(PROBLEM), cls=cls)
+    with Journal(path) as journal:
+        assert journal.n_rows == 10  # the first batch, which was waited for
+
+
 def test_an_algorithm_that_waits_for_nothing_is_named():
     class Silent(RandomSearch):
         def propose(self):

@@ -57,6 +57,15 @@ class AutoEvaluator(Evaluator):
         self._decided = False
         self._cost, self._size, self._busy, self._warm = DispatchCost(), 1, 0.0, False
 
+    def score(self, ids: IntArray, X: Array) -> Evaluated | None:
+        """Return rows with their values where they are a slice, and Ray is not to take over."""
+        if self._ray is not None or self._queue or len(ids) > self._size:
+            return None
+        if not self._decided and self.predicted() > RAY_PAYS_SECONDS:
+            return None
+        self._queue.append((ids, X))
+        return self._score()
+
     def submit(self, ids: IntArray, X: Array) -> None:
         """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
         if self._ray is not None:

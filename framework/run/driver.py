@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.algorithm import Algorithm
+from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.errors import ContractError
 from framework.front import Archive, Front
@@ -26,7 +27,7 @@ from framework.settings import Budget
 
 _WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
 _SMALL_FRONT = 64  # solutions up to which the front is looked at after every batch
-_LOOKING = 0.05  # share of the time that looking at a larger one may take
+_LOOKING = 0.02  # share of the time that looking at a larger one may take
 _FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run
 
 
@@ -176,8 +177,8 @@ def run(
 class _Flight(NamedTuple):
     """A batch that was asked for and is not told yet."""
 
-    rows: int
     asked: int  # rows the algorithm asked for; fewer are evaluated where the budget ends
+    scored: Evaluated | None  # its rows, where they were scored at once; the window has them else
 
 
 class _Loop:
@@ -271,36 +272,62 @@ class _Loop:
             asked = len(X)
             if asked > self.row_limit - self.rows_asked:
                 X = X[: int(self.row_limit) - self.rows_asked]
-            X = self.window.ask(X)
             ids = np.arange(self.rows_asked, self.rows_asked + len(X))
-            known = self._history.take(self.rows_asked, X)
-            if known is None:
-                self.evaluator.submit(ids, X)
+            scored = None
+            if self.algorithm.lookahead == 1 and self._history.over and len(X) == asked:
+                scored = self.evaluator.score(ids, X)
+            if scored is None:
+                self._put_out(ids, X)
             else:
-                self.window.put(known, new=False)
-                if len(known) < len(X):
-                    lacking = ~np.isin(ids, known.ids)
-                    self.evaluator.submit(ids[lacking], X[lacking])
+                self.window.skip(len(X))
             self.rows_asked += len(X)
             self.batches_asked += 1
-            self.flights.append(_Flight(len(X), asked))
+            self.flights.append(_Flight(asked, scored))
+            if scored is not None:
+                return
+
+    def _put_out(self, ids: IntArray, X: Array) -> None:
+        """Have rows scored that the journal does not know."""
+        X = self.window.ask(X)
+        known = self._history.take(self.rows_asked, X)
+        if known is None:
+            self.evaluator.submit(ids, X)
+        else:
+            self.window.put(known, new=False)
+            if len(known) < len(X):
+                lacking = ~np.isin(ids, known.ids)
+                self.evaluator.submit(ids[lacking], X[lacking])
 
     def tell_next(self, observers: Sequence[Observer]) -> Progress | None:
         """Wait for the oldest batch, write it down, tell it; return progress where some is due."""
-        flight, since = self.flights[0], time.perf_counter()
-        while self.window.lacks:
-            self._receive(observers, since)
+        flight, new = self.flights[0], self.flights[0].scored
+        if new is not None:
+            batch = new
+            self.algorithm.tell(batch)  # which looks at them before they are written down
+            if self.generation_rows is None:
+                self.writer.write(batch)
+            else:
+                self.writer.add(batch)
+                self.writer.flush_where_due()
+        else:
+            batch, new = self._awaited(observers)
+            if self.generation_rows is None and new is not None:
+                self.writer.write(new)
+            if len(batch) == flight.asked:
+                self.algorithm.tell(batch)
         self.flights.popleft()
-        batch, new = self.window.pop()
-        if self.generation_rows is None and new is not None:
-            self.writer.write(new)
-        if len(batch) == flight.asked:
-            self.algorithm.tell(batch)
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
         self.last = [batch]
         self.archive.add(batch)
         return self._counted(replayed=new is None)
+
+    def _awaited(self, observers: Sequence[Observer]) -> tuple[Evaluated, Evaluated | None]:
+        """Wait for the oldest batch in the window; return it, and those of its rows to write."""
+        since = time.perf_counter()
+        while self.window.lacks:
+            self._receive(observers, since)
+        return self.window.pop()
 
     def _receive(self, observers: Sequence[Observer], since: float) -> None:
         """Take rows from the evaluator, in whatever order they come."""

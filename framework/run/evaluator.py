@@ -42,6 +42,13 @@ class Evaluator(ABC):
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         self.problem, self.seed = problem, seed
 
+    def score(self, ids: IntArray, X: Array) -> Evaluated | None:
+        """Return rows with their values at once, where nobody has to be waited for.
+
+        None, as by default, where they are to be submitted.
+        """
+        return None
+
     @abstractmethod
     def submit(self, ids: IntArray, X: Array) -> None:
         """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
@@ -98,6 +105,15 @@ class SerialEvaluator(Evaluator):
         self._begun = 0.0  # when the oldest batch was first asked about
         self._spent = 0.0
 
+    def score(self, ids: IntArray, X: Array) -> Evaluated | None:
+        """Return rows with their values, unless they may take long or others were submitted."""
+        if self._heavy or self._queue:
+            return None
+        begun = perf_counter()
+        rows = evaluate_rows(self.problem, self.seed, ids, X)
+        self._count(perf_counter() - begun)
+        return rows
+
     def submit(self, ids: IntArray, X: Array) -> None:
         self._queue.append((ids, X))
 
@@ -110,11 +126,14 @@ class SerialEvaluator(Evaluator):
             return []
         self._queue.popleft()
         rows = evaluate_rows(self.problem, self.seed, ids, X)
-        spent = perf_counter() - self._begun
-        self._heavy = spent > _HEAVY_SECONDS
-        self._spent += spent
+        self._count(perf_counter() - self._begun)
         self._lacking, self._built, self._begun = None, 0, 0.0
         return [rows]
+
+    def _count(self, seconds: float) -> None:
+        """Note how long a batch took."""
+        self._heavy = seconds > _HEAVY_SECONDS
+        self._spent += seconds
 
     def parts(self) -> tuple[int, int]:
         return self._built, 0 if self._lacking is None else len(self._lacking)

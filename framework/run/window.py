@@ -52,6 +52,10 @@ class Window:
         self._apart.append(X)
         return X
 
+    def skip(self, n: int) -> None:
+        """Pass over the next rows, where none is out: they were scored without coming here."""
+        self._first += n
+
     def put(self, piece: Evaluated, *, new: bool) -> None:
         """Give rows their values; ``new`` ones are not in the journal yet.
 
