@@ -43,9 +43,11 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-package\nVersion: 1\n")
     (info / "entry_points.txt").write_text(REGISTERED)
     monkeypatch.syspath_prepend(tmp_path)
-    registry._entries.cache_clear()
+    for known in (registry._installed, registry._entries):
+        known.cache_clear()
     yield tmp_path
-    registry._entries.cache_clear()
+    for known in (registry._installed, registry._entries):
+        known.cache_clear()
 
 
 @pytest.mark.parametrize(
