@@ -48,25 +48,48 @@ def _sigmoids(values: Array, n: int) -> None:
 
 @njit_lean
 def _gather(
-    mask: Array, weights: Array, sizes: IntArray, kept: IntArray, used: Array, starts: IntArray
+    mask: Array,
+    weights: Array,
+    sizes: IntArray,
+    kept: IntArray,
+    used: Array,
+    starts: IntArray,
+    heard: BoolArray,
 ) -> None:
-    """List each unit's kept inputs and their weights, unit after unit, without a branch.
+    """List the kept inputs and their weights of each unit that is heard, without a branch.
 
-    Unit u has ``kept`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both have a place more
-    than there are weights.
+    That is, unit after unit, of those from which kept connections lead to the last layer. Unit u
+    has ``kept`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both have a place more than
+    there are weights.
     """
+    _listen(mask, sizes, heard)
     w, unit, count = 0, 0, 0
     for layer in range(len(sizes) - 1):
         above, units = sizes[layer], sizes[layer + 1]
         for j in range(units):
             starts[unit] = count
             unit += 1
-            for i in range(above):
+            for i in range(above if heard[unit - 1] else 0):
                 at = w + i * units + j
                 kept[count], used[count] = i, weights[at]
                 count += mask[at]
         w += above * units
     starts[unit] = count
+
+
+@njit_lean
+def _listen(mask: Array, sizes: IntArray, heard: BoolArray) -> None:
+    """Tell of each unit, from the last layer back, whether the last layer depends on it."""
+    w, unit = len(mask), len(heard)
+    for layer in range(len(sizes) - 1, 0, -1):
+        units, below = sizes[layer], sizes[layer + 1] if layer + 1 < len(sizes) else 0
+        unit -= units
+        w -= units * below
+        for i in range(units):
+            found = below == 0
+            for j in range(below):
+                found |= heard[unit + units + j] and mask[w + i * below + j] != 0
+            heard[unit + i] = found
 
 
 @njit_lean
@@ -111,6 +134,7 @@ def _forward(
     kept: IntArray,
     used: Array,
     starts: IntArray,
+    heard: BoolArray,
     layers: Array,
 ) -> None:
     """Put the last layer's values before the sigmoid into ``layers[(len(sizes) - 1) % 2]``."""
@@ -118,6 +142,9 @@ def _forward(
     for layer in range(len(sizes) - 1):
         inputs, outputs = layers[layer % 2], layers[1 - layer % 2]
         for j in range(sizes[layer + 1]):
+            if not heard[unit]:
+                unit += 1
+                continue
             out = outputs[j]
             out[:n] = biases[unit]
             here = slice(starts[unit], starts[unit + 1])
@@ -131,12 +158,13 @@ def _forward(
 
 
 @njit
-def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, Array]:
-    """Return empty ``kept``, ``used``, ``starts``, and two layers' values."""
+def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, BoolArray, Array]:
+    """Return empty ``kept``, ``used``, ``starts``, ``heard``, and two layers' values."""
     return (
         np.empty(n_weights + 1, dtype=np.int64),
         np.empty(n_weights + 1, dtype=np.float32),
         np.empty(sizes[1:].sum() + 1, dtype=np.int64),
+        np.empty(sizes[1:].sum(), dtype=np.bool_),
         np.empty((2, sizes.max(), _BLOCK), dtype=np.float32),
     )
 
@@ -174,16 +202,16 @@ def count_errors(
     A record is positive where the second unit's value before the sigmoid is the greater one: after
     it, large values would tie. O(N kept weights) a mask.
     """
-    kept, used, starts, layers = _room(sizes, masks.shape[1])
+    kept, used, starts, heard, layers = _room(sizes, masks.shape[1])
     errors = np.zeros((len(masks), 2), dtype=np.int64)
     N, last = len(positive), layers[(len(sizes) - 1) % 2]
     for m in range(len(masks)):
         own = min(m, len(weights) - 1)
-        _gather(masks[m], weights[own], sizes, kept, used, starts)
+        _gather(masks[m], weights[own], sizes, kept, used, starts, heard)
         for first in range(0, N, _BLOCK):
             n = min(_BLOCK, N - first)
             wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
-            _forward(records, first, wide, biases[own], sizes, kept, used, starts, layers)
+            _forward(records, first, wide, biases[own], sizes, kept, used, starts, heard, layers)
             for r in range(n):
                 answered = last[1, r] > last[0, r]
                 errors[m, 0] += answered and not positive[first + r]
@@ -196,13 +224,13 @@ def outputs(
     records: Array, weights: Array, biases: Array, sizes: IntArray, mask: Array
 ) -> FloatArray:
     """Return the last two units' values before the sigmoid for records (features, N): (N, 2)."""
-    kept, used, starts, layers = _room(sizes, len(mask))
-    _gather(mask, weights, sizes, kept, used, starts)
+    kept, used, starts, heard, layers = _room(sizes, len(mask))
+    _gather(mask, weights, sizes, kept, used, starts, heard)
     N, last = records.shape[1], layers[(len(sizes) - 1) % 2]
     found = np.empty((N, 2))
     for first in range(0, N, _BLOCK):
         n = min(_BLOCK, N - first)
-        _forward(records, first, n, biases, sizes, kept, used, starts, layers)
+        _forward(records, first, n, biases, sizes, kept, used, starts, heard, layers)
         for r in range(n):
             found[first + r, 0], found[first + r, 1] = last[0, r], last[1, r]
     return found
