@@ -85,7 +85,8 @@ def main() -> int:
         said = ""
         if name in before:
             others = [key for key, known in before[name].items() if found[name].get(key) != known]
-            said = f"DIFFERS in {', '.join(others)}" if others else "same"
+            rest = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            said = f"DIFFERS in {', '.join(others[:3])}{rest}" if others else "same"
             differ += bool(others)
         print(f"{name}  {len(found[name])} columns  {said}".rstrip(), flush=True)
     arguments.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
