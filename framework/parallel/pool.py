@@ -224,7 +224,8 @@ class WorkerPool:
             cost = self._costs[kind]
             while queue:
                 size = cost.chunk(len(queue[0]), n)
-                long = size * (cost.per_row or 1.0) > 2 * CHUNK_SECONDS
+                # a suspect goes alone: a worker that dies takes answers along that it has not sent
+                long = bool(queue[0].strikes) or size * (cost.per_row or 1.0) > 2 * CHUNK_SECONDS
                 slot = self._idlest(long)
                 if slot is None:
                     break
