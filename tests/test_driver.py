@@ -361,10 +361,10 @@ def test_a_wrong_answer_at_once_is_refused_before_it_is_written(tmp_path, cls):
             return rows and wrong(rows, "other genomes")
 
     path = tmp_path / "journal.sqlite"
-    with pytest.raises(ContractError, match="tell: expected the genomes"):
+    with pytest.raises(ContractError, match="score: expected the genomes"):
         search(Budget(generations=9), path, evaluator=Wrong(PROBLEM), cls=cls)
     with Journal(path) as journal:
-        assert journal.n_rows == 10  # the first batch, which was waited for
+        assert journal.n_rows == 10  # the first batch, which had to be waited for
 
 
 def test_an_algorithm_that_waits_for_nothing_is_named():

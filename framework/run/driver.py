@@ -278,7 +278,8 @@ class _Loop:
                 scored = self.evaluator.score(ids, X)
             if scored is None:
                 self._put_out(ids, X)
-            else:
+            else:  # checked before it is written down, as what is received is
+                scored.check_answers(self.rows_asked, X, self.algorithm.metric_names, "score")
                 self.window.skip(len(X))
             self.rows_asked += len(X)
             self.batches_asked += 1
@@ -300,22 +301,16 @@ class _Loop:
 
     def tell_next(self, observers: Sequence[Observer]) -> Progress | None:
         """Wait for the oldest batch, write it down, tell it; return progress where some is due."""
-        flight, new = self.flights[0], self.flights[0].scored
-        if new is not None:
-            batch = new
-            self.algorithm.tell(batch)  # which looks at them before they are written down
-            if self.generation_rows is None:
-                self.writer.write(batch)
-            else:
-                self.writer.add(batch)
-                self.writer.flush_where_due()
-        else:
-            batch, new = self._awaited(observers)
-            if self.generation_rows is None and new is not None:
-                self.writer.write(new)
-            if len(batch) == flight.asked:
-                self.algorithm.tell(batch)
-        self.flights.popleft()
+        scored = self.flights[0].scored
+        batch, new = self._awaited(observers) if scored is None else (scored, scored)
+        flight = self.flights.popleft()
+        if self.generation_rows is None and new is not None:
+            self.writer.write(new)
+        elif scored is not None:  # pieces that were waited for were written as they came
+            self.writer.add(scored)
+            self.writer.flush_where_due()
+        if len(batch) == flight.asked:
+            self.algorithm.tell(batch)
         self.evaluations += len(batch)
         self.failed += len(batch.errors)
         self.last = [batch]
