@@ -103,6 +103,12 @@ def asked(problem, roles, budget, **parameters):
     seen = []
 
     class Recorder(SerialEvaluator):
+        def score(self, ids, X):
+            rows = super().score(ids, X)
+            if rows is not None:
+                seen.append(X)
+            return rows
+
         def submit(self, ids, X):
             seen.append(X)
             super().submit(ids, X)

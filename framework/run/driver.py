@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.algorithm import Algorithm
-from framework.arrays import Array, IntArray
+from framework.arrays import Array, IntArray, kept
 from framework.batch import Evaluated
 from framework.errors import ContractError
 from framework.front import Archive, Front
@@ -272,6 +272,7 @@ class _Loop:
             asked = len(X)
             if asked > self.row_limit - self.rows_asked:
                 X = X[: int(self.row_limit) - self.rows_asked]
+            X = kept(X)  # as it stays, whatever becomes of what was asked
             ids = np.arange(self.rows_asked, self.rows_asked + len(X))
             scored = None
             if self.algorithm.lookahead == 1 and self._history.over and len(X) == asked:
@@ -289,7 +290,7 @@ class _Loop:
 
     def _put_out(self, ids: IntArray, X: Array) -> None:
         """Have rows scored that the journal does not know."""
-        X = self.window.ask(X)
+        self.window.ask(X)
         known = self._history.take(self.rows_asked, X)
         if known is None:
             self.evaluator.submit(ids, X)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray, kept
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import ContractError
 
@@ -45,12 +45,10 @@ class Window:
         """Whether a row of the oldest batch has no values yet."""
         return self._whole is None and self._known < len(self._batches[0])
 
-    def ask(self, X: Array) -> Array:
-        """Add a batch at the end, genomes (n, d); return it as it stays, whatever becomes of X."""
-        X = kept(X)
+    def ask(self, X: Array) -> None:
+        """Add a batch at the end, genomes (n, d) that stay as they are."""
         self._batches.append(X)
         self._apart.append(X)
-        return X
 
     def skip(self, n: int) -> None:
         """Pass over the next rows, where none is out: they were scored without coming here."""
