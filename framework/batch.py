@@ -59,14 +59,9 @@ class Evaluated:
         errors: Mapping[int, str],
     ) -> Evaluated:
         """Return rows whose values, (metrics, n), were looked through: NaN where a row failed."""
-        rows = cls.__new__(cls)  # a field at a time takes as long as all else that a row needs
-        rows.__dict__.update(
-            ids=frozen(ids),
-            X=frozen(X),
-            values=dict(zip(metrics, frozen(table), strict=True)),
-            errors=errors,
-            _whole_in=metrics,
-        )
+        table = frozen(table)
+        rows = cls(ids, X, dict(zip(metrics, table, strict=True)), errors)
+        rows.__dict__["_whole_in"] = metrics
         return rows
 
     def __len__(self) -> int:

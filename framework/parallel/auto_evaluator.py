@@ -59,9 +59,7 @@ class AutoEvaluator(Evaluator):
 
     def score(self, ids: IntArray, X: Array) -> Evaluated | None:
         """Return rows with their values where they are a slice, and Ray is not to take over."""
-        if self._ray is not None or self._queue or len(ids) > self._size:
-            return None
-        if not self._decided and self.predicted() > RAY_PAYS_SECONDS:
+        if self._ray is not None or self._queue or len(ids) > self._size or self._pays():
             return None
         self._queue.append((ids, X))
         return self._score()
@@ -75,7 +73,7 @@ class AutoEvaluator(Evaluator):
 
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
         """Return finished pieces; an empty list when none came in time."""
-        if self._ray is None and not self._decided and self.predicted() > RAY_PAYS_SECONDS:
+        if self._ray is None and self._pays():
             self._switch(self.predicted())
         if self._ray is not None:
             return self._ray.collect(timeout)
@@ -135,6 +133,10 @@ class AutoEvaluator(Evaluator):
             return max(waiting, self._busy)  # as much again as there was
         share = min(max(left, 0.0), 1.0)
         return max(waiting, self._busy * share / (1 - share) if share < 1 else 0.0)
+
+    def _pays(self) -> bool:
+        """Tell whether Ray is to take over."""
+        return not self._decided and self.predicted() > RAY_PAYS_SECONDS
 
     def _score(self) -> Evaluated:
         """Score the next slice of the oldest batch."""

@@ -224,21 +224,21 @@ class WorkerPool:
             cost = self._costs[kind]
             while queue:
                 size = cost.chunk(len(queue[0]), n)
-                # a suspect goes alone: a worker that dies takes answers along that it has not sent
-                long = bool(queue[0].strikes) or size * (cost.per_row or 1.0) > 2 * CHUNK_SECONDS
-                slot = self._idlest(long)
+                # nothing waits for a long one; a suspect must not take others' answers along
+                alone = bool(queue[0].strikes) or size * (cost.per_row or 1.0) > 2 * CHUNK_SECONDS
+                slot = self._idlest(alone)
                 if slot is None:
                     break
                 work = queue.popleft()
                 if len(work) > size:
                     queue.appendleft(work.slice(size, len(work)))
                     work = work.slice(0, size)
-                slot.long = long
+                slot.alone = alone
                 self._send(slot, work)
 
-    def _idlest(self, long: bool) -> Slot | None:
+    def _idlest(self, alone: bool) -> Slot | None:
         """Return the worker with the fewest requests of those that take another."""
-        free = [slot for slot in self._slots if slot.takes(long)]
+        free = [slot for slot in self._slots if slot.takes(alone)]
         return min(
             free, key=lambda slot: (self._nodes.failures(slot.node), len(slot.asked)), default=None
         )

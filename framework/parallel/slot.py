@@ -23,13 +23,13 @@ class Slot:
     parts: int = 0
     asked: deque[tuple[Any, Work]] = field(default_factory=deque)  # references and their work
     since: float = 0.0  # when it began with the oldest
-    long: bool = False  # what it works on takes its time
+    alone: bool = False  # what it works on is long, or a suspect
 
-    def takes(self, long: bool) -> bool:
-        """Tell whether to send a request: short ones queue up, nothing waits for a long one."""
+    def takes(self, alone: bool) -> bool:
+        """Tell whether to send a request, which may have to be alone; others queue up."""
         if self.pid is None or not self.asked:
             return self.pid is not None
-        return not (long or self.long) and len(self.asked) < _IN_FLIGHT
+        return not (alone or self.alone) and len(self.asked) < _IN_FLIGHT
 
 
 def death_reason(error: Exception) -> str:
