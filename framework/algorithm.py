@@ -14,7 +14,7 @@ from framework import registry
 from framework.arrays import Array, IntArray, kept
 from framework.batch import Evaluated
 from framework.errors import ContractError, InputError, Unfit
-from framework.long_work import LongWork
+from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Space
@@ -22,7 +22,7 @@ from framework.streams import algorithm_stream
 
 _STEPS, _LONGEST_STEP = 16, 32
 
-Lookahead = Annotated[int, Field(ge=1)] | None
+MaxPending = Annotated[int, Field(ge=1)] | None
 """Parameter of a search: how many rows may be out while it goes on; None has it in generations."""
 
 
@@ -67,12 +67,12 @@ class Algorithm(ABC):
         Class attribute: the spaces that it can search.
     reads : class
         Class attribute: what the problem's ``tables()`` must be, where it needs them.
-    lookahead : int
+    max_pending : int
         It is asked for another batch while fewer rows than this are out, asked for and not told:
         1 has it wait for each batch. Batches are told in the order asked, and one that was told
         is followed by the asking that it makes room for, so what a row can know depends on this
         number alone, and not on who evaluates how fast.
-    generation_rows : int or None
+    evaluations_per_generation : int or None
         How many rows count as a generation (in budgets, progress and logs) where batches are
         pieces of one; None: each batch is one. Rows of pieces are journaled as they arrive.
     done : bool
@@ -88,8 +88,8 @@ class Algorithm(ABC):
 
     spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
     reads: ClassVar[type] = object
-    lookahead: int = 1
-    generation_rows: int | None = None
+    max_pending: int = 1
+    evaluations_per_generation: int | None = None
     plan: str = ""
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
@@ -124,7 +124,7 @@ class Algorithm(ABC):
     def learn(self, batch: Evaluated) -> None:
         """Learn from the values of a whole batch that :meth:`propose` returned, in its order."""
 
-    def prepare(self, work: LongWork) -> None:  # noqa: B027 (a hook)
+    def prepare(self, work: Preparation) -> None:  # noqa: B027 (a hook)
         """Compute what the first batch needs, with the help of the workers.
 
         The driver calls it once in each session, before the first :meth:`ask`. It does nothing
@@ -141,7 +141,7 @@ class Algorithm(ABC):
 
         None says that it needs the answers to earlier batches first, or is ``done``.
         """
-        if self.done or self._out >= self.lookahead:
+        if self.done or self._out >= self.max_pending:
             return None
         X = self.propose()
         if X is None:
@@ -183,23 +183,23 @@ class Algorithm(ABC):
             self.done, self.reason = True, reason
         return None
 
-    def run_ahead(self, lookahead: int, generation: int) -> int:
+    def make_asynchronous(self, max_pending: int, generation: int) -> int:
         """Have generations flow into each other; return how many rows to propose at once.
 
-        Rows are made in steps of ``lookahead / 16``, at least 1 and at most 32, and the rows of a
-        step know all steps that end ``lookahead`` rows or more before its own end; the first ones
+        Rows are made in steps of ``max_pending / 16``, at least 1 and at most 32, and the rows of a
+        step know all steps that end ``max_pending`` rows or more before its own end; the first ones
         know nothing.
 
         Parameters
         ----------
-        lookahead : int
+        max_pending : int
             Rows that may be out, at least 1.
         generation : int
             How many rows count as a generation.
         """
-        step = min(max(lookahead // _STEPS, 1), _LONGEST_STEP)
-        self.lookahead = max(lookahead // step * step, 1)
-        self.generation_rows = generation
+        step = min(max(max_pending // _STEPS, 1), _LONGEST_STEP)
+        self.max_pending = max(max_pending // step * step, 1)
+        self.evaluations_per_generation = generation
         return step
 
 

@@ -12,7 +12,7 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen, has
 from framework.errors import ContractError
 
 
-class Row(NamedTuple):
+class Candidate(NamedTuple):
     """One evaluated candidate; ``error`` is None where the evaluation succeeded."""
 
     id: int
@@ -67,10 +67,10 @@ class Evaluated:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[Candidate]:
         for i, id in enumerate(self.ids.tolist()):
             values = {name: float(column[i]) for name, column in self.values.items()}
-            yield Row(id, self.X[i], values, self.errors.get(id))
+            yield Candidate(id, self.X[i], values, self.errors.get(id))
 
     @property
     def ok(self) -> BoolArray:

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from framework.arrays import Array, FloatArray
+from framework.components import SharedComponents
 from framework.errors import InputError
-from framework.parts import SharedParts
 from framework.roles import Metric
 from framework.space import Space
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 
 class Described:
@@ -36,7 +36,7 @@ class Described:
         return 0, ""
 
 
-class Problem(SharedParts, Described, ABC):
+class Problem(SharedComponents, Described, ABC):
     """A space of candidates and how to score them.
 
     Evaluation is pure: the same genome has the same values in any worker, in any batch, at any
@@ -45,7 +45,7 @@ class Problem(SharedParts, Described, ABC):
 
     A class must define :meth:`evaluate` and the attributes below. With :meth:`from_config` it can
     be used in a configuration, with :class:`Deployable` its genomes can be used as models, and
-    with :class:`~framework.parts.SharedParts` candidates can share expensive parts.
+    with :class:`~framework.components.SharedComponents` candidates can share expensive parts.
 
     Attributes
     ----------
@@ -118,14 +118,14 @@ class Problem(SharedParts, Described, ABC):
         return None
 
     @abstractmethod
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         """Score a batch.
 
         Parameters
         ----------
         X : numpy.ndarray, shape (n, d)
             Genomes of ``space``.
-        streams : RowStreams
+        streams : CandidateStreams
             One generator a row, for stochastic problems.
 
         Returns
@@ -134,7 +134,7 @@ class Problem(SharedParts, Described, ABC):
             Every metric in natural sign and unit; NaN where a row cannot be scored.
         """
 
-    def evaluate_test(self, X: Array, streams: RowStreams) -> Mapping[str, Array] | None:
+    def evaluate_test(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array] | None:
         """Score a batch on the test records, which no search may see; None if there are none."""
         return None
 

@@ -23,7 +23,7 @@ Group = Literal[
     "models",
     "classifiers",
     "indicators",
-    "observers",
+    "callbacks",
     "reports",
     "comparisons",
     "pages",

@@ -27,7 +27,7 @@ def repeat_seed(seed: int, repeat: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(_REPEAT, repeat)).generate_state(1)[0])
 
 
-class RowStreams:
+class CandidateStreams:
     """A random generator for each row of a batch, made when it is first used."""
 
     def __init__(self, seed: int, ids: IntArray) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from framework.arrays import WordArray
-from framework.parts import SharedParts
+from framework.components import SharedComponents
 
 _PARTS = 4096  # parts built in this process at a time
 
@@ -49,21 +49,21 @@ class InProcess:
 
     Parameters
     ----------
-    problem : SharedParts, optional
+    problem : SharedComponents, optional
         The problem whose parts are built.
     """
 
-    def __init__(self, problem: SharedParts | None = None) -> None:
-        self._builder = SharedParts() if problem is None else problem
+    def __init__(self, problem: SharedComponents | None = None) -> None:
+        self._builder = SharedComponents() if problem is None else problem
 
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`Workforce.build`."""
-        if not self._builder.has_parts:
+        if not self._builder.has_components:
             return
         for start in range(0, len(keys), _PARTS):
             some = keys[start : start + _PARTS]
-            built = self._builder.build_parts(some)
-            self._builder.add_parts(built)
+            built = self._builder.build_components(some)
+            self._builder.add_components(built)
             yield len(built)
 
     def map(

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
+from algorithms.multistage.component_table import pack
 from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.part_table import pack
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array
 from framework.experiment.config import RunConfig, load_config
@@ -53,7 +53,7 @@ def bench_emsco(args: argparse.Namespace) -> None:
     )
     baseline = plain_loop(make())
     cold, warm = args.generations / cold_seconds, args.generations / warm_seconds
-    parts = f"{problem.n_parts:,} sub-classifiers"
+    parts = f"{problem.n_components:,} sub-classifiers"
     rows.append(("scikit-learn loop, trained per chromosome, no cache", baseline, "baseline"))
     rows.append((f"serial, cold cache ({parts} trained)", cold, ""))
     rows.append(("serial, warm cache", warm, ""))
@@ -203,7 +203,7 @@ def training_row(problem: MultiStageProblem, repeats: int) -> None:
             best = min(best, time.process_time() - start)
         return n / best
 
-    ours = rate(lambda: problem.build_parts(keys), len(keys))
+    ours = rate(lambda: problem.build_components(keys), len(keys))
     solvers = (("lbfgs", 1e-4), ("newton-cholesky", 1e-10))
     rates = {
         f"scikit-learn {solver}, tol {tol:g}": rate(partial(scikit_learn, solver, tol), len(some))
@@ -279,10 +279,10 @@ def run_config(place: Path, source: dict[str, Any], n: int) -> RunConfig:
 def tracked_run(config: RunConfig, problem: MultiStageProblem, path: Path, tracker: Any) -> Cost:
     """Run a trial in a directory, logged by ``tracker`` if there is one."""
     path.mkdir(exist_ok=True)
-    observers = [] if tracker is None else [tracker]
+    callbacks = [] if tracker is None else [tracker]
     children = os.times()
     start, cpu = time.perf_counter(), time.process_time()
-    run_single(config, problem, RunDir(path), SerialEvaluator(problem), observers=observers)
+    run_single(config, problem, RunDir(path), SerialEvaluator(problem), callbacks=callbacks)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     if tracker is not None:
         outcome = tracker.finish()

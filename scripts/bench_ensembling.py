@@ -27,7 +27,7 @@ from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.libraries.library import Cost, Library
 from framework.roles import Objective, Roles
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import evaluate_candidates
 
 MODELS, BATCH, PICKS = 60, 40, 5
 ITERATIONS, EVALUATIONS = 50, 3000
@@ -208,7 +208,7 @@ def searched(
         algorithm = registry.load("algorithms", name)(problem, roles, seed=0, **parameters)
         start, rows, values = time.process_time(), 0, []
         while rows < EVALUATIONS and (X := algorithm.ask()) is not None:
-            batch: Evaluated = evaluate_rows(problem, 0, np.arange(rows, rows + len(X)), X)
+            batch: Evaluated = evaluate_candidates(problem, 0, np.arange(rows, rows + len(X)), X)
             algorithm.tell(batch)
             rows += len(X)
             values.append(batch.values[score])

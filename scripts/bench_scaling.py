@@ -14,15 +14,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from algorithms.multistage.component_table import features_of, pack
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.part_table import features_of, pack
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.source import FeatureCosts, Source
 from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import WordArray
-from framework.parts import Parts
+from framework.components import Components
 from framework.roles import Objective, Roles
-from framework.run.driver import Observer, Progress, run
+from framework.run.driver import Callback, Progress, run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 
@@ -64,7 +64,7 @@ class MadeUp(MultiStageProblem):
             max_stages=4,
         )
 
-    def build_parts(self, keys: WordArray) -> Parts:
+    def build_components(self, keys: WordArray) -> Components:
         bits = np.zeros((len(keys), 3, self.data.words), dtype=np.uint64)
         for i, key in enumerate(keys):
             known = list(features_of(key, self.space.n))
@@ -73,10 +73,10 @@ class MadeUp(MultiStageProblem):
             bits[i, 0] = pack(sure)
             bits[i, 1] = pack(sure & (yes == (self.data.y_held == 1)))
             bits[i, 2] = pack(sure & yes)
-        return Parts(keys, bits)
+        return Components(keys, bits)
 
 
-class Count(Observer):
+class Count(Callback):
     """Keeps the last progress."""
 
     last = Progress()
@@ -95,7 +95,7 @@ def search(problem: MultiStageProblem, population: int, generations: int) -> tup
         algorithm,
         SerialEvaluator(problem),
         budget=Budget(generations=generations),
-        observers=[count],
+        callbacks=[count],
     )
     return time.process_time() - start, count.last
 
@@ -125,7 +125,7 @@ def bench_scaling(args: argparse.Namespace) -> None:
                     (search(problem, population, args.generations) for _ in range(args.repeats)),
                     key=lambda pair: pair[0],
                 )
-                held = problem.n_parts * 8 * (1 + 3 * problem.data.words)
+                held = problem.n_components * 8 * (1 + 3 * problem.data.words)
                 table.add_row(
                     str(features),
                     f"{records:,}",
@@ -133,7 +133,7 @@ def bench_scaling(args: argparse.Namespace) -> None:
                     f"{end.generation / seconds:,.0f}",
                     f"{seconds / end.evaluations * 1e6:.1f}",
                     f"{end.front_size:,}",
-                    f"{problem.n_parts:,}",
+                    f"{problem.n_components:,}",
                     f"{held / 1e6:,.0f}",
                 )
     Console(width=110).print(table)

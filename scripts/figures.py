@@ -41,7 +41,7 @@ from framework.experiment.single_run import make_algorithm, make_problem, make_r
 from framework.front import Front
 from framework.problem import Problem
 from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 
 THRESHOLDS = np.arange(0.5, 1.0, 0.02)
@@ -254,7 +254,7 @@ def _exact_front(config: RunConfig, problem: Any) -> Front:
 
 
 def _values(problem: Problem, X: Array) -> Mapping[str, Array]:
-    return evaluate_rows(problem, 0, np.arange(len(X)), X).values
+    return evaluate_candidates(problem, 0, np.arange(len(X)), X).values
 
 
 def _objectives(values: Any, least: float) -> pd.DataFrame:

@@ -253,30 +253,30 @@ DETERMINISTIC = {
 
 
 # Searches in their form without generations: how to make a small one, and what it is tried on.
-LOOKAHEAD: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
-    "ch_emoa": (partial(CHEMOA, population=12, lookahead=20), _HULLS[:1]),
-    "emsco": (partial(EMSCO, population=20, memetic=0.3, lookahead=24), _PARTITIONS[:1]),
-    "fch_emoa": (partial(FCHEMOA, population=12, lookahead=20, non_frontal="random"), _HULLS[1:]),
-    "hapens": (partial(HAPEns, batch=10, lookahead=8), _COUNTS),
-    "local_search": (partial(ParetoLocalSearch, batch=20, lookahead=24), _SEVERAL[1::3]),
-    "ndfch_emoa": (partial(NDFCHEMOA, population=12, lookahead=20), _HULLS[:1]),
-    "nsga2": (partial(NSGAII, population=20, lookahead=24), _SEVERAL[::2]),
-    "nsga3": (partial(NSGAIII, population=12, lookahead=32), _SEVERAL[:1]),
-    "pareto_es": (partial(ParetoES, batch=10, lookahead=32), _COUNTS),
-    "qdo_es": (partial(QDOES, batch=10, lookahead=8), _COUNTS[:1]),
-    "qo_es": (partial(QOES, batch=10, lookahead=8), _COUNTS[:1]),
-    "sms_emoa": (partial(SMSEMOA, population=12, lookahead=32), _SEVERAL[-1:]),
+MAX_PENDING: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
+    "ch_emoa": (partial(CHEMOA, population=12, max_pending=20), _HULLS[:1]),
+    "emsco": (partial(EMSCO, population=20, memetic=0.3, max_pending=24), _PARTITIONS[:1]),
+    "fch_emoa": (partial(FCHEMOA, population=12, max_pending=20, non_frontal="random"), _HULLS[1:]),
+    "hapens": (partial(HAPEns, batch=10, max_pending=8), _COUNTS),
+    "local_search": (partial(ParetoLocalSearch, batch=20, max_pending=24), _SEVERAL[1::3]),
+    "ndfch_emoa": (partial(NDFCHEMOA, population=12, max_pending=20), _HULLS[:1]),
+    "nsga2": (partial(NSGAII, population=20, max_pending=24), _SEVERAL[::2]),
+    "nsga3": (partial(NSGAIII, population=12, max_pending=32), _SEVERAL[:1]),
+    "pareto_es": (partial(ParetoES, batch=10, max_pending=32), _COUNTS),
+    "qdo_es": (partial(QDOES, batch=10, max_pending=8), _COUNTS[:1]),
+    "qo_es": (partial(QOES, batch=10, max_pending=8), _COUNTS[:1]),
+    "sms_emoa": (partial(SMSEMOA, population=12, max_pending=32), _SEVERAL[-1:]),
 }
 
 
-def lookahead_cases() -> list[ParameterSet]:
+def max_pending_cases() -> list[ParameterSet]:
     """Return every search that has a form without generations in that form."""
-    return _cases(LOOKAHEAD)
+    return _cases(MAX_PENDING)
 
 
-def first_lookahead_cases() -> list[ParameterSet]:
+def first_max_pending_cases() -> list[ParameterSet]:
     """Return each of them once."""
-    return _cases({name: (make, few[:1]) for name, (make, few) in LOOKAHEAD.items()})
+    return _cases({name: (make, few[:1]) for name, (make, few) in MAX_PENDING.items()})
 
 
 def algorithm_cases() -> list[ParameterSet]:

@@ -7,7 +7,7 @@ import numpy as np
 from algorithms.multistage.emsco import EMSCO
 from framework.problem import Problem
 from framework.roles import Metric, Objective, Roles
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import evaluate_candidates
 from framework.space import Partition
 
 
@@ -51,7 +51,7 @@ def generations(algorithm, problem, count):
         X = algorithm.ask()
         if X is None:
             return
-        batch = evaluate_rows(problem, 0, np.arange(told, told + len(X)), X)
+        batch = evaluate_candidates(problem, 0, np.arange(told, told + len(X)), X)
         algorithm.tell(batch)
         told += len(X)
         yield batch

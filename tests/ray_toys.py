@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from framework.arrays import Array, WordArray
-from framework.parts import Parts
+from framework.components import Components
 from framework.problem import Problem
 from framework.roles import Metric
 from framework.space import Box
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 KILLER, RAISER, NOT_A_NUMBER = -1.0, -2.0, -3.0
 
@@ -31,7 +31,7 @@ class Sphere(Problem):
 
     SLEEPER = -4.0
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         seconds = self.seconds * len(X) + 600 * float((X[:, 0] == self.SLEEPER).any())
         if seconds:  # to sleep for none is to queue for the processor
             time.sleep(seconds)
@@ -53,7 +53,7 @@ class Reader(Sphere):
         super().__init__()
         self.file, self.variable = file, variable
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         values = super().evaluate(X, streams)
         more = float(Path(self.file).read_text()) + float(os.environ[self.variable])
         return {**values, "near": values["near"] + more}
@@ -62,7 +62,7 @@ class Reader(Sphere):
 class Needy(Sphere):
     """Needs a library that not every node has, and a disk with room."""
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         import sklearn.base
 
         assert sklearn.base
@@ -116,14 +116,14 @@ class PartsToy(Problem):
         self._errors: dict[int, str] = {}
 
     @property
-    def n_parts(self) -> int:
+    def n_components(self) -> int:
         return len(self._order)
 
-    def missing_parts(self, X: Array) -> WordArray:
+    def missing_components(self, X: Array) -> WordArray:
         genes = [gene for gene in np.unique(X).astype(int).tolist() if gene not in self._squares]
         return np.array(genes, dtype=np.int64).view(np.uint64).reshape(-1, 1)
 
-    def build_parts(self, keys: WordArray) -> Parts:
+    def build_components(self, keys: WordArray) -> Components:
         genes = keys.view(np.int64)[:, 0]
         time.sleep(self.seconds * len(keys))
         if self.KILLER in genes:
@@ -133,9 +133,9 @@ class PartsToy(Problem):
         with open(self.log, "a") as file:
             file.write("".join(f"{gene}\n" for gene in genes))
         bits = (genes**2).astype(np.uint64).reshape(-1, 1, 1)
-        return Parts(keys, bits, [b"model"] * len(keys))
+        return Components(keys, bits, [b"model"] * len(keys))
 
-    def add_parts(self, parts: Parts) -> None:
+    def add_components(self, parts: Components) -> None:
         for i, gene in enumerate(parts.keys.view(np.int64)[:, 0].tolist()):
             if gene not in self._squares:
                 self._order.append(gene)
@@ -143,17 +143,17 @@ class PartsToy(Problem):
                 if i in parts.errors:
                     self._errors[gene] = parts.errors[i]
 
-    def parts_since(self, start: int) -> Parts:
+    def components_since(self, start: int) -> Components:
         genes = self._order[start:]
         keys = np.array(genes, dtype=np.int64).view(np.uint64).reshape(-1, 1)
         squares = [np.nan_to_num(self._squares[gene]) for gene in genes]
         errors = {i: self._errors[gene] for i, gene in enumerate(genes) if gene in self._errors}
-        return Parts(keys, np.array(squares, dtype=np.uint64).reshape(-1, 1, 1), [], errors)
+        return Components(keys, np.array(squares, dtype=np.uint64).reshape(-1, 1, 1), [], errors)
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
-        lacking = self.missing_parts(X)
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
+        lacking = self.missing_components(X)
         if len(lacking):
-            self.add_parts(self.build_parts(lacking))
+            self.add_components(self.build_components(lacking))
         return {"sum": np.array([[self._squares[int(g)] for g in x] for x in X]).sum(axis=1)}
 
     def explain(self, x: Array) -> str | None:

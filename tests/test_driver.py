@@ -13,7 +13,7 @@ from framework.errors import ContractError, JournalError
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
-from framework.run.driver import Observer, run
+from framework.run.driver import Callback, run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing.doubles import (
@@ -29,7 +29,7 @@ PROBLEM = FunctionProblem("zdt1", 4)
 ROLES = roles_of(PROBLEM)
 
 
-class Watcher(Observer):
+class Watcher(Callback):
     def __init__(self):
         self.started = 0
         self.seen = []
@@ -58,7 +58,7 @@ def open_journal(path):
 
 
 def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch, batch=10):
-    """Run; return the front and what an observer saw."""
+    """Run; return the front and what an callback saw."""
     watcher = Watcher()
     algorithm = cls(PROBLEM, ROLES, seed=0, batch=batch)
     go = partial(
@@ -67,7 +67,7 @@ def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch,
         algorithm,
         evaluator or SerialEvaluator(problem),
         budget=budget,
-        observers=[watcher],
+        callbacks=[watcher],
     )
     if path is None:
         return go(), watcher
@@ -142,8 +142,8 @@ def test_a_gate_ends_a_run_at_the_same_row(tmp_path, order):
                 ShuffledEvaluator(PROBLEM, 0, order),
                 budget=Budget(evaluations=80),
                 journal=journal,
-                observers=[watcher],
-                gate=gate,
+                callbacks=[watcher],
+                stopping_criterion=gate,
             )
         assert (watcher.end.evaluations, watcher.end.stopped) == (30, "enough")
         same_front(found, expected, "gate")
@@ -294,13 +294,13 @@ class Stepwise(RandomSearch):
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
-        self.lookahead = 1
+        self.max_pending = 1
 
 
 class Piecewise(Stepwise):
     """Counts every ten rows as a generation."""
 
-    generation_rows = 10
+    evaluations_per_generation = 10
 
 
 class Submitted(SerialEvaluator):
@@ -376,10 +376,10 @@ def test_an_algorithm_that_waits_for_nothing_is_named():
         search(Budget(generations=2), cls=Silent)
 
 
-# --- observers --------------------------------------------------------------------------------
+# --- callbacks --------------------------------------------------------------------------------
 
 
-def test_observers_see_every_batch():
+def test_callbacks_see_every_batch():
     front, watcher = search(Budget(generations=4))
     assert watcher.started == 1
     assert [p.evaluations for p in watcher.seen] == [10, 20, 30, 40, 50]
@@ -393,7 +393,7 @@ def test_observers_see_every_batch():
 # --- shared parts -----------------------------------------------------------------------------
 
 
-def test_observers_are_told_of_the_parts_that_a_batch_waits_for():
+def test_callbacks_are_told_of_the_parts_that_a_batch_waits_for():
     class Slow(SerialEvaluator):
         """Says that it builds, three times, before it answers."""
 
@@ -405,7 +405,7 @@ def test_observers_are_told_of_the_parts_that_a_batch_waits_for():
             self.calls += 1
             return super().collect(timeout) if self.calls > 3 else []
 
-        def parts(self):
+        def components(self):
             return self.calls, 4
 
     class Listener(Watcher):
@@ -413,12 +413,12 @@ def test_observers_are_told_of_the_parts_that_a_batch_waits_for():
             super().__init__()
             self.work = []
 
-        def on_work(self, work):
+        def on_preparation(self, work):
             self.work.append((work.what, work.done, work.total))
 
     listener = Listener()
     algorithm = RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
     budget = Budget(generations=2)
-    run(PROBLEM, algorithm, Slow(PROBLEM), budget=budget, observers=[listener])
+    run(PROBLEM, algorithm, Slow(PROBLEM), budget=budget, callbacks=[listener])
     assert listener.work == [("gen 0 · parts", done, 4) for done in (1, 2, 3)]
     assert len(listener.seen) == 3

@@ -21,7 +21,7 @@ from framework.front import Archive
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
 from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing import check_algorithm
 from tests import oracles
@@ -196,7 +196,7 @@ def test_without_convergence_the_budget_ends_the_search():
 def test_the_exact_front_of_a_small_problem_is_found(problem):
     everything = np.array(oracles.ordered_partitions(5, 3, problem.space.removal), dtype=np.int8)
     roles = roles_of(problem)
-    values = evaluate_rows(problem, 0, np.arange(len(everything)), everything).values
+    values = evaluate_candidates(problem, 0, np.arange(len(everything)), everything).values
     losses = roles.losses(values)
     exact = {tuple(row) for row in losses[oracles.nondominated(losses)].tolist()}
     algorithm = EMSCO(problem, roles, seed=0, population=200, mutation_rate=0.3)

@@ -19,10 +19,10 @@ from algorithms.ensembling.problem import EnsembleConfig, EnsembleProblem, finge
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost, Library
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 from tests.made_up_libraries import made_up
 
-NOTHING = RowStreams(0, np.arange(0))
+NOTHING = CandidateStreams(0, np.arange(0))
 
 
 def rows(*counts):

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.multistage.component_table import features_of, pack
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact import dynamic_programming
 from algorithms.multistage.exact.chains import ChainFront, hard_first, prices, single_stage
@@ -19,18 +20,17 @@ from algorithms.multistage.exact.dynamic_programming import Limits
 from algorithms.multistage.exact.enumeration import enumerate_chains
 from algorithms.multistage.exact.plan import METRICS
 from algorithms.multistage.exact.search import Exact
-from algorithms.multistage.part_table import features_of, pack
 from algorithms.multistage.stage_tables import StageTables
 from framework.cli.main import main
+from framework.components import Components
 from framework.errors import ContractError, InputError
 from framework.experiment.config import load_config
 from framework.experiment.single_run import make_problem
 from framework.front import nondominated
-from framework.parts import Parts
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.space import Partition
 from tests import oracles
@@ -254,7 +254,7 @@ def test_an_evaluator_that_disagrees_is_found_out():
     problem = multistage(max_stages=2)
     algorithm = Exact(problem, three(problem), seed=0)
     X = algorithm.ask()
-    answer = evaluate_rows(problem, 0, np.arange(len(X)), X)
+    answer = evaluate_candidates(problem, 0, np.arange(len(X)), X)
     wrong = {**answer.values, "accuracy": answer.values["accuracy"] * (1 - 1e-15)}
     with pytest.raises(ContractError, match="expected accuracy"):
         algorithm.tell(replace(answer, values=wrong))
@@ -279,7 +279,7 @@ def test_what_cannot_be_exact_is_refused_before_it_starts(section, roles, parame
     given = roles_of(problem, *constraints, metrics=roles.get("metrics", METRICS))
     with pytest.raises(InputError, match=message):
         Exact(problem, given, seed=0, **parameters)
-    assert problem.n_parts == 0
+    assert problem.n_components == 0
 
 
 def test_other_problems_and_senses_are_refused():
@@ -306,26 +306,26 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
     problem = multistage()
     problem.evaluate(problem.space.sample(np.random.default_rng(0), 5))
     tables = problem.stage_tables()
-    assert problem.n_parts == 2**6 - 1
+    assert problem.n_components == 2**6 - 1
     keys = np.arange(1, 2**6, dtype=np.uint64)[:, None]
-    bits = problem.build_parts(keys).bits
+    bits = problem.build_components(keys).bits
     words = problem.data.validation_words
     assert np.array_equal(tables.conclusive[1:], bits[:, 0, :words])
     assert np.array_equal(tables.right[1:], bits[:, 1, :words])
     again = multistage()
-    monkeypatch.setattr(again, "build_parts", None)  # all come from the disk
+    monkeypatch.setattr(again, "build_components", None)  # all come from the disk
     assert np.array_equal(again.stage_tables().right, tables.right)
 
 
 def test_a_sub_classifier_that_fails_is_named(monkeypatch):
     problem = multistage()
-    build = problem.build_parts
+    build = problem.build_components
 
     def failing(keys):
         parts = build(keys)
-        return Parts(parts.keys, parts.bits, parts.models, {4: "no luck"})
+        return Components(parts.keys, parts.bits, parts.models, {4: "no luck"})
 
-    monkeypatch.setattr(problem, "build_parts", failing)
+    monkeypatch.setattr(problem, "build_components", failing)
     with pytest.raises(InputError, match="found none on f1, f3: no luck"):
         problem.stage_tables()
 

@@ -24,7 +24,7 @@ from framework.cli.main import main
 from framework.errors import InputError
 from framework.indicators import hypervolume
 from framework.roles import Constraint
-from framework.run.driver import Observer, run
+from framework.run.driver import Callback, run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Partition
@@ -249,18 +249,18 @@ def test_chromosomes_are_listed_up_to_a_cap():
 
 
 def test_the_driver_prepares_and_tells_of_it():
-    class Listener(Observer):
+    class Listener(Callback):
         def __init__(self):
             self.told = []
 
-        def on_work(self, work):
+        def on_preparation(self, work):
             self.told.append((work.what, work.done, work.total))
 
     problem, listener = multistage(max_stages=4), Listener()
     algorithm = Exact(problem, three(problem), seed=0)
     budget = Budget(generations=1, seconds=1e-9)  # the preparation does not use it up
     evaluator = SerialEvaluator(problem)
-    front = run(problem, algorithm, evaluator, budget=budget, observers=[listener])
+    front = run(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
     assert len(front)
     size = problem.space.size
     assert listener.told == [
@@ -270,7 +270,7 @@ def test_the_driver_prepares_and_tells_of_it():
     ]
     listener = Listener()
     algorithm = Exact(problem, three(problem), seed=0, method="dynamic_programming")
-    run(problem, algorithm, evaluator, budget=budget, observers=[listener])
+    run(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
     assert listener.told[-1] == ("following feature sets", 62, 62)
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from framework.long_work import Work
+from framework.preparation import PreparationProgress
 from framework.run.driver import Progress
 from framework.run.interruption import Interruption
 
@@ -18,12 +18,12 @@ from framework.run.interruption import Interruption
 @pytest.fixture
 def interruption():
     lines = []
-    observer = Interruption(lines.append)
-    observer.lines = lines
+    callback = Interruption(lines.append)
+    callback.lines = lines
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    observer.on_start()
-    yield observer
-    observer.close()
+    callback.on_start()
+    yield callback
+    callback.close()
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
@@ -39,10 +39,10 @@ def test_a_signal_waits_for_the_batch(interruption, number):
 
 
 def test_a_signal_waits_for_the_next_report_of_work(interruption):
-    interruption.on_work(Work("training", 1, 9, 1.0))
+    interruption.on_preparation(PreparationProgress("training", 1, 9, 1.0))
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        interruption.on_work(Work("training", 2, 9, 1.0))
+        interruption.on_preparation(PreparationProgress("training", 2, 9, 1.0))
 
 
 def test_a_second_signal_does_not_wait(interruption):
@@ -83,7 +83,7 @@ def test_a_search_that_ends_gives_the_signals_back(interruption):
 def test_a_signal_ends_compiled_code_too(work, code):
     program = (
         "import hashlib, sys, time\n"
-        "from framework.run.unheeded import interruptible\n"
+        "from framework.run.signals import interruptible\n"
         "try:\n"
         "    with interruptible(0.5):\n"
         "        print('begun', flush=True)\n"

@@ -20,7 +20,7 @@ from framework.run.evaluator import SerialEvaluator
 from framework.testing import (
     ALGORITHM_LAWS,
     EVALUATOR_LAWS,
-    LOOKAHEAD_LAWS,
+    MAX_PENDING_LAWS,
     PROBLEM_LAWS,
     check_algorithm,
     check_elastic,
@@ -30,11 +30,11 @@ from framework.testing import (
 from framework.testing.doubles import ShuffledEvaluator
 from tests.conftest import (
     ALGORITHMS,
-    LOOKAHEAD,
+    MAX_PENDING,
     PROBLEMS,
     algorithm_cases,
-    first_lookahead_cases,
-    lookahead_cases,
+    first_max_pending_cases,
+    max_pending_cases,
     problem_cases,
     roles_of,
 )
@@ -52,14 +52,14 @@ def test_algorithm(case, law):
 
 
 @pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=law_name)
-@pytest.mark.parametrize("case", first_lookahead_cases())
+@pytest.mark.parametrize("case", first_max_pending_cases())
 def test_algorithm_that_looks_ahead(case, law):
     law(case)
 
 
-@pytest.mark.parametrize("law", LOOKAHEAD_LAWS, ids=law_name)
-@pytest.mark.parametrize("case", lookahead_cases())
-def test_lookahead(case, law):
+@pytest.mark.parametrize("law", MAX_PENDING_LAWS, ids=law_name)
+@pytest.mark.parametrize("case", max_pending_cases())
+def test_max_pending(case, law):
     law(case)
 
 
@@ -106,8 +106,8 @@ def test_every_algorithm_is_under_the_laws(name):
 
 @pytest.mark.parametrize("name", registry.names("algorithms"))
 def test_every_search_that_looks_ahead_is_under_the_laws(name):
-    takes = "lookahead" in parameters(registry.load("algorithms", name)).model_fields
-    assert takes == (name in LOOKAHEAD), f"add a line for {name!r} to LOOKAHEAD in conftest.py"
+    takes = "max_pending" in parameters(registry.load("algorithms", name)).model_fields
+    assert takes == (name in MAX_PENDING), f"add a line for {name!r} to MAX_PENDING in conftest.py"
 
 
 @pytest.mark.parametrize("name", registry.names("problems"))

@@ -24,7 +24,7 @@ from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Partition, Space
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 from tests import oracles
 from tests.conftest import roles_of
 from tests.toys import StagesToy
@@ -128,7 +128,7 @@ def all_of(space):
 
 def exact(problem, roles):
     X = all_of(problem.space)
-    values = problem.evaluate(X, RowStreams(0, np.arange(len(X))))
+    values = problem.evaluate(X, CandidateStreams(0, np.arange(len(X))))
     return Front.of([Evaluated(np.arange(len(X)), X, values)], roles, problem.gene_names)
 
 

@@ -7,27 +7,29 @@ from io import StringIO
 from rich.console import Console
 
 from framework.cli.progress import ProgressBar, ProgressLines, describe_work
-from framework.long_work import Work
+from framework.preparation import PreparationProgress
 from framework.run.driver import Progress
 
 
 def test_work_is_told_with_its_rate_and_the_time_left():
-    text = describe_work(Work("going through chains", 1_500_000, 6_000_000, 30.0))
+    text = describe_work(PreparationProgress("going through chains", 1_500_000, 6_000_000, 30.0))
     assert text == "going through chains · 1,500,000 of 6,000,000 · 50,000/s · 0:01:30 left"
-    assert describe_work(Work("training", 0, 9, 0.0)) == "training · 0 of 9"
+    assert describe_work(PreparationProgress("training", 0, 9, 0.0)) == "training · 0 of 9"
 
 
 def test_lines_come_every_few_seconds(monkeypatch):
     stream = StringIO()
     lines = ProgressLines(stream=stream)
-    lines.on_work(Work("training", 1, 9, 1.0))
+    lines.on_preparation(PreparationProgress("training", 1, 9, 1.0))
     assert not stream.getvalue()
     monkeypatch.setattr(lines, "_every", 0.0)
-    lines.on_work(Work("training", 2, 9, 1.0))
-    lines.on_work(Work("training", 2, 9, 1.0))  # nothing new
+    lines.on_preparation(PreparationProgress("training", 2, 9, 1.0))
+    lines.on_preparation(PreparationProgress("training", 2, 9, 1.0))  # nothing new
     assert stream.getvalue() == "training · 2 of 9 · 2.0/s · 0:00:04 left\n"
     stream = StringIO()
-    ProgressLines(quiet=True, stream=stream).on_work(Work("training", 2, 9, 1.0))
+    ProgressLines(quiet=True, stream=stream).on_preparation(
+        PreparationProgress("training", 2, 9, 1.0)
+    )
     assert not stream.getvalue()
 
 
@@ -35,7 +37,7 @@ def test_a_bar_fills_with_the_work():
     stream = StringIO()
     bar = ProgressBar(Console(file=stream, force_terminal=True, width=100))
     bar.on_start()
-    bar.on_work(Work("training", 3, 4, 1.0))
+    bar.on_preparation(PreparationProgress("training", 3, 4, 1.0))
     bar._bar.refresh()
     assert [task.percentage for task in bar._bar.tasks] == [0, 75]
     bar._show(Progress(share=0.5))

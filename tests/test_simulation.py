@@ -11,7 +11,7 @@ from framework.errors import InputError
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.run.simulation import simulate
 from framework.run.virtual_workers import Answers, Crew, RowTimes
 from framework.settings import Budget
@@ -26,7 +26,7 @@ ANSWERS = Answers()
 
 def search(crew, times, rows=400):
     def make():
-        return NSGAII(PROBLEM, ROLES, seed=0, population=20, lookahead=64)
+        return NSGAII(PROBLEM, ROLES, seed=0, population=20, max_pending=64)
 
     return simulate(PROBLEM, make, 0, crew, times, Budget(evaluations=rows), ANSWERS)
 
@@ -43,7 +43,7 @@ def search(crew, times, rows=400):
     ],
 )
 def test_front_is_that_of_a_run(crew):
-    algorithm = NSGAII(PROBLEM, ROLES, seed=0, population=20, lookahead=64)
+    algorithm = NSGAII(PROBLEM, ROLES, seed=0, population=20, max_pending=64)
     expected = run(PROBLEM, algorithm, SerialEvaluator(PROBLEM), budget=Budget(evaluations=400))
     found = search(crew, RowTimes(0.5, 1.0))
     same_front(expected, found.front, f"{crew}")
@@ -89,7 +89,7 @@ def test_workers_that_join_work():
 def test_rows_take_what_they_took_in_a_run(tmp_path):
     """A journal of batches of 4 rows: 2 s, 4 s and 40 s."""
     X = np.zeros((12, 4))
-    rows = evaluate_rows(PROBLEM, 0, np.arange(12), X)
+    rows = evaluate_candidates(PROBLEM, 0, np.arange(12), X)
     path = tmp_path / "journal.sqlite"
     with Journal(path, {}, metrics=("f1", "f2"), d=4, dtype=X.dtype) as journal:
         with pytest.raises(InputError, match="expected a run with rows"):
@@ -112,7 +112,7 @@ def test_command(tmp_path):
     config.write_text(
         "name: s\nproblem: {kind: function, name: zdt1, d: 4}\n"
         "objectives: [{metric: f1, sense: min}, {metric: f2, sense: min}]\n"
-        "algorithm: {kind: nsga2, population: 20, lookahead: 32}\nbudget: {evaluations: 200}\n"
+        "algorithm: {kind: nsga2, population: 20, max_pending: 32}\nbudget: {evaluations: 200}\n"
     )
     arguments = ["--workers", "1,8", "--sigma", "1", "--late", "0.1:5"]
     done = call("simulate", "run.yaml", *arguments, cwd=tmp_path)

@@ -10,7 +10,7 @@ from framework.arrays import Array
 from framework.problem import Problem
 from framework.roles import Metric
 from framework.space import Counts, Partition
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 
 class StagesToy(Problem):
@@ -31,7 +31,7 @@ class StagesToy(Problem):
         )
         self.fingerprint = f"stages-toy/{n}/{k}/{removal}"
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         reached = np.where(X >= 0, 0.6 ** np.maximum(X, 0), 0.0)
         used = X >= 0
         return {
@@ -77,7 +77,7 @@ class EnsembleToy(Problem):
         )
         self.fingerprint = f"ensemble-toy/{n}/{most}/{seed}/{alike}"
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         used = X > 0
         with np.errstate(invalid="ignore"):  # no member at all: a failed row
             mean = X @ self.predictions / X.sum(axis=1, keepdims=True)

@@ -36,7 +36,7 @@ from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 VERSION = 2  # raise it when a value changes for the same library
 
@@ -182,11 +182,11 @@ class EnsembleProblem(Problem, Deployable):
     def describe(self) -> Mapping[str, Any]:
         return describe(self.library, fingerprint_of(self.library))
 
-    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, self._validation)
 
     def evaluate_test(
-        self, X: Array, streams: RowStreams | None = None
+        self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
         library = self.library
         if library.test is None or library.y_test is None:

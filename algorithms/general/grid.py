@@ -51,7 +51,7 @@ class GridSearch(Algorithm):
         super().__init__(problem, roles, seed=seed)
         space = self.space
         self.batch = batch
-        self.lookahead = 4 * batch
+        self.max_pending = 4 * batch
         self._shape = tuple(
             int(high) - int(low) + 1 for low, high in zip(space.lower, space.upper, strict=True)
         )

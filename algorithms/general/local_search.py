@@ -10,7 +10,7 @@ from pydantic import Field
 
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import SPACES, variation
-from framework.algorithm import Algorithm, Lookahead
+from framework.algorithm import Algorithm, MaxPending
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.dominance import pareto_layers
@@ -55,13 +55,13 @@ class ParetoLocalSearch(Algorithm):
     neighbours : int, optional
         How many random neighbours of a row are evaluated before it is the turn of the next row of
         its layer; None: all of them.
-    lookahead : int, optional
+    max_pending : int, optional
         None: a batch waits for the one before. Else so many rows may be out while the search goes
-        on: neighbourhoods go out in steps (:meth:`~framework.algorithm.Algorithm.run_ahead`),
+        on: neighbourhoods go out in steps (:meth:`~framework.algorithm.Algorithm.make_asynchronous`),
         ``batch`` rows count as a generation, and each neighbourhood is chosen by all rows known
         when its first step goes out.
 
-    Notes
+    Checkpoints
     -----
     No genome is evaluated twice. The run ends when random walks find no new genome.
 
@@ -86,7 +86,7 @@ class ParetoLocalSearch(Algorithm):
         archive: Annotated[int, Field(ge=1)] = 1000,
         perturbation: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
         neighbours: Annotated[int, Field(ge=1)] | None = None,
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._moves = variation(self.space)
@@ -100,8 +100,8 @@ class ParetoLocalSearch(Algorithm):
         self._explored: BoolArray = np.zeros(0, dtype=bool)
         self._told: list[tuple[Array, FloatArray, FloatArray]] = []  # not in the archive yet
         self._queue: Array | None = None  # neighbours that go out next; None: in batches
-        if lookahead is not None:
-            self.batch, self._queue = self.run_ahead(lookahead, batch), self._X
+        if max_pending is not None:
+            self.batch, self._queue = self.make_asynchronous(max_pending, batch), self._X
 
     def propose(self) -> Array | None:
         """Return new neighbours of archive rows, shape (m, d); ``batch`` or more if possible."""
@@ -129,7 +129,7 @@ class ParetoLocalSearch(Algorithm):
     def _take_in(self) -> None:
         """Add the rows told to the archive and drop its worst layers.
 
-        It waits until a neighbourhood is chosen: with a lookahead most steps are of one that is.
+        It waits until a neighbourhood is chosen: with a max_pending most steps are of one that is.
         """
         if not self._told:
             return

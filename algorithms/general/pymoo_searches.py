@@ -26,7 +26,7 @@ from algorithms.general.members import CrowdedMembers, Members, PymooMembers
 from algorithms.moves.seen import Seen
 from algorithms.moves.unseen import unseen
 from algorithms.moves.variation import SPACES, Variation, variation
-from framework.algorithm import Algorithm, Lookahead, Outcome, known_horizon, name_of
+from framework.algorithm import Algorithm, MaxPending, Outcome, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError, Unfit
@@ -55,12 +55,12 @@ class Peer(Algorithm):
         chance ``mutation_rate`` one more each time.
     beta : float
         EMSCO's, on ordered partitions.
-    lookahead : int, optional
+    max_pending : int, optional
         None: generations. Else so many rows may be out while the search goes on: each row competes
         with the members as soon as it and all before it are known, and no genome is asked for
-        twice (:meth:`~framework.algorithm.Algorithm.run_ahead`).
+        twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
-    Notes
+    Checkpoints
     -----
     - On ordered partitions the first generation, recombination with compression, and mutation
       are EMSCO's own (Algorithms 1 and 2). On counts the first rows are subsets whose size is
@@ -93,12 +93,12 @@ class Peer(Algorithm):
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         beta: Annotated[float, Field(gt=0)] = 2.0,
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._limits = roles.limits()
         self.population = population
-        self._step = self.run_ahead(lookahead, population) if lookahead else 0
+        self._step = self.make_asynchronous(max_pending, population) if max_pending else 0
         self._moves = variation(self.space, mutation_rate, crossover_rate, beta)
         self._seen, self._started = Seen(), 0
         self._search = self._made()
@@ -115,7 +115,7 @@ class Peer(Algorithm):
         )
         self._search.random_state = self.rng
         self._children: Any = None
-        self._members = self._flowing() if lookahead else None
+        self._members = self._flowing() if max_pending else None
 
     def _termination(self, population: int) -> Any:
         """Return what pymoo's algorithm believes to end it; it never does, the budget does."""
@@ -225,7 +225,7 @@ class NSGAIII(_Directed):
 
     The directions are the finest simplex lattice (Das and Dennis 1998) of at most ``population``
     points. A parent is the less infeasible of two random rows. Parameters: :class:`Peer`. Without
-    ``lookahead`` the last members are returned, as PlatEMO does.
+    ``max_pending`` the last members are returned, as PlatEMO does.
 
     Deb and Jain 2014, doi:10.1109/TEVC.2013.2281535.
     """
@@ -250,7 +250,7 @@ class RVEA(_Directed):
     population, mutation_rate, crossover_rate, beta
         See :class:`Peer`. Directions as for :class:`NSGAIII`; members are at most as many.
 
-    Notes
+    Checkpoints
     -----
     Cheng, Jin, Olhofer and Sendhoff 2016, doi:10.1109/TEVC.2016.2519378. Vectors are adapted ten
     times (fr = 0.1). Its schedule is one of generations. The last members are returned.

@@ -40,7 +40,7 @@ class RandomSearch(Algorithm):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.batch, self.sampling = batch, sampling
-        self.lookahead = 4 * batch
+        self.max_pending = 4 * batch
 
     def propose(self) -> Array:
         """Draw the next batch, shape (batch, d)."""

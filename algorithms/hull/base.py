@@ -12,7 +12,7 @@ from pydantic import Field
 from algorithms.moves.seen import Seen
 from algorithms.moves.unseen import unseen
 from algorithms.moves.variation import SPACES, variation
-from framework.algorithm import Algorithm, Lookahead
+from framework.algorithm import Algorithm, MaxPending
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -57,10 +57,10 @@ class HullSearch(Algorithm, Generic[R]):
         Members, and random genomes at the start; at least as many as R has points.
     batch : int
         Children of one state of the population; they are taken in one by one.
-    lookahead : int, optional
+    max_pending : int, optional
         None: a batch waits for the one before. Else so many rows may be out while the search goes
         on, no genome is asked for twice, and ``batch`` is not used: the steps of
-        :meth:`~framework.algorithm.Algorithm.run_ahead` take its place.
+        :meth:`~framework.algorithm.Algorithm.make_asynchronous` take its place.
     mutation_rate, crossover_rate : float, optional
         What suits the space if None (:func:`~algorithms.moves.variation.variation`).
     reference : sequence of points, optional
@@ -85,7 +85,7 @@ class HullSearch(Algorithm, Generic[R]):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Sequence[Sequence[float]] | None = None,
@@ -93,10 +93,10 @@ class HullSearch(Algorithm, Generic[R]):
         super().__init__(problem, roles, seed=seed)
         self.population, self.batch = population, batch
         if batch < population:
-            self.generation_rows = population
+            self.evaluations_per_generation = population
         self._seen: Seen | None = None
-        if lookahead is not None:
-            self.batch, self._seen = self.run_ahead(lookahead, population), Seen()
+        if max_pending is not None:
+            self.batch, self._seen = self.make_asynchronous(max_pending, population), Seen()
         self.reference = self.hung(roles, reference or problem.anchors(roles.names))
         if population < self.reference.corners:
             raise InputError(

@@ -11,7 +11,7 @@ from pydantic import Field
 from algorithms.hull.base import HullSearch
 from algorithms.hull.kernels import facets, hull3d, layers
 from algorithms.hull.reference import Points, Reference, reference_of
-from framework.algorithm import Lookahead, Outcome
+from framework.algorithm import MaxPending, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -24,10 +24,10 @@ class CHEMOA(HullSearch[Reference]):
 
     Parameters
     ----------
-    population, batch, lookahead, mutation_rate, crossover_rate, reference
+    population, batch, max_pending, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`.
 
-    Notes
+    Checkpoints
     -----
     - Zhao et al., 3D convex-hull-based evolutionary multiobjective optimisation, as Sections 3.1
       to 3.3 of the 3DFCH-EMOA paper describe it: (mu + 1), layers of convex hulls with R without
@@ -48,7 +48,7 @@ class CHEMOA(HullSearch[Reference]):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Points | None = None,
@@ -59,7 +59,7 @@ class CHEMOA(HullSearch[Reference]):
             seed=seed,
             population=population,
             batch=batch,
-            lookahead=lookahead,
+            max_pending=max_pending,
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             reference=reference,

@@ -11,7 +11,7 @@ from pydantic import Field
 from algorithms.hull.base import HullSearch
 from algorithms.hull.kernels import frontal
 from algorithms.hull.reference import Points, Reference, reference_of
-from framework.algorithm import Lookahead, Outcome
+from framework.algorithm import MaxPending, Outcome
 from framework.arrays import IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -30,14 +30,14 @@ class FCHEMOA(HullSearch[Reference]):
 
     Parameters
     ----------
-    population, batch, lookahead, mutation_rate, crossover_rate, reference
+    population, batch, max_pending, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`. ``batch`` 1 is the paper; more give workers
         something to do at once.
     non_frontal : {'oldest', 'birth', 'random'}
         Which non-frontal member goes: the one that was so the longest (a queue, Algorithms 2, 5
         and 7), the one born first (Section 3.2's words), or any (Section 4.3).
 
-    Notes
+    Checkpoints
     -----
     - Zhao, Jiao, Liu, Basto Fernandes, Yevseyeva, Xia and Emmerich: 3D Fast Convex-Hull-Based
       Evolutionary Multiobjective Optimization Algorithm, Algorithms 1 to 7.
@@ -65,7 +65,7 @@ class FCHEMOA(HullSearch[Reference]):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Points | None = None,
@@ -77,7 +77,7 @@ class FCHEMOA(HullSearch[Reference]):
             seed=seed,
             population=population,
             batch=batch,
-            lookahead=lookahead,
+            max_pending=max_pending,
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             reference=reference,

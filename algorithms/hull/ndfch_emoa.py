@@ -13,7 +13,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from algorithms.hull.base import HullSearch
 from algorithms.hull.open_reference import NEAR, OpenReference, open_reference_of
-from framework.algorithm import Lookahead, Outcome
+from framework.algorithm import MaxPending, Outcome
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
@@ -29,10 +29,10 @@ class NDFCHEMOA(HullSearch[OpenReference]):
 
     Parameters
     ----------
-    population, batch, lookahead, mutation_rate, crossover_rate, reference
+    population, batch, max_pending, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`.
 
-    Notes
+    Checkpoints
     -----
     - Beyond the paper, which has three objectives; for these take
       :class:`~algorithms.hull.fch_emoa.FCHEMOA`, which is exact and tens of times as fast.
@@ -54,7 +54,7 @@ class NDFCHEMOA(HullSearch[OpenReference]):
         seed: int,
         population: Annotated[int, Field(ge=1)] = 100,
         batch: Annotated[int, Field(ge=1)] = 1,
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
         mutation_rate: Rate | None = None,
         crossover_rate: Rate | None = None,
         reference: Points | None = None,
@@ -65,7 +65,7 @@ class NDFCHEMOA(HullSearch[OpenReference]):
             seed=seed,
             population=population,
             batch=batch,
-            lookahead=lookahead,
+            max_pending=max_pending,
             mutation_rate=mutation_rate,
             crossover_rate=crossover_rate,
             reference=reference,

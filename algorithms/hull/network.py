@@ -14,15 +14,15 @@ from algorithms.hull.network_config import NetworkConfig, Records
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.cache import cache_dir
+from framework.component_store import ComponentStore
+from framework.components import Components
 from framework.data import memory_to_load
 from framework.errors import InputError
-from framework.part_store import PartStore
-from framework.parts import Parts
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
 _KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only part there is
@@ -54,7 +54,7 @@ class NetworkProblem(Problem, Deployable):
     InputError
         Validation records of one class alone.
 
-    Notes
+    Checkpoints
     -----
     Sparse networks of Zhao et al. (3DFCH-EMOA), Section 4.4: n-10-6-2, all units sigmoid, 100
     epochs of batches of 5, a bit a weight, validation records alone in the search. The paper
@@ -65,7 +65,7 @@ class NetworkProblem(Problem, Deployable):
     have equal values. O(validation records x kept connections) a mask.
     """
 
-    part_name = "networks"
+    component_name = "networks"
     Config: ClassVar[type[Section]] = NetworkConfig
     known_metrics = (
         Metric(_RATES[0], "min", text="share of negative records called positive", mixes=True),
@@ -111,7 +111,7 @@ class NetworkProblem(Problem, Deployable):
         self.fingerprint = fingerprint
         self._network: FloatArray | None = None  # weights, then biases
         self._failed = ""
-        self._store: PartStore | None = None
+        self._store: ComponentStore | None = None
 
     @classmethod
     def from_config(cls, config: NetworkConfig) -> Self:
@@ -133,39 +133,41 @@ class NetworkProblem(Problem, Deployable):
             digest = hashlib.sha256(config.encode())
             digest.update(self.design.tobytes() + self.positive.tobytes())
             words = self.connections + int(self.sizes[1:].sum())
-            self._store = PartStore(folder, digest.hexdigest(), 1, words, self.part_name)
+            self._store = ComponentStore(folder, digest.hexdigest(), 1, words, self.component_name)
 
     def __getstate__(self) -> dict[str, Any]:
         # The trained network and the disk stay with the driver; workers are sent the network.
         return {**self.__dict__, "_network": None, "_failed": "", "_store": None}
 
     @property
-    def n_parts(self) -> int:
+    def n_components(self) -> int:
         return int(self._network is not None or bool(self._failed))
 
-    def missing_parts(self, X: Array) -> WordArray:
-        if not self.n_parts and self._store is not None:
+    def missing_components(self, X: Array) -> WordArray:
+        if not self.n_components and self._store is not None:
             self._hold(self._store.get(_KEY))
-        return _KEY[self.n_parts :]
+        return _KEY[self.n_components :]
 
-    def build_parts(self, keys: WordArray) -> Parts:
+    def build_components(self, keys: WordArray) -> Components:
         trained = [self._pretrained().view(np.uint64) for _ in keys]
-        return Parts(keys, np.array(trained, dtype=np.uint64)[:, np.newaxis], [b""] * len(keys))
+        return Components(
+            keys, np.array(trained, dtype=np.uint64)[:, np.newaxis], [b""] * len(keys)
+        )
 
-    def add_parts(self, parts: Parts) -> None:
-        if not self.n_parts:
+    def add_components(self, parts: Components) -> None:
+        if not self.n_components:
             self._hold(parts)
             if self._store is not None and parts.models:
                 self._store.put(parts)
 
-    def parts_since(self, start: int) -> Parts:
-        if start or not self.n_parts:
-            return Parts(_KEY[:0], np.zeros((0, 0, 0), dtype=np.uint64))
+    def components_since(self, start: int) -> Components:
+        if start or not self.n_components:
+            return Components(_KEY[:0], np.zeros((0, 0, 0), dtype=np.uint64))
         if self._network is None:
-            return self.failed_parts(_KEY, self._failed)
-        return Parts(_KEY, self._network.view(np.uint64)[np.newaxis, np.newaxis])
+            return self.failed_components(_KEY, self._failed)
+        return Components(_KEY, self._network.view(np.uint64)[np.newaxis, np.newaxis])
 
-    def _hold(self, parts: Parts) -> None:
+    def _hold(self, parts: Components) -> None:
         """Take the network from parts, or why there is none."""
         if parts.errors:
             self._failed = parts.errors[0]
@@ -197,8 +199,8 @@ class NetworkProblem(Problem, Deployable):
         RuntimeError
             Who was to train it could not.
         """
-        if len(self.missing_parts(_KEY[:0])):
-            self.add_parts(self.build_parts(_KEY))
+        if len(self.missing_components(_KEY[:0])):
+            self.add_components(self.build_components(_KEY))
         if self._network is None:
             raise RuntimeError(self._failed)
         return self._network[: self.connections], self._network[self.connections :]
@@ -249,11 +251,11 @@ class NetworkProblem(Problem, Deployable):
             np.array([b for _, b in found], dtype=np.float32),
         )
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         """See :meth:`Problem.evaluate`; all masks go through the records in one pass."""
         return self._scores(X, self.validation)
 
-    def evaluate_test(self, X: Array, streams: RowStreams) -> Mapping[str, Array] | None:
+    def evaluate_test(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array] | None:
         """Score on the test records; None where there are none."""
         return self._scores(X, self.test) if len(self.test) else None
 

@@ -12,7 +12,7 @@ from algorithms.moves import partition_neighbours as neighbours
 from algorithms.moves import partition_operators as operators
 from algorithms.moves.seen import Seen
 from algorithms.moves.unseen import unseen
-from framework.algorithm import Algorithm, Lookahead, Outcome
+from framework.algorithm import Algorithm, MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.dominance import pareto_layers
@@ -65,13 +65,13 @@ class EMSCO(Algorithm):
     returns : {'front', 'fittest'}
         What the method returns by its own definition: the front of everything, or one solution,
         the fittest of the last generation (Section 4.3).
-    lookahead : int, optional
+    max_pending : int, optional
         None: the paper's generations. Else so many rows may be out while the search goes on: a
         generation is the elite and the latest rows beside it, made anew whenever a fifth of its
         size has been told, and no genome is asked for twice
-        (:meth:`~framework.algorithm.Algorithm.run_ahead`).
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
-    Notes
+    Checkpoints
     -----
     Where the paper leaves room:
 
@@ -109,7 +109,7 @@ class EMSCO(Algorithm):
         unique: Literal["objectives", "chromosome"] = "objectives",
         memetic: Rate = 0.0,
         returns: Literal["front", "fittest"] = "front",
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._limits = roles.limits()
@@ -129,7 +129,7 @@ class EMSCO(Algorithm):
         self._fittest_id = -1
         self._unchanged = 0
         self.returns = returns
-        self._step = 0 if lookahead is None else self.run_ahead(lookahead, population)
+        self._step = 0 if max_pending is None else self.make_asynchronous(max_pending, population)
         self._started = 0
         self._latest: list[Evaluated] = []  # told since the last generation was formed, or before
         self._fresh = 0

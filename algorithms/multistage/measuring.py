@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from algorithms.multistage import class_metrics
+from algorithms.multistage.component_table import PartTable
 from algorithms.multistage.kernels import scoring as kernels
-from algorithms.multistage.part_table import PartTable
 from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 

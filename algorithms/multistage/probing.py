@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.multistage.part_table import features_of, pack, words_for
+from algorithms.multistage.component_table import features_of, pack, words_for
 from algorithms.multistage.subclassifiers import MOST_COLUMNS, StageData, columns_of, train
 from framework.arrays import FloatArray, WordArray
+from framework.components import Demand
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod
-from framework.parts import Demand
 
 _RECORDS = 500  # of the first fit
 _TIMES = 4  # as many the next one has

@@ -17,26 +17,26 @@ from typing import Any, Literal
 import numpy as np
 
 from algorithms.multistage import class_metrics
+from algorithms.multistage.component_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.kernels import scoring as kernels
 from algorithms.multistage.measuring import Measuring
-from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.probing import demand
 from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fingerprint
 from algorithms.multistage.stage_tables import StageTables
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.cache import cache_dir
+from framework.component_store import ComponentStore
+from framework.components import Components, Demand
 from framework.data import memory_to_load
 from framework.data.cost_groups import CostGroups
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.part_store import PartStore
-from framework.parts import Demand, Parts
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.space import Partition
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
@@ -91,7 +91,7 @@ class MultiStageProblem(Problem, Deployable):
         How its probabilities are calibrated.
     """
 
-    part_name = "sub-classifiers"
+    component_name = "sub-classifiers"
     known_metrics = (
         Metric("coverage", "max", text="share of records that get an answer"),
         Metric("accuracy", "max", text="share of the answers that are right"),
@@ -151,7 +151,7 @@ class MultiStageProblem(Problem, Deployable):
         self._everyone = frozen(pack(everyone[:cut])), frozen(pack(everyone[cut:]))
         self._negatives = frozen(pack(truth[:cut])), frozen(pack(truth[cut:]))
         self._table = PartTable(words_for(n), data.planes, data.words)
-        self._store: PartStore | None = None
+        self._store: ComponentStore | None = None
 
     Config = MultiStageConfig
 
@@ -178,7 +178,9 @@ class MultiStageProblem(Problem, Deployable):
         folder = cache_dir()
         if folder is not None:
             shape = self.data.planes, self.data.words
-            self._store = PartStore(folder, self.parts_fingerprint, *shape, self.part_name)
+            self._store = ComponentStore(
+                folder, self.parts_fingerprint, *shape, self.component_name
+            )
 
     def describe(self) -> Mapping[str, Any]:
         return self._about_data
@@ -200,7 +202,7 @@ class MultiStageProblem(Problem, Deployable):
         return total, f"{text}; at most {most:,} of them, {total / 1e6:,.0f} MB in all"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Parts and the disk stay with the driver; workers are sent the parts they lack.
+        # Components and the disk stay with the driver; workers are sent the parts they lack.
         return {**self.__dict__, "_store": None, "_table": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -214,10 +216,10 @@ class MultiStageProblem(Problem, Deployable):
         return self.feature_names
 
     @property
-    def n_parts(self) -> int:
+    def n_components(self) -> int:
         return self._table.n
 
-    def missing_parts(self, X: Array) -> WordArray:
+    def missing_components(self, X: Array) -> WordArray:
         X = self._genomes(X)
         lacking = kernels.missing(X, self._table.slots, self._table.keys)
         if self._store is not None and len(lacking):
@@ -227,18 +229,18 @@ class MultiStageProblem(Problem, Deployable):
         sizes = np.bitwise_count(lacking).sum(axis=1, dtype=np.int64)
         return lacking[np.argsort(-sizes, kind="stable")]
 
-    def build_parts(self, keys: WordArray) -> Parts:
+    def build_components(self, keys: WordArray) -> Components:
         return train(self.data, self.kind, self.parameters, keys, self.calibration)
 
     def demand(self, keys: WordArray) -> Demand:
         return demand(self.data, self.kind, self.parameters, keys, self.calibration)
 
-    def add_parts(self, parts: Parts) -> None:
+    def add_components(self, parts: Components) -> None:
         self._table.add(parts)
         if self._store is not None and parts.models:
             self._store.put(parts)
 
-    def parts_since(self, start: int) -> Parts:
+    def components_since(self, start: int) -> Components:
         return self._table.slice(start, self.data.validation_words)
 
     def lacking_sets(self) -> WordArray:
@@ -272,14 +274,14 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             One of them cannot be trained.
 
-        Notes
+        Checkpoints
         -----
         2^n - 1 of them, n below 64.
         """
         n, wanted = self.space.n, self._all_sets()
         lacking = self.lacking_sets()
         for start in range(0, len(lacking), _CHUNK):
-            self.add_parts(self.build_parts(lacking[start : start + _CHUNK]))
+            self.add_components(self.build_components(lacking[start : start + _CHUNK]))
         keys = self._table.keys[: self._table.n, 0].astype(np.int64)
         for number, error in self._table.errors.items():
             if keys[number] >= wanted[0]:
@@ -299,11 +301,11 @@ class MultiStageProblem(Problem, Deployable):
         n = self.space.n
         return np.arange(1 if self.space.k > 1 else 2**n - 1, 2**n, dtype=np.uint64)
 
-    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, 0)
 
     def evaluate_test(
-        self, X: Array, streams: RowStreams | None = None
+        self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
         if len(self.data.y_held) == self.data.n_validation:
             return None
@@ -351,7 +353,7 @@ class MultiStageProblem(Problem, Deployable):
                 if parts.errors:
                     raise InputError(f"problem.classifier: {parts.errors[0]}")
                 model = parts.models[0]
-                self.add_parts(parts)
+                self.add_components(parts)
             models.append(model)
         return models
 
@@ -367,9 +369,9 @@ class MultiStageProblem(Problem, Deployable):
         return np.array(X, dtype=self.space.dtype, order="C")
 
     def _complete(self, X: Array) -> None:
-        lacking = self.missing_parts(X)
+        lacking = self.missing_components(X)
         if len(lacking):
-            self.add_parts(self.build_parts(lacking))
+            self.add_components(self.build_components(lacking))
 
     def _keys(self, x: Array) -> list[WordArray]:
         """Return the feature set of each stage of one genome."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from algorithms.multistage.component_table import pack
 from algorithms.multistage.kernels.logistic import class_basis
-from algorithms.multistage.part_table import pack
 from algorithms.multistage.source import FeatureCosts, Source, digest
 from algorithms.multistage.subclassifiers import StageData, columns_of
 from framework.arrays import Array, FloatArray, IntArray

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.multistage.component_table import features_of, words_for
 from algorithms.multistage.kernels import logistic
 from algorithms.multistage.kernels.out_of_fold import out_of_fold
-from algorithms.multistage.part_table import features_of, words_for
 from framework.arrays import FloatArray, IntArray, WordArray, frozen
+from framework.components import Components
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, make_estimator
 from framework.models.confidence import CONFIDENCE_SLACK
-from framework.parts import Parts
 
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
 MOST_COLUMNS = 200  # with which a fit on all of them is worth its while as a start
@@ -105,7 +105,7 @@ def train(
     calibration: CalibrationMethod = "none",
     *,
     keep_all: bool = False,
-) -> Parts:
+) -> Components:
     """Train a sub-classifier for each feature set, each independently of the others.
 
     Parameters
@@ -118,7 +118,7 @@ def train(
 
     Returns
     -------
-    Parts
+    Components
         A model is, for ``logistic_regression``, the coefficients as little-endian float64,
         (free directions, D + 1); else the estimator in skops's format. With calibration it is
         what :func:`framework.models.calibration.join` makes of that. A model of more than
@@ -135,10 +135,10 @@ def train(
     if keep_all:
         return parts
     kept = [model if len(model) <= LARGEST_MODEL else b"" for model in parts.models]
-    return Parts(parts.keys, parts.bits, kept, parts.errors)
+    return Components(parts.keys, parts.bits, kept, parts.errors)
 
 
-def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Parts:
+def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
     basis = logistic.class_basis(len(data.thresholds))
     models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
     training = logistic.Fit(data.design, data.y, data.first, basis, C, data.start(C))
@@ -147,12 +147,12 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Pa
     )
     failed = logistic.fit_subsets(keys.copy(), training, held, bits, models)
     errors = dict.fromkeys(np.flatnonzero(failed).tolist(), _NOT_CONVERGED)
-    return Parts(keys, bits, [model.astype("<f8").tobytes() for model in models], errors)
+    return Components(keys, bits, [model.astype("<f8").tobytes() for model in models], errors)
 
 
 def _calibrated_logistic(
     data: StageData, C: float, keys: WordArray, bits: WordArray, method: str
-) -> Parts:
+) -> Components:
     from framework.models.calibration import fit_calibration, folds_of, join
 
     basis, folds = logistic.class_basis(len(data.thresholds)), folds_of(data.y, data.copy_of)
@@ -176,7 +176,7 @@ def _calibrated_logistic(
         model = np.zeros((len(theta), len(data.design) + 1))
         model[:, [*columns, -1]] = theta
         models.append(join(model.astype("<f8").tobytes(), calibration))
-    return Parts(keys, bits, models, errors)
+    return Components(keys, bits, models, errors)
 
 
 def _scikit_learn(
@@ -186,7 +186,7 @@ def _scikit_learn(
     keys: WordArray,
     bits: WordArray,
     method: CalibrationMethod,
-) -> Parts:
+) -> Components:
     from threadpoolctl import threadpool_limits
 
     make_estimator(kind, parameters)  # loads the library whose threads are limited
@@ -202,7 +202,7 @@ def _scikit_learn(
                 continue
             models.append(model)
             _decide(data, P, bits[i])
-    return Parts(keys, bits, models, errors)
+    return Components(keys, bits, models, errors)
 
 
 def _fitted(

@@ -36,7 +36,7 @@ from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 VERSION = 1  # raise it when a value changes for the same library
 
@@ -224,11 +224,11 @@ class PruningProblem(Problem, Deployable):
         """Return what exact methods and baselines read: the problem itself, for its votes."""
         return self
 
-    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, self.votes)
 
     def evaluate_test(
-        self, X: Array, streams: RowStreams | None = None
+        self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
         library = self.library
         if library.test is None or library.y_test is None:

@@ -14,7 +14,7 @@ from framework.experiment.config import ConstraintConfig, RunConfig
 from framework.experiment.estimate import candidates_of, estimate, memory_warning
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 
-_ROWS_A_WORKER = 4  # of lookahead, below which workers wait for each other
+_ROWS_A_WORKER = 4  # of max_pending, below which workers wait for each other
 _MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
 
 
@@ -64,31 +64,31 @@ class Check:
             ("budget", ", ".join(f"{k}={v}" for k, v in config.budget if v is not None)),
             ("memory", memory or "little"),
             ("at the peak", f"about {needs.memory / 1e9:,.1f} GB in this process"),
-            ("first answers", needs.time(problem.part_name) or "within seconds"),
+            ("first answers", needs.time(problem.component_name) or "within seconds"),
             ("seed, repeats", f"{config.seed}, {config.repeats}"),
             ("workers", str(config.workers)),
             ("each takes", ", ".join(f"{v:g} {k}" for k, v in resources.items())),
             ("to workers", ships or "nothing beside what is installed here"),
             ("tracking", config.tracking.uri if config.tracking else "none"),
         ]
-        for advice in _lookahead_advice(config, candidates):
-            lines.append(("lookahead", advice))
+        for advice in _max_pending_advice(config, candidates):
+            lines.append(("max_pending", advice))
         show_steps(out, lines)
         out.print("nothing is wrong with it")
         return 0
 
 
-def _lookahead_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
-    """Yield what speaks against the lookahead that a configuration asks for."""
-    lookahead = config.algorithm.get("lookahead")
-    if not isinstance(lookahead, int):
+def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
+    """Yield what speaks against the max_pending that a configuration asks for."""
+    max_pending = config.algorithm.get("max_pending")
+    if not isinstance(max_pending, int):
         return
-    if isinstance(config.workers, int) and lookahead < _ROWS_A_WORKER * config.workers:
+    if isinstance(config.workers, int) and max_pending < _ROWS_A_WORKER * config.workers:
         yield (
             f"{config.workers} workers would often wait; give "
             f"{_ROWS_A_WORKER * config.workers} or more, or fewer workers"
         )
-    if rows is not None and lookahead > _MOST_OF_BUDGET * rows:
+    if rows is not None and max_pending > _MOST_OF_BUDGET * rows:
         yield f"more than 3% of the {rows:,} evaluations, which costs quality; give less"
 
 

@@ -65,7 +65,7 @@ def overrides(args: argparse.Namespace) -> list[str]:
     return [*args.set, *options]
 
 
-def vouch(config: ClusterConfig, args: argparse.Namespace) -> None:
+def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
     """Note whether the user vouches for what a section has run on workers.
 
     What is typed is the user's own; what a file says may come from anyone.

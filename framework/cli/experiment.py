@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
-from framework.cli.cluster_options import overrides, vouch
+from framework.cli.cluster_options import confirm_trust, overrides
 from framework.cli.compare import show
 from framework.cli.run import report_to
 from framework.cli.tables import console, program
@@ -85,7 +85,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.grid_run import run_grid
     from framework.experiment.many import Options
 
-    vouch(grid.base.cluster, args)
+    confirm_trust(grid.base.cluster, args)
     errors = console(stderr=True)
     report = report_to(errors)
     report(f"{grid.base.name}: {out.path}")

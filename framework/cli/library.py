@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from framework.cli.arguments import set_argument, workers_argument, workers_of
-from framework.cli.cluster_options import add_cluster_arguments, overrides, vouch
+from framework.cli.cluster_options import add_cluster_arguments, confirm_trust, overrides
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
@@ -104,7 +104,7 @@ def _build(args: argparse.Namespace) -> int:
     path = Path(args.file)
     config = read_section(path, overrides(args), BuildConfig)
     cluster = cluster_section(path, overrides(args))
-    vouch(cluster, args)
+    confirm_trust(cluster, args)
     workers = workers_of(args.workers) or "auto"
     folder, errors = _target(args.out, config.name), console(stderr=True)
     bar = errors.is_terminal and not args.quiet

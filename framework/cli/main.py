@@ -21,7 +21,7 @@ from framework import registry
 from framework.cli.disk import refuses
 from framework.errors import InputError, ParetolabError
 from framework.models.classifiers import trust
-from framework.run.unheeded import interruptible
+from framework.run.signals import interruptible
 
 _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from framework.experiment.experiment import Watcher
-from framework.long_work import Work
+from framework.preparation import PreparationProgress
 from framework.run.driver import Progress as RunProgress
 
 _LINE_EVERY = 5.0  # seconds between plain lines
@@ -26,7 +26,7 @@ def describe(progress: RunProgress, rate: float) -> str:
     return text + (f" · {progress.failed:,} failed" if progress.failed else "")
 
 
-def describe_work(work: Work) -> str:
+def describe_work(work: PreparationProgress) -> str:
     """Return what is being done, how much of it is done, the rate and the time left at it."""
     text = f"{work.what} · {work.done:,} of {work.total:,}"
     if not work.done or not work.seconds:
@@ -69,7 +69,7 @@ class ProgressBar(Watcher):
     def on_start(self) -> None:
         self._bar.start()
 
-    def on_work(self, work: Work) -> None:
+    def on_preparation(self, work: PreparationProgress) -> None:
         if self._due():
             self._bar.update(
                 self._work,
@@ -115,7 +115,7 @@ class ProgressLines(Watcher):
         self._shown = time.perf_counter()
         self._last = ""
 
-    def on_work(self, work: Work) -> None:
+    def on_preparation(self, work: PreparationProgress) -> None:
         self._line(describe_work(work))
 
     def on_batch(self, progress: RunProgress) -> None:

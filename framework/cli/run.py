@@ -14,7 +14,7 @@ from framework.cli.arguments import (
     config_of,
     run_arguments,
 )
-from framework.cli.cluster_options import vouch
+from framework.cli.cluster_options import confirm_trust
 from framework.cli.disk import disk_errors
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
@@ -59,7 +59,7 @@ def report_to(errors: Console) -> Callable[[str], None]:
 
 def execute_in(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> int:
     """Run, or go on, in a directory; show progress, front and next steps; return the exit code."""
-    vouch(config.cluster, args)
+    confirm_trust(config.cluster, args)
     errors, out = console(stderr=True), console()
     bar = errors.is_terminal and not args.quiet
 

@@ -96,7 +96,7 @@ class CellPools(ExitStack):
         return self._over if shared and pace.long(self._room) is not False else 0
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers, counted."""
+        """Return what incidents the workers, counted."""
         return self._incidents + Counter(self.now.incidents())
 
     def _pays(self, pace: Pace, cells: int) -> bool:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from framework.long_work import Work
-from framework.run.driver import Observer
+from framework.preparation import PreparationProgress
+from framework.run.driver import Callback
 
 
 class Point(NamedTuple):
@@ -21,7 +21,7 @@ class Point(NamedTuple):
     values: dict[str, float]
 
 
-class Course(Observer):
+class Course(Callback):
     """Appends the numbers that work reports to a file, where they have changed.
 
     Parameters
@@ -34,7 +34,7 @@ class Course(Observer):
         self._file = file
         self._last: dict[str, float] = {}
 
-    def on_work(self, work: Work) -> None:
+    def on_preparation(self, work: PreparationProgress) -> None:
         """Keep the finite numbers of a report."""
         values = {name: float(v) for name, v in work.values.items() if math.isfinite(v)}
         if not values or values == self._last:

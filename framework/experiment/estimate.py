@@ -60,14 +60,14 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
     candidates : int or None
     """
     peak = max(resident())
-    X = _first(algorithm) if problem.has_parts else None
-    keys = None if X is None else problem.missing_parts(X)
+    X = _first(algorithm) if problem.has_components else None
+    keys = None if X is None else problem.missing_components(X)
     demand = None if keys is None else problem.demand(keys)
     if X is None or keys is None or demand is None:
         most = problem.memory(candidates)[0]
         return Estimate(max(peak, most), most)
-    share = (algorithm.generation_rows or len(X)) / len(X)
-    all_parts = (problem.n_parts + len(keys)) * max(1.0, (candidates or len(X)) / len(X))
+    share = (algorithm.evaluations_per_generation or len(X)) / len(X)
+    all_parts = (problem.n_components + len(keys)) * max(1.0, (candidates or len(X)) / len(X))
     more = demand.meanwhile + int(all_parts) * demand.held
     peak = max(peak, resident()[0] + more)
     return Estimate(peak, more, round(share * len(keys)), share * demand.seconds)
@@ -132,7 +132,7 @@ def _first(algorithm: Algorithm) -> Array | None:
     if type(algorithm).prepare is not Algorithm.prepare:
         return None
     pieces: list[Array] = []
-    while sum(len(X) for X in pieces) < (algorithm.generation_rows or 1):
+    while sum(len(X) for X in pieces) < (algorithm.evaluations_per_generation or 1):
         X = algorithm.ask()
         if X is None:
             break

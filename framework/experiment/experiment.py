@@ -21,11 +21,11 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles, run_single
 from framework.experiment.workers import BudgetLeft, evaluator_for
 from framework.problem import Deployable, Problem
-from framework.run.driver import Observer
+from framework.run.driver import Callback
 
 
-class Watcher(Observer):
-    """An observer that shows the progress of a run, until it is closed."""
+class Watcher(Callback):
+    """An callback that shows the progress of a run, until it is closed."""
 
     def close(self) -> None:
         """Stop showing progress; may be called again."""
@@ -112,15 +112,15 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     """
     problem = make_problem(config, options.address)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
-    observers = followers(config, run_dir, options.track)
+    callbacks = followers(config, run_dir, options.track)
     watcher = options.watcher()
     try:
         if config.repeats == 1:
-            summary = _single(config, problem, run_dir, options, [*observers, watcher], about)
+            summary = _single(config, problem, run_dir, options, [*callbacks, watcher], about)
         else:
             run_dir.write_config(config)
             run_dir.write_about(problem, make_roles(config, problem), **about)
-            for follower in observers:
+            for follower in callbacks:
                 follower.on_start()
             summary = run_repeats(
                 config, problem, run_dir, address=options.address, report=options.report
@@ -129,7 +129,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
         conclude(problem, run_dir, summary, options)
     finally:
         watcher.close()
-        for line in [follower.on_written() for follower in observers]:
+        for line in [follower.on_written() for follower in callbacks]:
             if line:
                 options.report(line)
     return summary
@@ -140,7 +140,7 @@ def _single(
     problem: Problem,
     run_dir: RunDir,
     options: Options,
-    observers: list[Observer],
+    callbacks: list[Callback],
     about: dict[str, Any],
 ) -> dict[str, Any]:
     left = BudgetLeft()
@@ -158,7 +158,7 @@ def _single(
             problem,
             run_dir,
             evaluator,
-            observers=[left, *observers],
+            callbacks=[left, *callbacks],
             evaluated_by=description,
             about=about,
             report=options.report,
@@ -191,15 +191,15 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
         options.report(f"{run_dir.plots}: drawn before this run went on")
 
 
-def followers(config: RunConfig, run_dir: RunDir, track: bool) -> list[Observer]:
-    """Return the registered observers that want to follow this run.
+def followers(config: RunConfig, run_dir: RunDir, track: bool) -> list[Callback]:
+    """Return the registered callbacks that want to follow this run.
 
-    Each entry of ``paretolab.observers`` is called with the run's directory and configuration and
-    returns an observer or None.
+    Each entry of ``paretolab.callbacks`` is called with the run's directory and configuration and
+    returns an callback or None.
     """
     seen = config if track else config.model_copy(update={"tracking": None})
-    made = [registry.load("observers", name)(run_dir, seen) for name in registry.names("observers")]
-    return [observer for observer in made if observer is not None]
+    made = [registry.load("callbacks", name)(run_dir, seen) for name in registry.names("callbacks")]
+    return [callback for callback in made if callback is not None]
 
 
 def uid_of(run_dir: RunDir) -> str:

@@ -6,13 +6,13 @@ import sys
 import warnings
 from typing import Any
 
-from framework.long_work import Work
-from framework.run.driver import Observer, Progress
+from framework.preparation import PreparationProgress
+from framework.run.driver import Callback, Progress
 
 _FORMAT = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 
-class FitProgress(Observer):
+class FitProgress(Callback):
     """A bar that fills with the budget and never goes back."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class FitProgress(Observer):
         shown = "ipykernel" in sys.modules or sys.stderr.isatty()
         self._bar: Any = tqdm(total=1.0, bar_format=_FORMAT, disable=not shown)
 
-    def on_work(self, work: Work) -> None:
+    def on_preparation(self, work: PreparationProgress) -> None:
         self._bar.set_postfix_str(f"{work.what}: {work.done:,} of {work.total:,}")
 
     def on_batch(self, progress: Progress) -> None:

@@ -156,4 +156,4 @@ def search(
     if not verbose:
         return searched, run(problem, searched, evaluator, budget=ends)
     with closing(FitProgress()) as bar:
-        return searched, run(problem, searched, evaluator, budget=ends, observers=[bar])
+        return searched, run(problem, searched, evaluator, budget=ends, callbacks=[bar])

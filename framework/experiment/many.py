@@ -88,12 +88,12 @@ def alone(out: RunDir, kind: str) -> Iterator[None]:
 @contextmanager
 def followed(config: RunConfig, out: RunDir, options: Options[Ended]) -> Iterator[None]:
     """Have all of it followed while it goes on, by whatever wants to (MLflow, say)."""
-    observers = followers(config, out, options.track)
-    for follower in observers:
+    callbacks = followers(config, out, options.track)
+    for follower in callbacks:
         follower.on_start()
     try:
         yield
     finally:
-        for line in [follower.on_written() for follower in observers]:
+        for line in [follower.on_written() for follower in callbacks]:
             if line:
                 options.report(line)

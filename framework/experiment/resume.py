@@ -85,5 +85,5 @@ def _spent(run: RunDir) -> dict[str, int]:
         return {"generations": 0, "evaluations": 0}
     with run.journal() as journal:
         batches, rows = journal.n_batches, journal.n_rows
-    size = run.about().get("generation_rows")
+    size = run.about().get("evaluations_per_generation")
     return {"generations": (rows // size if size else batches) - 1, "evaluations": rows}

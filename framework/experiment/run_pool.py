@@ -40,7 +40,7 @@ class RunPool(Protocol):
         ...
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers, counted."""
+        """Return what incidents the workers, counted."""
         ...
 
 

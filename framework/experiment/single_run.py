@@ -13,6 +13,7 @@ from typing import Any
 from framework import registry
 from framework.algorithm import Algorithm, make
 from framework.builders import built_by
+from framework.checkpoints import Checkpoints
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.course import Course
@@ -25,13 +26,12 @@ from framework.experiment.estimate import (
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
-from framework.notes import Notes
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.run.driver import Gate, Observer, Progress, run
+from framework.run.driver import Callback, Progress, StoppingCriterion, run
 from framework.run.evaluator import Evaluator
 from framework.run.interruption import Interruption
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
 _WORTH_SAYING = 1e9  # bytes
@@ -65,7 +65,7 @@ def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorit
     return make(cls, problem, roles, seed=config.seed, **raw)
 
 
-class _Last(Observer):
+class _Last(Callback):
     """Keeps the last progress, for the summary."""
 
     def __init__(self) -> None:
@@ -83,11 +83,11 @@ def run_single(
     run_dir: RunDir,
     evaluator: Evaluator,
     *,
-    observers: Sequence[Observer] = (),
+    callbacks: Sequence[Callback] = (),
     evaluated_by: Callable[[], str] = lambda: "serial",
     about: Mapping[str, Any] | None = None,
     report: Callable[[str], None] = print,
-    gate: Gate = lambda evaluations, front: "",
+    stopping_criterion: StoppingCriterion = lambda evaluations, front: "",
 ) -> dict[str, Any]:
     """Start or resume a single run in its directory; return its summary.
 
@@ -101,14 +101,14 @@ def run_single(
     problem : Problem
     run_dir : RunDir
     evaluator : Evaluator
-    observers : sequence of Observer
+    callbacks : sequence of Callback
     evaluated_by : callable
         Returns, after the search, which kind of worker evaluated.
     about : mapping, optional
         Further content of ``about.json``.
     report : callable
         Shows a line of text to the user.
-    gate : Gate
+    stopping_criterion : StoppingCriterion
         May end the run before its budget does.
 
     Raises
@@ -130,12 +130,15 @@ def run_single(
             d=space.d,
             dtype=space.dtype,
         ) as journal,
-        closing(Notes(run_dir.notes_file, owner)) as notes,
+        closing(Checkpoints(run_dir.notes_file, owner)) as notes,
     ):
         told_before = int(run_dir.summary().get("evaluations", 0))
         run_dir.summary_file.unlink(missing_ok=True)  # it is running again
         run_dir.write_config(config)
-        known = {"generation_rows": algorithm.generation_rows, **(about or {})}
+        known = {
+            "evaluations_per_generation": algorithm.evaluations_per_generation,
+            **(about or {}),
+        }
         run_dir.write_about(problem, roles, **known)
         last = _Last()
         if algorithm.plan:
@@ -175,8 +178,8 @@ def run_single(
                     budget=config.budget,
                     journal=journal,
                     notes=notes,
-                    observers=[last, Course(run_dir.course_file), *observers, interruption],
-                    gate=gate,
+                    callbacks=[last, Course(run_dir.course_file), *callbacks, interruption],
+                    stopping_criterion=stopping_criterion,
                 )
         except (KeyboardInterrupt, ParetolabError):
             if journal.n_batches:
@@ -208,7 +211,7 @@ def _tell_needs(
         report(f"memory: about {needs.memory / 1e9:,.1f} GB at the peak")
     if warning := memory_warning(needs.more):
         report(f"beware: {warning}")
-    if not begun and (line := needs.time(problem.part_name)):
+    if not begun and (line := needs.time(problem.component_name)):
         report(f"first generation: {line}")
 
 
@@ -216,7 +219,7 @@ def tested(front: Front, problem: Problem, seed: int) -> Front:
     """Return the front with its metrics on the test records, where the problem has some."""
     if not len(front):
         return front
-    test = problem.evaluate_test(front.X, RowStreams(seed, front.ids))
+    test = problem.evaluate_test(front.X, CandidateStreams(seed, front.ids))
     if test is None:
         return front
     ordered = {name: test[name] for name in front.roles.metrics if name in test}

@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from framework.parallel.choice import uses_ray
 from framework.parallel.config import ClusterConfig
 from framework.problem import Problem
-from framework.run.driver import Observer, Progress
+from framework.run.driver import Callback, Progress
 from framework.run.evaluator import Evaluator, SerialEvaluator
 
 
-class BudgetLeft(Observer):
-    """An observer that returns the share of the budget that is left; None if it is unknown."""
+class BudgetLeft(Callback):
+    """An callback that returns the share of the budget that is left; None if it is unknown."""
 
     def __init__(self) -> None:
         self._share: float | None = 0.0
@@ -48,7 +48,7 @@ def evaluator_for(
     config : ClusterConfig, optional
         How workers run on Ray.
     left : BudgetLeft
-        An observer of the same run.
+        An callback of the same run.
     report : callable
         Shows a line of text to the user: which evaluator is used.
 

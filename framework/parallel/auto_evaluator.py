@@ -13,7 +13,7 @@ from framework.errors import ClusterError
 from framework.parallel.choice import RAY_PAYS_SECONDS
 from framework.parallel.work import DispatchCost
 from framework.problem import Problem
-from framework.run.evaluator import Evaluator, evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_candidates
 from framework.workforce import InProcess
 
 _SLICE_SECONDS = 0.5
@@ -117,12 +117,12 @@ class AutoEvaluator(Evaluator):
                 f"{RAY_PAYS_SECONDS:g} s"
             )
 
-    def parts(self) -> tuple[int, int]:
+    def components(self) -> tuple[int, int]:
         """Return how many parts that batches wait for are built, of how many, on Ray."""
-        return (0, 0) if self._ray is None else self._ray.parts()
+        return (0, 0) if self._ray is None else self._ray.components()
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers on Ray, counted."""
+        """Return what incidents the workers on Ray, counted."""
         return {} if self._ray is None else self._ray.incidents()
 
     def predicted(self) -> float:
@@ -145,7 +145,7 @@ class AutoEvaluator(Evaluator):
         if n < len(ids):
             self._queue.appendleft((ids[n:], X[n:]))
         start = perf_counter()
-        piece = evaluate_rows(self.problem, self.seed, ids[:n], X[:n])
+        piece = evaluate_candidates(self.problem, self.seed, ids[:n], X[:n])
         if self._warm:
             self._measure(perf_counter() - start, n)
         self._warm = True

@@ -72,7 +72,7 @@ class Each:
         return self._done.popleft()
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers, counted."""
+        """Return what incidents the workers, counted."""
         return self.pool.incidents()
 
     def close(self) -> None:

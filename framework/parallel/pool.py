@@ -129,7 +129,7 @@ class WorkerPool:
         return len(self._slots)
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers, counted; nothing that did not happen."""
+        """Return what incidents the workers, counted; nothing that did not happen."""
         lost = self._nodes.lost()
         return {**self._incidents, **({"nodes_lost": lost} if lost else {})}
 

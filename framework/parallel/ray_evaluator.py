@@ -12,12 +12,12 @@ from typing import Any
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
+from framework.components import Components
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.config import ClusterConfig
 from framework.parallel.pool import WorkerPool
 from framework.parallel.scorer import Job, Scorer
 from framework.parallel.work import Work
-from framework.parts import Parts
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, failed_rows
 
@@ -112,7 +112,7 @@ class RayEvaluator(Evaluator):
         ClusterError
             No worker can be started, or every node is at fault, again and again.
         """
-        if not len(keys) or not self.problem.has_parts:
+        if not len(keys) or not self.problem.has_components:
             return
         self._building.update(key.tobytes() for key in keys)
         self.pool.add(Work("build", (keys,)))
@@ -154,24 +154,24 @@ class RayEvaluator(Evaluator):
         self._done.clear()
         self._outstanding = 0
 
-    def parts(self) -> tuple[int, int]:
+    def components(self) -> tuple[int, int]:
         """Return how many parts that batches wait for are built, of how many."""
         waited = len(self._building)
         return (self._ordered - waited, self._ordered) if waited else (0, 0)
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers, counted."""
+        """Return what incidents the workers, counted."""
         return self.pool.incidents()
 
     def pids(self) -> list[int]:
         """Return the process ids of the workers that are ready, for tests of their death."""
         return [slot.pid for slot in self.pool.ready if slot.pid is not None]
 
-    # Parts ------------------------------------------------------------------------------------
+    # Components ------------------------------------------------------------------------------------
 
     def _order_parts(self, X: Array) -> set[bytes]:
         """Have the parts built that nobody builds yet; return all that the batch must await."""
-        keys = self.problem.missing_parts(X)
+        keys = self.problem.missing_components(X)
         names = [key.tobytes() for key in keys]
         new = [i for i, name in enumerate(names) if name not in self._building]
         if new:
@@ -180,10 +180,10 @@ class RayEvaluator(Evaluator):
             self.pool.add(Work("build", (keys[new],)))
         return set(names)
 
-    def _add_parts(self, keys: WordArray, built: list[Parts]) -> None:
+    def _add_components(self, keys: WordArray, built: list[Components]) -> None:
         """Hold parts and release the batches that awaited nothing else."""
         for parts in built:
-            self.problem.add_parts(parts)
+            self.problem.add_components(parts)
         names = {key.tobytes() for key in keys}
         self._building -= names
         for work, lacking in self._blocked:
@@ -194,12 +194,12 @@ class RayEvaluator(Evaluator):
 
     def _lacking(self, parts: int) -> Any:
         """Return what one with so many parts lacks (or a reference to it), None for nothing."""
-        span = parts, self.problem.n_parts
+        span = parts, self.problem.n_components
         if parts == span[1]:
             return None
         if span not in self._deltas:
             self._deltas = {old: ref for old, ref in self._deltas.items() if old[1] == span[1]}
-            delta = self.problem.parts_since(parts)
+            delta = self.problem.components_since(parts)
             large = delta.bits.nbytes + delta.keys.nbytes > _INLINE_BYTES
             self._deltas[span] = self._ray.put(delta) if large else delta
         return self._deltas[span]
@@ -208,7 +208,7 @@ class RayEvaluator(Evaluator):
 
     def arguments(self, work: Work, parts: int) -> tuple[tuple[Any, ...], int]:
         if work.kind == "score":
-            return (*work.columns, self._lacking(parts)), self.problem.n_parts
+            return (*work.columns, self._lacking(parts)), self.problem.n_components
         if work.kind == "map":
             return (work.columns[1][0], work.columns[0][0]), parts
         return work.columns, parts
@@ -217,7 +217,7 @@ class RayEvaluator(Evaluator):
         if work.kind == "score":
             self._done.append(answer)
         elif work.kind == "build":
-            self._add_parts(work.columns[0], answer)
+            self._add_components(work.columns[0], answer)
         elif work.columns[1][0] is self._job:  # else nobody waits for it any more
             self._answers[work.columns[0][0]] = answer
 
@@ -237,7 +237,9 @@ class RayEvaluator(Evaluator):
             ids, X = work.columns
             self._done.append(failed_rows(self.problem, ids, X, reason))
         elif work.kind == "build":
-            self._add_parts(work.columns[0], [self.problem.failed_parts(work.columns[0], reason)])
+            self._add_components(
+                work.columns[0], [self.problem.failed_components(work.columns[0], reason)]
+            )
         else:
             raise ClusterError(
                 f"a piece of the search {reason}; free memory where workers run, or run with "

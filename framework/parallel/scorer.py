@@ -8,10 +8,10 @@ from typing import Any
 
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
+from framework.components import Components, SharedComponents
 from framework.environment import environmental
-from framework.parts import Parts, SharedParts
 from framework.problem import Problem
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import evaluate_candidates
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Scorer:
         self.problem, self.seed = problem, seed
 
     @property
-    def n_parts(self) -> int:
+    def n_components(self) -> int:
         """Number of parts that the problem has."""
-        return self.problem.n_parts
+        return self.problem.n_components
 
-    def score(self, ids: IntArray, X: Array, parts: Parts | None) -> Evaluated:
+    def score(self, ids: IntArray, X: Array, parts: Components | None) -> Evaluated:
         """Score rows, with parts that were not sent before."""
         if parts is not None:
-            self.problem.add_parts(parts)
-        return evaluate_rows(self.problem, self.seed, ids, X)
+            self.problem.add_components(parts)
+        return evaluate_candidates(self.problem, self.seed, ids, X)
 
-    def build(self, keys: WordArray) -> list[Parts]:
+    def build(self, keys: WordArray) -> list[Components]:
         """Build parts."""
         return list(build_each(self.problem, keys))
 
@@ -49,15 +49,15 @@ class Scorer:
         return job.function(job.shared, job.pieces[piece])
 
 
-def build_each(problem: SharedParts, keys: WordArray) -> Iterator[Parts]:
+def build_each(problem: SharedComponents, keys: WordArray) -> Iterator[Components]:
     """Build parts; where the build raises, one by one, so that only the culprits fail."""
     try:
-        yield problem.build_parts(keys)
+        yield problem.build_components(keys)
     except Exception as error:  # whatever user code raises is the part's error, not ours
         if environmental(error):
             raise
         if len(keys) == 1:
-            yield problem.failed_parts(keys, f"{type(error).__name__}: {error}")
+            yield problem.failed_components(keys, f"{type(error).__name__}: {error}")
             return
         for i in range(len(keys)):
             yield from build_each(problem, keys[i : i + 1])

@@ -52,7 +52,7 @@ class Worker:
             self._held = ray.get(self._box[0])
         except Exception as failure:  # code or data that this node lacks, whatever it raises
             error = reason_of(failure)
-        return Ready(node, os.getpid(), getattr(self._held, "n_parts", 0), error)
+        return Ready(node, os.getpid(), getattr(self._held, "n_components", 0), error)
 
     def do(self, name: str, *arguments: Any) -> tuple[float, Any]:
         """Call a method of what is held; return the seconds it took and its answer.

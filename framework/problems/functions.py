@@ -16,7 +16,7 @@ from framework.problem import Problem
 from framework.roles import Metric, Sense
 from framework.settings import Section
 from framework.space import Space
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 
 class Function(NamedTuple):
@@ -164,7 +164,7 @@ class FunctionProblem(Problem):
         front = registered(self.name).front
         return None if front is None else front(n)
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         """See :meth:`Problem.evaluate`."""
         table = registered(self.name).f(X)
         if self.stochastic:

@@ -14,11 +14,11 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.arrays import Array, IntArray, kept
 from framework.batch import Evaluated
+from framework.checkpoints import Checkpoints
 from framework.errors import ContractError
 from framework.front import Archive, Front
 from framework.journal import Journal
-from framework.long_work import LongWork, Work
-from framework.notes import Notes
+from framework.preparation import Preparation, PreparationProgress
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator
 from framework.run.recording import History, Writer
@@ -36,7 +36,7 @@ class Progress:
     """The state of a run after the algorithm was told a batch.
 
     A generation is a batch, or so many rows as the algorithm counts for one
-    (``Algorithm.generation_rows``).
+    (``Algorithm.evaluations_per_generation``).
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ class Progress:
     stopped: str = ""
 
 
-class Observer:
+class Callback:
     """Follows a run, to show or log it. Hooks do nothing unless overridden and must not raise."""
 
     def on_start(self) -> None:
         """Called before the first batch."""
 
-    def on_work(self, work: Work) -> None:
+    def on_preparation(self, work: PreparationProgress) -> None:
         """Called every half second or so while work goes on that batches have to wait for."""
 
     def on_batch(self, progress: Progress) -> None:
@@ -100,10 +100,10 @@ class Observer:
         return ""
 
 
-Gate = Callable[[int, Callable[[], Front]], str]
+StoppingCriterion = Callable[[int, Callable[[], Front]], str]
 """Says why a run is to end early, or nothing, given how many rows were told and their front.
 
-It is asked after every batch told, in the order of the batches, so that a gate which knows only
+It is asked after every batch told, in the order of the batches, so that a stopping_criterion which knows only
 these ends a run at the same row whoever evaluates.
 """
 
@@ -115,9 +115,9 @@ def run(
     *,
     budget: Budget,
     journal: Journal | None = None,
-    notes: Notes | None = None,
-    observers: Sequence[Observer] = (),
-    gate: Gate = lambda evaluations, front: "",
+    notes: Checkpoints | None = None,
+    callbacks: Sequence[Callback] = (),
+    stopping_criterion: StoppingCriterion = lambda evaluations, front: "",
 ) -> Front:
     """Search until the budget is spent or the algorithm is done.
 
@@ -136,11 +136,11 @@ def run(
     journal : Journal, optional
         Where each batch is written before the algorithm is told (or, where batches are pieces of
         generations, rows as they arrive, in groups); None writes nothing.
-    notes : Notes, optional
+    notes : Checkpoints, optional
         Intermediate results of long work, also those of earlier sessions; None keeps them in
         memory.
-    observers : sequence of Observer
-    gate : Gate
+    callbacks : sequence of Callback
+    stopping_criterion : StoppingCriterion
         May end the run before its budget does.
 
     Returns
@@ -154,23 +154,23 @@ def run(
         The journal cannot be written, or holds rows that this algorithm does not ask for.
     """
     loop = _Loop(algorithm, evaluator, budget, journal, notes)
-    for observer in observers:
-        observer.on_start()
-    loop.prepare(observers)
+    for callback in callbacks:
+        callback.on_start()
+    loop.prepare(callbacks)
     ended = ""
     with loop.writer:
         while not ended:
             loop.ask_ahead()
             if not loop.flights:
                 break
-            progress = loop.tell_next(observers)
+            progress = loop.tell_next(callbacks)
             if progress is not None:
-                for observer in observers:
-                    observer.on_batch(progress)
-            ended = gate(loop.evaluations, lambda: loop.front(problem.gene_names))
+                for callback in callbacks:
+                    callback.on_batch(progress)
+            ended = stopping_criterion(loop.evaluations, lambda: loop.front(problem.gene_names))
     progress = loop.progress(stopped=ended or loop.stop_reason() or "nothing more to ask")
-    for observer in observers:
-        observer.on_end(progress)
+    for callback in callbacks:
+        callback.on_end(progress)
     return loop.front(problem.gene_names)
 
 
@@ -190,12 +190,12 @@ class _Loop:
         evaluator: Evaluator,
         budget: Budget,
         journal: Journal | None,
-        notes: Notes | None,
+        notes: Checkpoints | None,
     ) -> None:
         self.algorithm, self.evaluator = algorithm, evaluator
-        self.notes = Notes() if notes is None else notes
+        self.notes = Checkpoints() if notes is None else notes
         self.budget = budget
-        self.generation_rows = algorithm.generation_rows
+        self.evaluations_per_generation = algorithm.evaluations_per_generation
         self.writer = Writer(journal, lambda: self.seconds)
         self.window = Window(algorithm.metric_names)
         self.archive = Archive(algorithm.roles)
@@ -214,19 +214,19 @@ class _Loop:
     def seconds(self) -> float:
         return self.before + time.perf_counter() - self.started
 
-    def prepare(self, observers: Sequence[Observer]) -> None:
+    def prepare(self, callbacks: Sequence[Callback]) -> None:
         """Have the algorithm do what its first batch rests on."""
         doing, since = "", 0.0
 
-        def tell(work: Work) -> None:
+        def tell(work: PreparationProgress) -> None:
             nonlocal doing, since
             now = time.perf_counter()
             if work.what != doing:
                 doing, since = work.what, now
-            for observer in observers:
-                observer.on_work(replace(work, seconds=now - since))
+            for callback in callbacks:
+                callback.on_preparation(replace(work, seconds=now - since))
 
-        self.algorithm.prepare(LongWork(self.evaluator, self.notes, self._out_of_time, tell))
+        self.algorithm.prepare(Preparation(self.evaluator, self.notes, self._out_of_time, tell))
 
     def _out_of_time(self) -> bool:
         """Tell whether the budget of seconds is spent."""
@@ -252,13 +252,13 @@ class _Loop:
     def _row_limit(self) -> float:
         """Return how many rows the budget allows."""
         limits = [inf if self.budget.evaluations is None else self.budget.evaluations]
-        if self.budget.generations is not None and self.generation_rows is not None:
-            limits.append((self.budget.generations + 1) * self.generation_rows)
+        if self.budget.generations is not None and self.evaluations_per_generation is not None:
+            limits.append((self.budget.generations + 1) * self.evaluations_per_generation)
         return min(limits)
 
     def _batches_spent(self) -> bool:
         generations = self.budget.generations
-        whole = generations is not None and self.generation_rows is None
+        whole = generations is not None and self.evaluations_per_generation is None
         return whole and self.batches_asked > (generations or 0)
 
     def ask_ahead(self) -> None:
@@ -275,7 +275,7 @@ class _Loop:
             X = kept(X)  # as it stays, whatever becomes of what was asked
             ids = np.arange(self.rows_asked, self.rows_asked + len(X))
             scored = None
-            if self.algorithm.lookahead == 1 and self._history.over and len(X) == asked:
+            if self.algorithm.max_pending == 1 and self._history.over and len(X) == asked:
                 scored = self.evaluator.score(ids, X)
             if scored is None:
                 self._put_out(ids, X)
@@ -300,12 +300,12 @@ class _Loop:
                 lacking = ~np.isin(ids, known.ids)
                 self.evaluator.submit(ids[lacking], X[lacking])
 
-    def tell_next(self, observers: Sequence[Observer]) -> Progress | None:
+    def tell_next(self, callbacks: Sequence[Callback]) -> Progress | None:
         """Wait for the oldest batch, write it down, tell it; return progress where some is due."""
         scored = self.flights[0].scored
-        batch, new = self._awaited(observers) if scored is None else (scored, scored)
+        batch, new = self._awaited(callbacks) if scored is None else (scored, scored)
         flight = self.flights.popleft()
-        if self.generation_rows is None and new is not None:
+        if self.evaluations_per_generation is None and new is not None:
             self.writer.write(new)
         elif scored is not None:  # pieces that were waited for were written as they came
             self.writer.add(scored)
@@ -318,28 +318,28 @@ class _Loop:
         self.archive.add(batch)
         return self._counted(replayed=new is None)
 
-    def _awaited(self, observers: Sequence[Observer]) -> tuple[Evaluated, Evaluated | None]:
+    def _awaited(self, callbacks: Sequence[Callback]) -> tuple[Evaluated, Evaluated | None]:
         """Wait for the oldest batch in the window; return it, and those of its rows to write."""
         since = time.perf_counter()
         while self.window.lacks:
-            self._receive(observers, since)
+            self._receive(callbacks, since)
         return self.window.pop()
 
-    def _receive(self, observers: Sequence[Observer], since: float) -> None:
+    def _receive(self, callbacks: Sequence[Callback], since: float) -> None:
         """Take rows from the evaluator, in whatever order they come."""
         pieces = self.evaluator.collect(self.writer.patience(_WORK_EVERY))
         for piece in pieces:
             # checked before it is written down: a wrong answer must not become the truth
             self.window.put(piece, new=True)
-            if self.generation_rows is not None:
+            if self.evaluations_per_generation is not None:
                 self.writer.add(piece)
         self.writer.flush_where_due()
         if not pieces:
-            self._report_parts(observers, time.perf_counter() - since)
+            self._report_parts(callbacks, time.perf_counter() - since)
 
     def _counted(self, *, replayed: bool) -> Progress | None:
         """Count the generation that a batch ends, if it does."""
-        rows, before = self.generation_rows, self.generation
+        rows, before = self.evaluations_per_generation, self.generation
         self.generation = before + 1 if rows is None else self.evaluations // rows - 1
         if self.generation > before and self.budget.patience is not None:
             self.unchanged = 0 if self.archive.has_changed() else self.unchanged + 1
@@ -349,12 +349,12 @@ class _Loop:
         self._shown = now
         return self.progress(replayed=replayed)
 
-    def _report_parts(self, observers: Sequence[Observer], seconds: float) -> None:
-        """Tell observers of the parts that the oldest batch waits for."""
-        done, total = self.evaluator.parts()
-        what = f"gen {self.generation + 1} · {self.evaluator.problem.part_name}"
-        for observer in observers if total else ():
-            observer.on_work(Work(what, done, total, seconds))
+    def _report_parts(self, callbacks: Sequence[Callback], seconds: float) -> None:
+        """Tell callbacks of the parts that the oldest batch waits for."""
+        done, total = self.evaluator.components()
+        what = f"gen {self.generation + 1} · {self.evaluator.problem.component_name}"
+        for callback in callbacks if total else ():
+            callback.on_preparation(PreparationProgress(what, done, total, seconds))
 
     def front(self, gene_names: tuple[str, ...]) -> Front:
         """Return the front of the rows told."""
@@ -388,8 +388,8 @@ class _Loop:
     def _share(self) -> float | None:
         budget, shares = self.budget, []
         if budget.generations is not None:
-            told = self.evaluations / (self.generation_rows or 1)
-            done = self.generation + 1 if self.generation_rows is None else told
+            told = self.evaluations / (self.evaluations_per_generation or 1)
+            done = self.generation + 1 if self.evaluations_per_generation is None else told
             shares.append(done / (budget.generations + 1))
         if budget.evaluations is not None:
             shares.append(self.evaluations / budget.evaluations)

@@ -15,7 +15,7 @@ from framework.batch import Evaluated
 from framework.environment import environmental, reason_of
 from framework.errors import EnvironmentFailure
 from framework.problem import Problem
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 from framework.workforce import InProcess
 
 _HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
@@ -61,7 +61,7 @@ class Evaluator(ABC):
     def close(self) -> None:
         """End the evaluator and what it started; rows that were not collected are lost."""
 
-    def parts(self) -> tuple[int, int]:
+    def components(self) -> tuple[int, int]:
         """Return how many of the parts that batches wait for are built, and how many there are."""
         return 0, 0
 
@@ -70,7 +70,7 @@ class Evaluator(ABC):
         return None
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what befell the workers, counted: workers and nodes lost, failures of nodes."""
+        """Return what incidents the workers, counted: workers and nodes lost, failures of nodes."""
         return {}
 
     def build(self, keys: WordArray) -> Iterator[int]:
@@ -110,7 +110,7 @@ class SerialEvaluator(Evaluator):
         if self._heavy or self._queue:
             return None
         begun = perf_counter()
-        rows = evaluate_rows(self.problem, self.seed, ids, X)
+        rows = evaluate_candidates(self.problem, self.seed, ids, X)
         self._count(perf_counter() - begun)
         return rows
 
@@ -125,7 +125,7 @@ class SerialEvaluator(Evaluator):
         if self._heavy and timeout is not None and not self._build(X, timeout):
             return []
         self._queue.popleft()
-        rows = evaluate_rows(self.problem, self.seed, ids, X)
+        rows = evaluate_candidates(self.problem, self.seed, ids, X)
         self._count(perf_counter() - self._begun)
         self._lacking, self._built, self._begun = None, 0, 0.0
         return [rows]
@@ -135,7 +135,7 @@ class SerialEvaluator(Evaluator):
         self._heavy = seconds > _HEAVY_SECONDS
         self._spent += seconds
 
-    def parts(self) -> tuple[int, int]:
+    def components(self) -> tuple[int, int]:
         return self._built, 0 if self._lacking is None else len(self._lacking)
 
     def seconds(self) -> float:
@@ -144,7 +144,7 @@ class SerialEvaluator(Evaluator):
     def _build(self, X: Array, timeout: float) -> bool:
         """Build what the oldest batch lacks for ``timeout`` seconds; tell whether all is there."""
         if self._lacking is None:
-            self._lacking = self.problem.missing_parts(X)
+            self._lacking = self.problem.missing_components(X)
         end = perf_counter() + timeout
         while self._built < len(self._lacking):
             begun = perf_counter()
@@ -152,7 +152,7 @@ class SerialEvaluator(Evaluator):
                 return False
             some = self._lacking[self._built : self._built + self._size]
             try:
-                self.problem.add_parts(self.problem.build_parts(some))
+                self.problem.add_components(self.problem.build_components(some))
             except Exception:  # scoring meets it again, row by row
                 return True
             self._built += len(some)
@@ -164,7 +164,7 @@ class SerialEvaluator(Evaluator):
         self._queue.clear()
 
 
-def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evaluated:
+def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evaluated:
     """Score rows; whatever goes wrong becomes the error of a row.
 
     Where the batch as a whole raises an exception, its rows are scored one by one, so that only
@@ -176,13 +176,14 @@ def evaluate_rows(problem: Problem, seed: int, ids: IntArray, X: Array) -> Evalu
         This machine is at fault, not the row: a full disk, a missing library.
     """
     try:
-        table = _table(problem, problem.evaluate(X, RowStreams(seed, ids)), len(X))
+        table = _table(problem, problem.evaluate(X, CandidateStreams(seed, ids)), len(X))
     except Exception as error:  # whatever user code raises is the row's error, not ours
         if environmental(error):
             raise EnvironmentFailure(reason_of(error)) from error
         if len(X) > 1:
             pieces = [
-                evaluate_rows(problem, seed, ids[i : i + 1], X[i : i + 1]) for i in range(len(X))
+                evaluate_candidates(problem, seed, ids[i : i + 1], X[i : i + 1])
+                for i in range(len(X))
             ]
             return Evaluated.concat(pieces)
         return failed_rows(problem, ids, X, f"{type(error).__name__}: {error}")

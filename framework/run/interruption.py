@@ -9,14 +9,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from framework.long_work import Work
-from framework.run.driver import Observer, Progress
-from framework.run.unheeded import SIGNALS, heed
+from framework.preparation import PreparationProgress
+from framework.run.driver import Callback, Progress
+from framework.run.signals import SIGNALS, note_handled
 
 _PATIENCE = 10.0  # seconds that a batch may go on
 
 
-class Interruption(Observer):
+class Interruption(Callback):
     """Ends a search after the current batch at a first signal, and at once at a second one.
 
     Before the first batch it ends at the next report of the work that precedes it. Between batches
@@ -41,13 +41,13 @@ class Interruption(Observer):
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._ask)
 
-    def on_work(self, work: Work) -> None:
+    def on_preparation(self, work: PreparationProgress) -> None:
         """Raise KeyboardInterrupt where a signal has come."""
-        self._heed()
+        self._note_handled()
 
     def on_batch(self, progress: Progress) -> None:
         """Raise KeyboardInterrupt where a signal has come."""
-        self._heed()
+        self._note_handled()
 
     def on_end(self, progress: Progress) -> None:
         self.close()
@@ -60,13 +60,13 @@ class Interruption(Observer):
             signal.signal(number, handler)
         self._before.clear()
 
-    def _heed(self) -> None:
+    def _note_handled(self) -> None:
         if self._asked:
             self.close()
             raise KeyboardInterrupt
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        heed()
+        note_handled()
         if self._asked:
             self.close()
             raise KeyboardInterrupt

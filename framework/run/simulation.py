@@ -19,7 +19,7 @@ from framework.batch import Evaluated
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.run.driver import Observer, Progress, run
+from framework.run.driver import Callback, Progress, run
 from framework.run.evaluator import Evaluator
 from framework.run.virtual_workers import Answers, Crew, RowTimes, Tally, VirtualWorkers
 from framework.settings import Budget
@@ -82,14 +82,14 @@ def driver_seconds(
         with journal() as opened:
             begun = time.process_time()
             prompt = _Prompt(problem, seed, answers)
-            run(problem, make(), prompt, budget=budget, journal=opened, observers=[rows])
+            run(problem, make(), prompt, budget=budget, journal=opened, callbacks=[rows])
             spent = time.process_time() - begun
         if measured:
             break
     return spent / max(rows.count, 1)
 
 
-class _Rows(Observer):
+class _Rows(Callback):
     """Keeps the number of rows."""
 
     count = 0

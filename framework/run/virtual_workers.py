@@ -14,7 +14,7 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.run.evaluator import Evaluator, evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_candidates
 from framework.run.requests import patience, request_size
 
 
@@ -147,7 +147,7 @@ class Answers:
         """Return the values of rows that were submitted together."""
         known = self.batches.get(int(ids[0]))
         if known is None or not np.array_equal(known.X, X):
-            known = self.batches[int(ids[0])] = evaluate_rows(problem, seed, ids, X)
+            known = self.batches[int(ids[0])] = evaluate_candidates(problem, seed, ids, X)
         return known
 
 

@@ -2,7 +2,7 @@
 
 Each law is a small function that raises AssertionError with what it expected and what it found.
 ``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all of theirs;
-to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``LOOKAHEAD_LAWS``,
+to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``MAX_PENDING_LAWS``,
 ``PROBLEM_LAWS``, ``EVALUATOR_LAWS``, ``MODEL_LAWS``.
 ``check_elastic`` takes what befalls the workers of an evaluator from you: nodes that join, workers
 that die. What needs another process - a run killed - is not checked here.
@@ -26,18 +26,18 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.evaluator import Evaluator
 from framework.testing.algorithms import ALGORITHM_LAWS
+from framework.testing.asynchronous import MAX_PENDING_LAWS
 from framework.testing.case import AlgorithmCase
 from framework.testing.certificates import certificates_hold
 from framework.testing.elastic import check_elastic
 from framework.testing.evaluators import EVALUATOR_LAWS
-from framework.testing.lookahead import LOOKAHEAD_LAWS
 from framework.testing.models import MODEL_LAWS, check_model
 from framework.testing.problems import PROBLEM_LAWS
 
 __all__ = [
     "ALGORITHM_LAWS",
     "EVALUATOR_LAWS",
-    "LOOKAHEAD_LAWS",
+    "MAX_PENDING_LAWS",
     "MODEL_LAWS",
     "PROBLEM_LAWS",
     "AlgorithmCase",
@@ -72,7 +72,7 @@ def check_algorithm(
         A law is broken; the message names it.
     """
     case = AlgorithmCase(make, problem, roles, **options)
-    laws = ALGORITHM_LAWS + (LOOKAHEAD_LAWS if case.fresh().generation_rows else ())
+    laws = ALGORITHM_LAWS + (MAX_PENDING_LAWS if case.fresh().evaluations_per_generation else ())
     for law in laws:
         law(case)
 

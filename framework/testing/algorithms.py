@@ -18,7 +18,7 @@ from framework.batch import Evaluated
 from framework.errors import ContractError
 from framework.front import Front
 from framework.journal import Journal
-from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_rows
+from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing.case import AlgorithmCase
 from framework.testing.doubles import (
@@ -255,7 +255,7 @@ def _returned(
 
 
 def _answer(case: AlgorithmCase, first: int, X: Array) -> Evaluated:
-    return evaluate_rows(case.problem, case.seed, np.arange(first, first + len(X)), X)
+    return evaluate_candidates(case.problem, case.seed, np.arange(first, first + len(X)), X)
 
 
 def _session(algorithm: Algorithm, case: AlgorithmCase) -> Iterator[Evaluated]:

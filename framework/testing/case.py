@@ -89,7 +89,7 @@ class AlgorithmCase:
         """Return the batches of a journal; as one where they are pieces of generations."""
         with Journal(path) as journal:
             batches = [batch for batch, _ in journal.batches()]
-        pieces = self.fresh().generation_rows is not None and batches
+        pieces = self.fresh().evaluations_per_generation is not None and batches
         return [Evaluated.concat(batches)] if pieces else batches
 
     @cached_property

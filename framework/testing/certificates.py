@@ -8,7 +8,7 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.batch import Evaluated
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import evaluate_candidates
 from framework.testing.case import AlgorithmCase
 from framework.testing.expect import expect
 
@@ -48,7 +48,9 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
         X = algorithm.ask()
         if X is None:
             break
-        told.append(evaluate_rows(case.problem, case.seed, np.arange(len(X)) + _rows(told), X))
+        told.append(
+            evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + _rows(told), X)
+        )
         algorithm.tell(told[-1])
     table = algorithm.outcome().tables.get(TABLE, {})
     expect(bool(table), "certificates: expected some, found none")
@@ -77,7 +79,7 @@ def _sampled(case: AlgorithmCase, genomes: int, first: int) -> Evaluated:
         X = every[space.contains(every)].astype(space.dtype)
     else:
         X = space.sample(np.random.default_rng(case.seed), genomes)
-    return evaluate_rows(case.problem, case.seed, np.arange(len(X)) + first, X)
+    return evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + first, X)
 
 
 def _meets(table: Mapping[str, Array], i: int, rows: Evaluated) -> Array:

@@ -12,8 +12,8 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles, Sense
-from framework.run.evaluator import Evaluator, evaluate_rows
-from framework.streams import RowStreams
+from framework.run.evaluator import Evaluator, evaluate_candidates
+from framework.streams import CandidateStreams
 
 
 class WrappedProblem(Problem):
@@ -37,7 +37,7 @@ class WrappedProblem(Problem):
     def true_front(self, n: int) -> FloatArray | None:
         return self.problem.true_front(n)
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         return self.problem.evaluate(X, streams)
 
     def explain(self, x: Array) -> str | None:
@@ -51,7 +51,7 @@ class CountingProblem(WrappedProblem):
         super().__init__(problem)
         self.evaluated: Counter[int] = Counter()
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         self.evaluated.update(streams.ids.tolist())
         return super().evaluate(X, streams)
 
@@ -72,7 +72,7 @@ class FailingProblem(WrappedProblem):
         super().__init__(problem)
         self.raising, self.nan = frozenset(raising), frozenset(nan)
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         keys = [x.tobytes() for x in X]
         if not self.raising.isdisjoint(keys):
             raise RuntimeError("this genome fails on purpose")
@@ -84,7 +84,7 @@ class FailingProblem(WrappedProblem):
 class BrokenProblem(WrappedProblem):
     """Raises for every genome."""
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         raise RuntimeError("every genome fails on purpose")
 
 
@@ -99,7 +99,7 @@ class FlippedProblem(WrappedProblem):
             for m in problem.metrics
         )
 
-    def evaluate(self, X: Array, streams: RowStreams) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
         values = super().evaluate(X, streams)
         return {**values, self.metric: -np.asarray(values[self.metric])}
 
@@ -166,7 +166,7 @@ class ShuffledEvaluator(Evaluator):
         self._rng.shuffle(self._ids)
         chosen, self._ids = self._ids[:size], self._ids[size:]
         X = np.stack([self._genomes.pop(id) for id in chosen])
-        return evaluate_rows(self.problem, self.seed, np.array(chosen), X)
+        return evaluate_candidates(self.problem, self.seed, np.array(chosen), X)
 
 
 class InterruptedEvaluator(ShuffledEvaluator):

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.batch import Evaluated
 from framework.problem import Problem
-from framework.run.evaluator import Evaluator, evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_candidates
 from framework.testing.evaluators import PATIENCE, SEED, MakeEvaluator, genomes
 from framework.testing.expect import expect, same_rows
 
@@ -41,7 +41,7 @@ def check_elastic(
         The law is broken, or no row came for two minutes.
     """
     X = genomes(problem, rows)
-    expected = evaluate_rows(problem, SEED, np.arange(rows), X)
+    expected = evaluate_candidates(problem, SEED, np.arange(rows), X)
     evaluator = make(problem, SEED)
     try:
         for ids in np.array_split(np.arange(rows), 2):

@@ -10,7 +10,7 @@ import numpy as np
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.problem import Problem
-from framework.run.evaluator import Evaluator, evaluate_rows
+from framework.run.evaluator import Evaluator, evaluate_candidates
 from framework.testing.doubles import BrokenProblem, FailingProblem
 from framework.testing.expect import expect, same_rows
 from framework.workforce import InProcess
@@ -27,7 +27,7 @@ def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
     evaluator = make(problem, SEED)
     try:
         X = genomes(problem, 61)
-        expected = evaluate_rows(problem, SEED, np.arange(61), X)
+        expected = evaluate_candidates(problem, SEED, np.arange(61), X)
         for ids in np.array_split(np.arange(61), [1, 8, 40]):
             evaluator.submit(ids, X[ids])
         same_rows(expected, _collected(evaluator, 61), "law 2: as evaluated serially")
@@ -43,7 +43,7 @@ def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
         for first in (0, 4, 8):
             ids = np.arange(first, first + 4)
             evaluator.submit(ids, X[ids])
-            expected = evaluate_rows(problem, SEED, ids, X[ids])
+            expected = evaluate_candidates(problem, SEED, ids, X[ids])
             same_rows(expected, _collected(evaluator, 4), "law 2: as evaluated serially")
             expect(
                 not evaluator.collect(0.01), "collect: expected nothing left, found another piece"
@@ -57,7 +57,7 @@ def failures_come_back_as_rows(make: MakeEvaluator, problem: Problem) -> None:
     X = genomes(problem, 20)
     keys = [x.tobytes() for x in X]
     failing = FailingProblem(problem, raising=keys[::5], nan=keys[1::5])
-    expected = evaluate_rows(failing, SEED, np.arange(20), X)
+    expected = evaluate_candidates(failing, SEED, np.arange(20), X)
     evaluator = make(failing, SEED)
     try:
         evaluator.submit(np.arange(20), X)

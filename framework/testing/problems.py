@@ -11,8 +11,8 @@ import numpy as np
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
 from framework.problem import Problem
-from framework.run.evaluator import evaluate_rows
-from framework.streams import RowStreams
+from framework.run.evaluator import evaluate_candidates
+from framework.streams import CandidateStreams
 from framework.testing.expect import expect, same_global_random_state, same_rows
 
 P = TypeVar("P", bound=Problem)
@@ -46,7 +46,7 @@ def describes_itself(problem: Problem, seed: int, n: int) -> None:
 def values_are_numbers_within_bounds(problem: Problem, seed: int, n: int) -> None:
     """Every declared metric comes as (n,) numbers between its bounds."""
     X = _genomes(problem, seed, n)
-    values = problem.evaluate(X, RowStreams(seed, np.arange(n)))
+    values = problem.evaluate(X, CandidateStreams(seed, np.arange(n)))
     for metric in problem.metrics:
         expect(metric.name in values, f"evaluate: expected {metric.name!r}, found {list(values)}")
         column = np.asarray(values[metric.name])
@@ -68,7 +68,7 @@ def rows_do_not_depend_on_the_batch(problem: Problem, seed: int, n: int) -> None
     order = np.random.default_rng(seed).permutation(n)
     for size in (1, 2, 7):
         chunks = [
-            evaluate_rows(problem, seed, whole.ids[part], whole.X[part])
+            evaluate_candidates(problem, seed, whole.ids[part], whole.X[part])
             for part in np.array_split(order, -(-n // size))
         ]
         same_rows(whole, Evaluated.concat(chunks), f"law 2: chunks of {size}")
@@ -92,7 +92,7 @@ def takes_frozen_genomes(problem: Problem, seed: int, n: int) -> None:
     """Law 6: read-only input is enough and stays as it is."""
     X = _genomes(problem, seed, n)
     before = X.copy()
-    problem.evaluate(X, RowStreams(seed, np.arange(n)))
+    problem.evaluate(X, CandidateStreams(seed, np.arange(n)))
     expect(np.array_equal(before, X), "law 6: evaluate: expected its input untouched")
 
 
@@ -109,24 +109,24 @@ def pickled_copy_scores_the_same(problem: Problem, seed: int, n: int) -> None:
 
 def parts_may_come_in_any_order(problem: Problem, seed: int, n: int) -> None:
     """Law 2, for shared parts: who builds them, and in which order, changes no bit."""
-    if not problem.has_parts:
+    if not problem.has_components:
         return
     X = _genomes(problem, seed, n)
     whole = _scored(_copy(problem), seed, X)
     builder, scorer = _copy(problem), _copy(problem)
-    keys = scorer.missing_parts(X)
-    expect(len(np.unique(keys, axis=0)) == len(keys), "missing_parts: expected each key once")
+    keys = scorer.missing_components(X)
+    expect(len(np.unique(keys, axis=0)) == len(keys), "missing_components: expected each key once")
     for part in np.array_split(np.arange(len(keys))[::-1], 3):
         if len(part):
-            scorer.add_parts(builder.build_parts(keys[part]))
+            scorer.add_components(builder.build_components(keys[part]))
     expect(
-        len(scorer.missing_parts(X)) == 0,
-        "missing_parts: expected none once all were added, found some",
+        len(scorer.missing_components(X)) == 0,
+        "missing_components: expected none once all were added, found some",
     )
     same_rows(whole, _scored(scorer, seed, X), "law 2: parts built elsewhere")
-    held = scorer.n_parts
-    scorer.add_parts(builder.build_parts(keys[:1]))
-    expect(scorer.n_parts == held, "add_parts: expected parts held before to be skipped")
+    held = scorer.n_components
+    scorer.add_components(builder.build_components(keys[:1]))
+    expect(scorer.n_components == held, "add_components: expected parts held before to be skipped")
 
 
 PROBLEM_LAWS: tuple[ProblemLaw, ...] = (
@@ -147,7 +147,7 @@ def _genomes(problem: Problem, seed: int, n: int) -> Array:
 
 
 def _scored(problem: Problem, seed: int, X: Array) -> Evaluated:
-    return evaluate_rows(problem, seed, np.arange(len(X)), X)
+    return evaluate_candidates(problem, seed, np.arange(len(X)), X)
 
 
 def _copy(problem: P) -> P:

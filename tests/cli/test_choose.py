@@ -295,13 +295,13 @@ def test_predict_names_a_column_that_lacks(exported, command, place):
 
 
 @pytest.mark.slow
-def test_check_says_what_speaks_against_a_lookahead(command, place):
+def test_check_says_what_speaks_against_a_max_pending(command, place):
     base = ["check", "small.yaml", "--set", "budget={evaluations: 10000}"]
-    done = command(*base, "--set", "algorithm.lookahead=256", "--set", "workers=16")
-    assert "lookahead" in done.out
+    done = command(*base, "--set", "algorithm.max_pending=256", "--set", "workers=16")
+    assert "max_pending" in done.out
     assert "would often wait" not in done.out
     assert "costs quality" not in done.out
-    done = command(*base, "--set", "algorithm.lookahead=512", "--set", "workers=256")
+    done = command(*base, "--set", "algorithm.max_pending=512", "--set", "workers=256")
     assert "would often wait" in done.out
     assert "costs quality" in done.out
 

@@ -13,7 +13,7 @@ from algorithms.ensembling.searches.greedy import GES, MultiGES
 from algorithms.ensembling.searches.small_ensembles import SmallEnsembles, patterns
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 from tests.ensembling.searching import searched, two_roles, volume
 from tests.toys import EnsembleToy
 
@@ -26,11 +26,11 @@ def plain(problem, steps, score, max_count=50):
     """
     d = problem.space.d
     r, path = np.zeros(d, dtype=int), []
-    singles = problem.evaluate(np.eye(d, dtype=int), RowStreams(0, np.arange(d)))
+    singles = problem.evaluate(np.eye(d, dtype=int), CandidateStreams(0, np.arange(d)))
     for _ in range(steps):
         best = None
         X = np.array([r + np.eye(d, dtype=int)[j] for j in range(d)])
-        values = problem.evaluate(X, RowStreams(0, np.arange(d)))
+        values = problem.evaluate(X, CandidateStreams(0, np.arange(d)))
         scores = score(values, singles)
         best = min(range(d), key=lambda j: (scores[j], np.count_nonzero(X[j]), j))
         r = X[best]

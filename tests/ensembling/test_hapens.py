@@ -10,7 +10,7 @@ from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import evaluate_candidates
 from tests.conftest import roles_of
 from tests.ensembling.searching import searched, two_roles, volume
 from tests.made_up_libraries import made_up
@@ -173,7 +173,7 @@ def test_mistakes_and_unbounded_measures():
     for _ in range(5):
         X = algorithm.ask()
         algorithm.tell(
-            evaluate_rows(problem, 0, np.arange(len(X)) + algorithm._next_id - len(X), X)
+            evaluate_candidates(problem, 0, np.arange(len(X)) + algorithm._next_id - len(X), X)
         )
     with pytest.raises(InputError, match=r"behavior: expected bounded metrics, found 'gain'"):
         HAPEns(problem, roles, seed=0, behavior=("gain", "memory"))

@@ -81,7 +81,7 @@ def test_auto_hands_parts_and_pieces_to_ray_where_that_pays(
 ) -> None:
     monkeypatch.setattr("framework.workforce._PARTS", 5)
     problem, X = PartsToy(tmp_path / "log"), gene_sets(40)
-    keys = problem.missing_parts(X)
+    keys = problem.missing_components(X)
     evaluator, said = auto(problem, never, 1.0)
     assert list(evaluator.map(power, 2, list(range(9)))) == [2.0**i for i in range(9)]
     assert sum(evaluator.build(keys[:20])) == 20

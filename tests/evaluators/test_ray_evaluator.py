@@ -151,7 +151,7 @@ def test_the_serial_evaluator_says_how_far_the_parts_are(tmp_path: Path) -> None
     seen, pieces = [], []
     while not pieces:
         pieces = evaluator.collect(timeout=0.02)
-        seen.append(evaluator.parts())
+        seen.append(evaluator.components())
     built = [done for done, total in seen[:-1] if total == 60]
     assert len(built) == len(seen) - 1 > 2
     assert built == sorted(built)
@@ -166,19 +166,19 @@ def test_the_ray_evaluator_says_how_far_the_parts_are(make: Make, tmp_path: Path
     X = np.arange(90).reshape(30, 3).astype(float)
     evaluator = make(PartsToy(tmp_path / "log", seconds=0.02))
     evaluator.submit(np.arange(30), X)
-    seen = [evaluator.parts()]
+    seen = [evaluator.components()]
     while not evaluator.collect(timeout=0.05):
-        seen.append(evaluator.parts())
+        seen.append(evaluator.components())
     assert seen[0] == (0, 90)
     assert {total for _, total in seen} <= {90, 0}
     assert any(0 < done < 90 for done, _ in seen)
-    assert evaluator.parts() == (0, 0)
+    assert evaluator.components() == (0, 0)
 
 
 def test_each_part_is_built_once_and_never_by_the_driver(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log", seconds=0.001)
     ray = make(problem)
-    problem.build_parts = None  # type: ignore[assignment, method-assign]
+    problem.build_components = None  # type: ignore[assignment, method-assign]
     X = gene_sets(80)
     ray.submit(np.arange(40), X[:40])
     ray.submit(np.arange(40, 80), X[40:])  # needs many of the same parts
@@ -189,14 +189,14 @@ def test_each_part_is_built_once_and_never_by_the_driver(make: Make, tmp_path: P
     assert_same(again, score(serial, X[::-1], 80))
     built = Counter(problem.log.read_text().split())
     assert set(built.values()) == {1}
-    assert len(built) == problem.n_parts == len(np.unique(X))
+    assert len(built) == problem.n_components == len(np.unique(X))
 
 
 @pytest.mark.slow
 def test_parts_held_at_the_start_are_not_built_again(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log")
     X = gene_sets(30)
-    problem.add_parts(problem.build_parts(problem.missing_parts(X[:15])))
+    problem.add_components(problem.build_components(problem.missing_components(X[:15])))
     assert_same(score(make(problem), X), score(SerialEvaluator(PartsToy(tmp_path / "b"), 7), X))
     assert set(Counter(problem.log.read_text().split()).values()) == {1}
 
@@ -245,16 +245,16 @@ def test_a_part_that_cannot_be_built_fails_the_rows_that_need_it(
 def test_only_the_culprit_of_a_failed_build_fails(tmp_path: Path) -> None:
     genes = np.array([[1.0, PartsToy.RAISER, 3.0]])
     problem = PartsToy(tmp_path / "log")
-    parts = list(build_each(problem, problem.missing_parts(genes)))
+    parts = list(build_each(problem, problem.missing_components(genes)))
     assert [len(part.errors) for part in parts] == [1, 0, 0]
 
 
 def test_parts_named_beforehand_are_built_on_the_workers(make: Make, tmp_path: Path) -> None:
     problem = PartsToy(tmp_path / "log", seconds=0.001)
     ray, X = make(problem), gene_sets(40)
-    problem.build_parts = None  # type: ignore[assignment, method-assign]
-    keys = problem.missing_parts(X)
-    assert sum(ray.build(keys)) == len(keys) == problem.n_parts
+    problem.build_components = None  # type: ignore[assignment, method-assign]
+    keys = problem.missing_components(X)
+    assert sum(ray.build(keys)) == len(keys) == problem.n_components
     assert_same(score(ray, X), score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X))
     assert set(Counter(problem.log.read_text().split()).values()) == {1}
     assert list(ray.build(keys[:0])) == []
@@ -276,9 +276,9 @@ def test_the_exact_front_is_the_same_and_the_driver_does_not_train(
     expected, serial = front(SerialEvaluator(problem), problem)
     problem = multistage(max_stages=3)
     ray = make(problem)
-    monkeypatch.setattr(MultiStageProblem, "build_parts", None)
+    monkeypatch.setattr(MultiStageProblem, "build_components", None)
     found, algorithm = front(ray, problem)
-    assert problem.n_parts == 63
+    assert problem.n_components == 63
     assert_same(found.rows, expected.rows)
     assert algorithm.outcome().findings == serial.outcome().findings
     for name, column in serial.outcome().tables["chromosomes"].items():

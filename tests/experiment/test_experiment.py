@@ -47,7 +47,7 @@ def command(folder, *arguments, code=0):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """An experiment that nothing befell."""
+    """An experiment that nothing incidents."""
     folder = tmp_path_factory.mktemp("whole")
     small.write(folder, small.raw())
     done = call("experiment", "little.yaml", "--out", "out", cwd=folder)  # as it is installed

@@ -159,19 +159,19 @@ def test_workers_are_sent_the_network(trainings):
     driver = network()
     X = driver.space.sample(np.random.default_rng(0), 20)
     worker, other = pickle.loads(pickle.dumps((driver, driver)))
-    driver.add_parts(worker.build_parts(driver.missing_parts(X)))
-    other.add_parts(driver.parts_since(0))
+    driver.add_components(worker.build_components(driver.missing_components(X)))
+    other.add_components(driver.components_since(0))
     for name, column in driver.evaluate(X, None).items():
         assert (column == other.evaluate(X, None)[name]).all()
     assert len(trainings) == 1
-    assert len(driver.parts_since(1)) == 0
+    assert len(driver.components_since(1)) == 0
     lost = pickle.loads(pickle.dumps(driver))
-    lost.add_parts(lost.failed_parts(lost.missing_parts(X), "out of memory"))
+    lost.add_components(lost.failed_components(lost.missing_components(X), "out of memory"))
     with pytest.raises(RuntimeError, match="out of memory"):
         lost.evaluate(X, None)
     told = network()
-    told.add_parts(lost.parts_since(0))
-    assert len(told.missing_parts(X)) == 0
+    told.add_components(lost.components_since(0))
+    assert len(told.missing_components(X)) == 0
 
 
 def test_another_seed_leaves_the_papers_shares():

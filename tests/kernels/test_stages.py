@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.multistage import class_metrics
+from algorithms.multistage.component_table import PartTable, features_of, pack, words_for
 from algorithms.multistage.kernels import logistic
 from algorithms.multistage.kernels import scoring as kernels
-from algorithms.multistage.part_table import PartTable, features_of, pack, words_for
-from framework.parts import Parts
+from framework.components import Components
 from framework.space import Partition
 from tests import oracles
 
@@ -41,7 +41,7 @@ def table_of(probabilities, labels, thresholds, n, positive):
     for i, P in enumerate(probabilities.values()):
         logistic.decide(np.ascontiguousarray(P.T), thresholds, labels, positive, 1e-9, bits[i])
     table = PartTable(words_for(n), planes, words_for(len(labels)))
-    table.add(Parts(keys, bits))
+    table.add(Components(keys, bits))
     return table
 
 
@@ -140,13 +140,13 @@ def test_missing_names_each_needed_set_once(seed, n, candidates, removal):
     table = PartTable(words_for(n), 2, 1)
     if held:
         keys = np.array([key_of(features, n) for features in held])
-        table.add(Parts(keys, np.zeros((len(held), 2, 1), dtype=np.uint64)))
+        table.add(Components(keys, np.zeros((len(held), 2, 1), dtype=np.uint64)))
     found = kernels.missing(X, table.slots, table.keys)
     assert [frozenset(features_of(key, n)) for key in found] == [f for f in needed if f not in held]
 
 
 @given(st.lists(st.lists(st.integers(0, 2**20), max_size=400), max_size=5), st.sampled_from([1, 3]))
-def test_part_table_finds_what_was_added_and_nothing_else(batches, words):
+def test_component_table_finds_what_was_added_and_nothing_else(batches, words):
     """Keys that differ in one word alone; batches that repeat what is held."""
     table = PartTable(words, 2, 1)
     order = []
@@ -155,7 +155,7 @@ def test_part_table_finds_what_was_added_and_nothing_else(batches, words):
         keys = np.zeros((len(fresh), words), dtype=np.uint64)
         keys[:, -1] = fresh
         bits = np.repeat(keys[:, -1:, None], 2, axis=1)
-        table.add(Parts(keys, bits, [b"%d" % number for number in fresh]))
+        table.add(Components(keys, bits, [b"%d" % number for number in fresh]))
         order += [number for number in fresh if number not in order]
     assert table.n == len(order)
     probe = np.zeros(words, dtype=np.uint64)

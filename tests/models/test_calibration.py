@@ -28,7 +28,7 @@ from framework.models.calibration import (
     split,
 )
 from framework.models.store import load_model
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 from tests.trust.forging import seal
 
 
@@ -180,7 +180,7 @@ def test_an_exported_model_has_the_metrics_of_its_row_digit_for_digit(
 
     problem = problem_of(method, kind, classes)
     X = problem.space.sample(np.random.default_rng(0), 5)
-    measured = problem.evaluate(X, RowStreams(0, np.arange(5)))
+    measured = problem.evaluate(X, CandidateStreams(0, np.arange(5)))
     config = MultiStageConfig.model_validate(
         {
             "dataset": {
@@ -221,10 +221,10 @@ def test_validation_and_test_records_have_no_part_in_it():
     """Other labels there leave every model as it was."""
     problem = problem_of("isotonic")
     keys = np.array([[1], [7], [31]], dtype=np.uint64)
-    before = problem.build_parts(keys).models
+    before = problem.build_components(keys).models
     held = np.array(problem.data.y_held)
     object.__setattr__(problem.data, "y_held", 1 - held)
-    assert problem.build_parts(keys).models == before
+    assert problem.build_components(keys).models == before
 
 
 def test_a_calibrated_file_that_is_damaged_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from algorithms.multistage.config import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.routing import calibration_error
 from framework.models.routing import Chosen, StageWalk, Walk, shares
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 
 def stage(leaving, right, confidence, p_value=0.5, entering=100, features=("a",)):
@@ -30,7 +30,7 @@ def problem():
 
 def test_a_walk_agrees_with_the_metrics_and_the_model(problem):
     X = problem.space.sample(np.random.default_rng(0), 8)
-    values = problem.evaluate(X, RowStreams(0, np.arange(8)))
+    values = problem.evaluate(X, CandidateStreams(0, np.arange(8)))
     data, n = problem.data, problem.data.n_validation
     for i, x in enumerate(X):
         model = problem.decode(x)

@@ -125,7 +125,7 @@ def test_its_function_is_a_problem(call):
     assert "found 'bow'; did you mean 'bowl'?" in wrong.stderr
 
 
-def test_a_run_has_its_front_report_observer_and_returned_set(call, run):
+def test_a_run_has_its_front_report_callback_and_returned_set(call, run):
     front = pd.read_csv(call.place / "first" / "front.csv")
     assert (front["right"] > 0.5).all()
     assert "diary: 10 batches" in run.stderr

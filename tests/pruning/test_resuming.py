@@ -15,9 +15,9 @@ from algorithms.pruning.strong.cells import as_note, noted
 from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.strong.solve_state import pack, unpack
 from algorithms.pruning.votes import VoteTable, Weights
+from framework.checkpoints import Checkpoints
 from framework.libraries.library import Library
-from framework.long_work import LongWork
-from framework.notes import Notes
+from framework.preparation import Preparation
 from framework.roles import Objective, Roles
 from tests.conftest import pruning
 from tests.pruning.test_branch_and_bound import pool
@@ -39,7 +39,7 @@ def killed(search, notes, after):
             raise KeyboardInterrupt
 
     try:
-        search.prepare(LongWork(notes=notes, tell=tell))
+        search.prepare(Preparation(notes=notes, tell=tell))
     except KeyboardInterrupt:
         return False
     return True
@@ -90,7 +90,7 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
 
     whole = fresh()
     X = whole.ask()
-    sessions, notes, proven = 0, Notes(), []
+    sessions, notes, proven = 0, Checkpoints(), []
     while True:
         search = fresh()
         sessions += 1
@@ -111,9 +111,9 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
 def test_a_damaged_note_is_work_done_anew():
     problem = pruning(8)
     search = IntegerProgram(problem, roles(problem, "accuracy"), seed=0, looks=20)
-    notes = Notes()
+    notes = Checkpoints()
     notes["solve"] = b"no solve"
-    search.prepare(LongWork(notes=notes))
+    search.prepare(Preparation(notes=notes))
     assert search.outcome().findings["status"] == "optimal"
 
 
@@ -126,13 +126,13 @@ def test_cells_that_were_solved_are_not_solved_again():
         return ExactFront(problem, asked, seed=0, looks=20, cells=6)
 
     X = fresh().ask()
-    notes = Notes()
+    notes = Checkpoints()
     assert not killed(fresh(), notes, 3)
     assert len(notes) == 4
     before = dict(notes)
     search = fresh()
     reports = []
-    search.prepare(LongWork(notes=notes, tell=reports.append))
+    search.prepare(Preparation(notes=notes, tell=reports.append))
     assert len(reports) == 2
     assert {key: notes[key] for key in before} == before
     assert np.array_equal(search.ask(), X)

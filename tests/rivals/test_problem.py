@@ -17,7 +17,7 @@ from framework.front import Front
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
 from framework.run.driver import run
-from framework.run.evaluator import SerialEvaluator, evaluate_rows
+from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from tests.conftest import multistage
 
@@ -128,7 +128,7 @@ def test_a_rival_without_a_grid_is_its_only_cell():
 def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
     problem = problem_of("cost_ordered", "cegb")
     X = np.array([[0], [1]], dtype=np.int32)
-    rows = evaluate_rows(problem, 0, np.arange(2), X)
+    rows = evaluate_candidates(problem, 0, np.arange(2), X)
     roles = Roles(problem.metrics, [Objective("cost", "min")])
     front = Front(rows, roles, problem.gene_names)
     assert export(problem, front, 0, tmp_path / "stages", {})

@@ -10,11 +10,11 @@ import yaml
 
 from algorithms.multistage.probing import work
 from framework.cli.main import main
+from framework.components import Demand
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
 from framework.experiment.estimate import estimate
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
-from framework.parts import Demand
 from framework.resident import memory_of_machine, resident
 from tests.command import small, write
 from tests.stages.data import genomes, problem_of
@@ -27,7 +27,7 @@ from tests.stages.data import genomes, problem_of
 )
 def test_demand_grows_with_the_parts_and_builds_none(table_file, classifier, monkeypatch):
     problem = problem_of(table_file, classifier=classifier)
-    keys = problem.missing_parts(genomes(problem))
+    keys = problem.missing_components(genomes(problem))
     monkeypatch.setattr("time.process_time", iter(np.arange(0.0, 100.0)).__next__)
     once, *more = (problem.demand(np.concatenate([keys] * times)) for times in (1, 2, 3))
     seconds = np.diff([once.seconds, *(one.seconds for one in more)])
@@ -37,7 +37,7 @@ def test_demand_grows_with_the_parts_and_builds_none(table_file, classifier, mon
     else:
         assert once.seconds == pytest.approx(seconds[0])
     assert once.held == 8 * (1 + 2 * problem.data.words)  # a key, two bits a record
-    assert problem.n_parts == 0
+    assert problem.n_components == 0
     assert problem.demand(keys[:0]) == Demand(0.0, once.held, once.meanwhile)
 
 
@@ -58,7 +58,7 @@ def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch)
     problem = make_problem(config)
     roles = make_roles(config, problem)
     first = make_algorithm(config, problem, roles).ask()
-    wanted = len(problem.missing_parts(first))
+    wanted = len(problem.missing_components(first))
     monkeypatch.setattr(type(problem), "demand", lambda self, keys: Demand(len(keys) * 5.0, 8, 0))
     needs = estimate(problem, make_algorithm(config, problem, roles), 90)
     assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
@@ -71,7 +71,7 @@ def test_exact_searches_are_not_asked_ahead(tmp_path):
     config = load_config(write(tmp_path / "exact.yaml", raw))
     problem = make_problem(config)
     needs = estimate(problem, make_algorithm(config, problem, make_roles(config, problem)), None)
-    assert (needs.parts, problem.n_parts) == (0, 0)
+    assert (needs.parts, problem.n_components) == (0, 0)
 
 
 @pytest.mark.parametrize("command", ["run", "check"])

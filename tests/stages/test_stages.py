@@ -10,10 +10,10 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from algorithms.multistage.problem import MultiStageProblem
+from framework.components import Components
 from framework.data import load_table, split_records
 from framework.errors import InputError
-from framework.parts import Parts
-from framework.run.evaluator import evaluate_rows
+from framework.run.evaluator import evaluate_candidates
 from tests import oracles
 from tests.stages.data import (
     COSTS,
@@ -192,7 +192,7 @@ def picky(table_file, dislikes=1):
 def test_a_classifier_that_raises_fails_the_rows_that_need_it(table_file):
     problem = picky(table_file)
     X = np.array([[1, 0, 1, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]], dtype=np.int8)
-    batch = evaluate_rows(problem, 0, np.arange(7, 10), X)
+    batch = evaluate_candidates(problem, 0, np.arange(7, 10), X)
     why = "ValueError: 1 columns are not to my liking"
     assert dict(batch.errors) == {
         7: f"sub-classifier on b: {why}",
@@ -201,7 +201,7 @@ def test_a_classifier_that_raises_fails_the_rows_that_need_it(table_file):
     assert np.isnan(batch.values["cost"]).tolist() == [True, False, True]
 
 
-def test_failed_parts_are_not_kept_on_disk(table_file, cache):
+def test_failed_components_are_not_kept_on_disk(table_file, cache):
     problem = picky(table_file)
     problem.evaluate(np.array([[1, 0, 1, 1, 1]], dtype=np.int8))
     assert stored(cache) == 1  # all five features; not the one on b
@@ -210,9 +210,9 @@ def test_failed_parts_are_not_kept_on_disk(table_file, cache):
 def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
     problem = problem_of(table_file)
     X = np.array([[1, 0, 1, 0, 1]], dtype=np.int8)
-    keys = problem.missing_parts(X)  # the largest first
-    problem.add_parts(problem.failed_parts(keys[1:], "its worker died"))
-    batch = evaluate_rows(problem, 0, np.arange(1), X)
+    keys = problem.missing_components(X)  # the largest first
+    problem.add_components(problem.failed_components(keys[1:], "its worker died"))
+    batch = evaluate_candidates(problem, 0, np.arange(1), X)
     assert batch.errors[0] == "sub-classifier on b, colour: its worker died"
 
 
@@ -248,10 +248,10 @@ def test_parts_that_are_held_are_skipped(table_file):
     problem = problem_of(table_file)
     X = genomes(problem)
     want = problem.evaluate(X)
-    parts = problem.parts_since(0)
-    wrong = Parts(parts.keys, parts.bits ^ np.uint64(0xFF), [b""] * len(parts))
-    problem.add_parts(wrong)
-    assert problem.n_parts == len(parts)
+    parts = problem.components_since(0)
+    wrong = Components(parts.keys, parts.bits ^ np.uint64(0xFF), [b""] * len(parts))
+    problem.add_components(wrong)
+    assert problem.n_components == len(parts)
     assert np.array_equal(problem.evaluate(X)["cost"], want["cost"])
 
 
@@ -275,7 +275,7 @@ def test_scorers_hold_the_validation_records_alone(table_file):
     X = genomes(problem)
     values = problem.evaluate(X)
     scorer = pickle.loads(pickle.dumps(problem))
-    scorer.add_parts(problem.parts_since(0))
+    scorer.add_components(problem.components_since(0))
     assert scorer._table.bits.shape[2] == problem.data.validation_words
     assert problem._table.bits.shape[2] == problem.data.words
     for name, column in scorer.evaluate(X).items():
@@ -290,7 +290,7 @@ def test_large_models_are_not_kept_but_trained_again(table_file, monkeypatch):
     monkeypatch.setenv("PARETOLAB_CACHE", "off")
     other = problem_of(table_file, classifier=classifier)
     x = genomes(kept)[0]
-    assert other.build_parts(np.array([[3]], dtype=np.uint64)).models == [b""]
+    assert other.build_components(np.array([[3]], dtype=np.uint64)).models == [b""]
     records = load_table(config_of(table_file).dataset).features
     a, b = (problem.decode(x).outcome(records) for problem in (kept, other))
     assert np.array_equal(a.probabilities, b.probabilities)

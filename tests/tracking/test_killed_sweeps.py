@@ -124,7 +124,7 @@ def outcome(out):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A sweep that nothing befell."""
+    """A sweep that nothing incidents."""
     folder = tmp_path_factory.mktemp("whole")
     sweeps.write(folder, sweeps.raw(trials=4))
     assert not command(folder, "sweep", "little.yaml", "--out", "out")
@@ -154,7 +154,7 @@ def pruning():
 
 @pytest.fixture(scope="module")
 def pruned(tmp_path_factory):
-    """A sweep with pruned trials that nothing befell."""
+    """A sweep with pruned trials that nothing incidents."""
     folder = tmp_path_factory.mktemp("pruned")
     sweeps.write(folder, pruning())
     assert not command(folder, "sweep", "little.yaml", "--out", "out")

@@ -137,7 +137,7 @@ def test_when_none_keeps_them(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
-def test_samplers_heed_constraints(tmp_path, sampler):
+def test_samplers_note_handled_constraints(tmp_path, sampler):
     """Where noise has to be large, more trials have a large one."""
 
     def share(**changes):

@@ -11,7 +11,7 @@ from framework.analysis.choose import choose
 from framework.errors import InputError
 from framework.experiment.course import Course
 from framework.front import Front
-from framework.long_work import Work
+from framework.preparation import PreparationProgress
 from tests.tracking import made_up
 from tracking.mlflow_log import views
 from tracking.mlflow_log.history import front_at
@@ -106,16 +106,18 @@ def test_a_second_upload_changes_nothing(store, experiment, tmp_path):
     assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
 
 
-def test_numbers_of_long_work_are_series(store, experiment, tmp_path):
+def test_numbers_of_preparation_are_series(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
     course = Course(run_dir.course_file)
-    course.on_work(Work("solving", 3, 9, values={"gap": 0.5, "bound": float("inf")}))
+    course.on_preparation(
+        PreparationProgress("solving", 3, 9, values={"gap": 0.5, "bound": float("inf")})
+    )
     uploader = Uploader(run_dir, store.uri, experiment)
     uploader.upload(final=False)
     with run_dir.course_file.open("a") as file:
         file.write("\n[4, 17")  # torn by a crash
     for done, gap in ((5, 0.25), (6, 0.25), (7, 0.0)):
-        course.on_work(Work("solving", done, 9, values={"gap": gap}))
+        course.on_preparation(PreparationProgress("solving", done, 9, values={"gap": gap}))
     assert uploader.upload(final=True)
     run = only(store, experiment)
     series = store.client.get_metric_history(run.info.run_id, "search/gap")

@@ -41,7 +41,7 @@ class History:
     ----------
     roles : Roles
     gene_names : tuple of str
-    generation_rows : int, optional
+    evaluations_per_generation : int, optional
         How many rows make a generation where batches are pieces of one; None: each batch is one.
         Of batches far smaller than the front only every so many are looked at, so that n of them
         cost O(n log n).
@@ -55,11 +55,14 @@ class History:
     """
 
     def __init__(
-        self, roles: Roles, gene_names: tuple[str, ...], generation_rows: int | None = None
+        self,
+        roles: Roles,
+        gene_names: tuple[str, ...],
+        evaluations_per_generation: int | None = None,
     ) -> None:
         self.roles = roles
         self.gene_names = gene_names
-        self.generation_rows = generation_rows
+        self.evaluations_per_generation = evaluations_per_generation
         self.n_batches = self.formed = self.n_generations = 0
         self._waiting: list[Evaluated] = []
         self._n_waiting, self._seconds = 0, 0.0
@@ -78,14 +81,14 @@ class History:
         self._n_waiting += len(batch)
         self._seconds = seconds
         self.n_batches += 1
-        least = self.generation_rows or self._archive.known_size / _LOOKED_AT
+        least = self.evaluations_per_generation or self._archive.known_size / _LOOKED_AT
         return self.close() if self._n_waiting >= least else None
 
     def close(self) -> Generation | None:
         """Take the rows that wait as the last of a generation; return the numbers after it."""
         if not self._waiting:
             return None
-        self.n_generations += len(self._waiting) if self.generation_rows is None else 1
+        self.n_generations += len(self._waiting) if self.evaluations_per_generation is None else 1
         batch = Evaluated.concat(self._waiting)
         self._waiting, self._n_waiting = [], 0
         before = self._ids()

@@ -187,7 +187,7 @@ class Member:
         history = self._history
         if history is None or history.formed > self.state.batches:
             about = self.run_dir.about()
-            names, rows = tuple(about["gene_names"]), about.get("generation_rows")
+            names, rows = tuple(about["gene_names"]), about.get("evaluations_per_generation")
             history = self._history = History(self.run_dir.roles(), names, rows)
         lacking = self.state.batches - history.n_batches
         if lacking > 0:

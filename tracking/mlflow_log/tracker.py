@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
-from framework.run.driver import Observer
+from framework.run.driver import Callback
 from framework.uris import public_uri
 from tracking.mlflow_log.follower import FINISH
 from tracking.mlflow_log.state import State
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     text: str
 
 
-class MlflowTracker(Observer):
+class MlflowTracker(Callback):
     """Starts the process that follows the journal, and ends it. It never raises.
 
     Parameters
@@ -39,7 +39,7 @@ class MlflowTracker(Observer):
     experiment : str
         Name of MLflow's experiment; made where there is none.
 
-    Notes
+    Checkpoints
     -----
     ``on_batch`` does nothing: the journal says it all. :meth:`finish` is called after the
     summary, the front and the plots are written, which is after ``on_end``.

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
-from framework.cli.cluster_options import overrides, vouch
+from framework.cli.cluster_options import confirm_trust, overrides
 from framework.cli.disk import disk_errors
 from framework.cli.run import report_to
 from framework.cli.tables import console, program, show_steps
@@ -141,7 +141,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     from tracking.sweep.report import BEST
     from tracking.sweep.run import run_sweep
 
-    vouch(plan.config.cluster, args)
+    confirm_trust(plan.config.cluster, args)
     if plan.sweep.join and args.address is not None:
         raise InputError(
             f"--address {args.address}: expected none where processes share a study, each on its "

@@ -51,7 +51,7 @@ class FrontValue:
 
 @dataclass
 class Rungs:
-    """Looks at a trial on its way, and ends it where it is too bad; a gate of its run.
+    """Looks at a trial on its way, and ends it where it is too bad; a stopping_criterion of its run.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Rungs:
     looks: int = 0
 
     def __call__(self, evaluations: int, front: Callable[[], Front]) -> str:
-        """See :data:`framework.run.driver.Gate`."""
+        """See :data:`framework.run.driver.StoppingCriterion`."""
         while self.looks < len(self.at) and evaluations >= self.at[self.looks]:
             step, value = self.at[self.looks], self.value(front())
             self.looks += 1

@@ -22,7 +22,9 @@ def run_one(config: RunConfig, problem: Problem, run_dir: RunDir, rungs: Rungs |
         if rungs is None:
             run_single(config, problem, run_dir, evaluator, report=_silent)
             return
-        summary = run_single(config, problem, run_dir, evaluator, report=_silent, gate=rungs)
+        summary = run_single(
+            config, problem, run_dir, evaluator, report=_silent, stopping_criterion=rungs
+        )
         run_dir.write_summary(summary | {"rungs": rungs.found, "pruned": rungs.pruned})
 
 

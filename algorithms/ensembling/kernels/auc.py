@@ -56,7 +56,7 @@ class RankTable(NamedTuple):
     exact : numpy.ndarray of float32, shape (R, K, N)
         The probabilities.
     doubtful : numpy.ndarray of bool, shape (K,)
-        Models whose own ranks fixed point does not vouch for: few values, or crowded ones.
+        Models whose own ranks fixed point does not confirm_trust for: few values, or crowded ones.
     """
 
     keys: Array
@@ -76,7 +76,7 @@ def rank_table(P: Array, y: Array) -> RankTable:
     y : numpy.ndarray of int, shape (N,)
         Index of each record's class.
 
-    Notes
+    Checkpoints
     -----
     Classes that ``y`` lacks are dropped: the mean over the rest has no value for them. So is a
     class that has every record.
@@ -106,7 +106,7 @@ def auc(table: RankTable, picks: Picks) -> FloatArray:
         Within :data:`TOLERANCE` of :func:`exact_auc`, whatever the predictions. NaN where no class
         has both positives and negatives.
 
-    Notes
+    Checkpoints
     -----
     O(N (members + log N)) a row and class. What all rows have in common is summed once, so a
     batch of "parent and one more" costs one addition a record and row. Rows of more than
@@ -134,7 +134,7 @@ def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
 
     Sums that differ in the last bit of a float64 alone count as equal.
 
-    Notes
+    Checkpoints
     -----
     About half the speed of :func:`auc`.
     """

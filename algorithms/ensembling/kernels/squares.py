@@ -29,9 +29,9 @@ def products_of(table: Deviations) -> IntArray | None:
     Returns
     -------
     numpy.ndarray of int64, shape (K, K, 3)
-        Parts of 40 bits, the lowest first; the highest has the sign.
+        Components of 40 bits, the lowest first; the highest has the sign.
 
-    Notes
+    Checkpoints
     -----
     O(K^2 W), by products of matrices.
     """
@@ -66,7 +66,7 @@ def mean_square(table: Deviations, products: IntArray | None, picks: Picks) -> F
 
     Without products, and of rows of more than :data:`MOST_PICKS` picks, from the deviations.
 
-    Notes
+    Checkpoints
     -----
     With products O(m^2) a row, of m picked models beyond those that all rows share.
     """

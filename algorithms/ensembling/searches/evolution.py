@@ -15,7 +15,7 @@ from algorithms.ensembling.searches.count_vectors import Store
 from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
 from algorithms.ensembling.searches.sliding_archive import SlidingArchive
 from algorithms.moves.seen import Seen
-from framework.algorithm import Lookahead, Outcome, name_of
+from framework.algorithm import MaxPending, Outcome, name_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
@@ -59,9 +59,9 @@ class EnsembleEvolution(CountsSearch):
         The two metrics that define the niches, which must have bounds; the method's own if None.
     batch : int
         Number of children made from one state of the archive.
-    lookahead : int, optional
+    max_pending : int, optional
         None: a batch waits for the one before. Else so many rows may be out while the search goes
-        on: children are made in steps (:meth:`~framework.algorithm.Algorithm.run_ahead`) instead
+        on: children are made in steps (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead
         of batches, and the first of them when the start population is known.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
@@ -90,7 +90,7 @@ class EnsembleEvolution(CountsSearch):
     InputError
         The space is another one, or the fitness or a behaviour cannot be used.
 
-    Notes
+    Checkpoints
     -----
     - The model that mutation picks is uniform over all models (paper). The authors' code draws
       without replacement for each vector; after rejection the children have the same distribution.
@@ -129,10 +129,10 @@ class EnsembleEvolution(CountsSearch):
         retries: Annotated[int, Field(ge=1)] = 50,
         count_retries: Literal["child", "batch"] = "child",
         credit: Literal["parent", "child"] = "parent",
-        lookahead: Lookahead = None,
+        max_pending: MaxPending = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed, fitness=fitness)
-        self._step = batch if lookahead is None else self.run_ahead(lookahead, batch)
+        self._step = batch if max_pending is None else self.make_asynchronous(max_pending, batch)
         self.batch, self.start, self.retries = batch, start, retries
         self._method, self._average = _METHODS[parents], crossover == "average"
         self._whole_batch = count_retries == "batch"

@@ -45,7 +45,7 @@ class SmallEnsembles(CountsSearch):
     InputError
         More than 10 million ensembles; the number is named.
 
-    Notes
+    Checkpoints
     -----
     Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is evaluated. There are
     at most ``sum_m C(K, m) C(picks, m)``.
@@ -63,7 +63,7 @@ class SmallEnsembles(CountsSearch):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.batch = batch
-        self.lookahead = 4 * batch
+        self.max_pending = 4 * batch
         picks = members if picks is None else picks
         self._sizes = min(members, picks, self.space.d)
         sizes = range(1, self._sizes + 1)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from framework.roles import Objective as Objective
     from framework.roles import Roles as Roles
     from framework.run import driver as _driver
-    from framework.run.driver import Observer as Observer
+    from framework.run.driver import Callback as Callback
     from framework.run.driver import Progress as Progress
     from framework.run.evaluator import Evaluator as Evaluator
     from framework.run.evaluator import SerialEvaluator as SerialEvaluator
@@ -120,7 +120,7 @@ _HOMES = {
     "Metric": "framework.roles:Metric",
     "Objective": "framework.roles:Objective",
     "Roles": "framework.roles:Roles",
-    "Observer": "framework.run.driver:Observer",
+    "Callback": "framework.run.driver:Callback",
     "Progress": "framework.run.driver:Progress",
     "search": "framework.run.driver:run",
     "Evaluator": "framework.run.evaluator:Evaluator",

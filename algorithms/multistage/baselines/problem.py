@@ -34,7 +34,7 @@ from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Integers
-from framework.streams import RowStreams
+from framework.streams import CandidateStreams
 
 FORMAT = 2  # raise it when a baseline's fits or the grids change
 
@@ -170,11 +170,11 @@ class RivalProblem(Problem, Deployable):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}}  # workers measure for themselves
 
-    def evaluate(self, X: Array, streams: RowStreams | None = None) -> Mapping[str, Array]:
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return _columns([self._measured(int(cell)) for cell in X[:, 0]])
 
     def evaluate_test(
-        self, X: Array, streams: RowStreams | None = None
+        self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
         if not len(self.test.y):
             return None

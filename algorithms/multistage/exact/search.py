@@ -22,7 +22,7 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import ContractError, InputError, Unfit
 from framework.front import nondominated, volume
-from framework.long_work import LongWork
+from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Partition
@@ -70,7 +70,7 @@ class Exact(Algorithm):
         within the limits; from :meth:`prepare`, if dynamic programming reaches a limit and
         ``bounds`` is false.
 
-    Notes
+    Checkpoints
     -----
     With fewer than three objectives the front is a part of the front of all three. The same holds
     with constraints against bad values (at least some coverage or accuracy, at most some cost):
@@ -131,7 +131,7 @@ class Exact(Algorithm):
             self._take_tables()  # what is pickled does without the problem
         return self.__dict__
 
-    def prepare(self, work: LongWork) -> None:
+    def prepare(self, work: Preparation) -> None:
         """Train the sub-classifiers and find the front.
 
         Raises
@@ -165,7 +165,7 @@ class Exact(Algorithm):
 
     def propose(self) -> Array | None:
         if self._front is None:
-            self.prepare(LongWork())
+            self.prepare(Preparation())
         assert self._front is not None
         if len(self._front) == 0:
             self.done, self.reason = True, "no candidate meets the constraints"
@@ -234,7 +234,7 @@ class Exact(Algorithm):
         return self._tables
 
     def _search(
-        self, tables: StageTables, price: IntArray, work: LongWork
+        self, tables: StageTables, price: IntArray, work: Preparation
     ) -> tuple[ChainFront, UpperBound | None]:
         """Return points among which the front lies; or attained ones, and what none beats."""
         k, counted = self._task.k, partial(work.report, "going through chains")

@@ -17,7 +17,7 @@ from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.long_work import LongWork
+from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -69,7 +69,7 @@ class IntegerProgram(PruningSearch):
     InputError
         Weights that mean nothing, or demands that no ensemble meets.
 
-    Notes
+    Checkpoints
     -----
     Ensemble pruning by integer programming, Equations 1 to 20, in the net form: see
     ``docs/pruning.md``.
@@ -116,13 +116,13 @@ class IntegerProgram(PruningSearch):
                 "positive is best"
             )
 
-    def prepare(self, work: LongWork) -> None:
+    def prepare(self, work: Preparation) -> None:
         """Solve, step by step."""
         self._solve(work)
 
     def propose(self) -> Array | None:
         """Return the best ensemble known, once."""
-        solver = self._solve(LongWork())
+        solver = self._solve(Preparation())
         if solver.incumbent is None:
             raise InputError(self._none_found(solver))
         self.done, self.reason = True, self._ended(solver)
@@ -185,7 +185,7 @@ class IntegerProgram(PruningSearch):
             },
         }
 
-    def _solve(self, work: LongWork) -> BranchAndBound:
+    def _solve(self, work: Preparation) -> BranchAndBound:
         """Take steps until the proof is complete or the budget is spent."""
         solver = self._solver or self._known(work)
         if solver is None:
@@ -216,14 +216,14 @@ class IntegerProgram(PruningSearch):
             work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
         return solver
 
-    def _tell(self, work: LongWork, solver: BranchAndBound) -> None:
+    def _tell(self, work: Preparation, solver: BranchAndBound) -> None:
         values = {"bound": solver.bound, "gap": solver.gap}
         if solver.incumbent is not None:
             values["incumbent"] = solver.incumbent.value
         done = min(solver.iterations, self.iterations)
         work.report(self._line(solver), done, self.iterations, **values)
 
-    def _known(self, work: LongWork) -> BranchAndBound | None:
+    def _known(self, work: Preparation) -> BranchAndBound | None:
         """Return what an earlier session has noted; None where that is nothing."""
         content = work.notes.get(_NOTE)
         if content is None:

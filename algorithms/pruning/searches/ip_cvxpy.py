@@ -16,7 +16,7 @@ from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.long_work import LongWork
+from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -76,7 +76,7 @@ class PrintedProgram(PruningSearch):
         self._value, self._id = 0.0, -1
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
-    def prepare(self, work: LongWork) -> None:
+    def prepare(self, work: Preparation) -> None:
         """Solve; nothing is heard of the solver until it is done."""
         work.report(f"integer program as printed, {self.solver}", 0, 1)
         self._solve()

@@ -27,7 +27,7 @@ from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.long_work import LongWork
+from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.registry import nearest
 from framework.roles import Roles
@@ -69,7 +69,7 @@ class ExactFront(PruningSearch):
     InputError
         Neither the objectives nor the parameters name a front.
 
-    Notes
+    Checkpoints
     -----
     Epsilon-constraint over whole levels: Haimes, Lasdon and Wismer 1971. A weighted sum would
     find supported points only.
@@ -116,13 +116,13 @@ class ExactFront(PruningSearch):
         self._found: list[Solved] | None = None
         self._exact = True
 
-    def prepare(self, work: LongWork) -> None:
+    def prepare(self, work: Preparation) -> None:
         """Have the cells solved."""
         self._solve(work)
 
     def propose(self) -> Array | None:
         """Return the ensembles found, each once."""
-        found = self._solve(LongWork())
+        found = self._solve(Preparation())
         points = [(s.x, s.threshold) for s in found if s.x is not None]
         if not points:
             raise InputError(
@@ -174,7 +174,7 @@ class ExactFront(PruningSearch):
             rows.append({**row, "taken": s.taken, "closed": s.closed})
         return Outcome(findings, tables={"certificates": as_columns(rows)})
 
-    def _solve(self, work: LongWork) -> list[Solved]:
+    def _solve(self, work: Preparation) -> list[Solved]:
         if self._found is None:
             known = {i: noted(work.notes.get(f"cell {i}")) for i in range(len(self._cells))}
             left = [i for i, solved in known.items() if solved is None]

@@ -1,9 +1,9 @@
-"""An indicator, an observer and a report."""
+"""An indicator, an callback and a report."""
 
 import numpy as np
 
 from framework.analysis.indicators import Indicator
-from framework.run.driver import Observer
+from framework.run.driver import Callback
 
 SMALLEST = Indicator(
     "least loss",
@@ -13,7 +13,7 @@ SMALLEST = Indicator(
 )
 
 
-class Diary(Observer):
+class Diary(Callback):
     """Counts batches."""
 
     def __init__(self, path):
@@ -28,7 +28,7 @@ class Diary(Observer):
 
 
 def diary(run_dir, config):
-    """Return the observer of a run; none for runs called quiet."""
+    """Return the callback of a run; none for runs called quiet."""
     return None if config.name == "quiet" else Diary(run_dir.path)
 
 

@@ -1,6 +1,6 @@
-"""What a lookahead costs in quality: each search in generations and with several L, paired seeds.
+"""What a max_pending costs in quality: each search in generations and with several L, paired seeds.
 
-``python scripts/lookahead.py --data DIR --seeds 4`` prints tables of the share of the reference
+``python scripts/asynchronous.py --data DIR --seeds 4`` prints tables of the share of the reference
 front that runs find (the exact front where the exact search reaches it, else the front of all runs
 together) and of their hypervolume. Libraries are made up, in memory; nothing is written.
 """
@@ -106,23 +106,23 @@ FAMILIES: dict[str, tuple[Callable[[], tuple[Problem, Roles]], dict[str, dict[st
 
 def exact_front(problem: Problem, roles: Roles) -> FloatArray | None:
     """Return the losses of the exact front of a small multi-stage problem; None for others."""
-    if problem.space.d > 11 or not hasattr(problem, "n_parts") or not problem.has_parts:
+    if problem.space.d > 11 or not hasattr(problem, "n_components") or not problem.has_components:
         return None
     exact = registry.load("algorithms", "exact")(problem, roles, seed=0)
     return run(problem, exact, SerialEvaluator(problem), budget=Budget(generations=1)).losses
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Write a line of JSON for each run: family, search, lookahead, seed, front."""
+    """Write a line of JSON for each run: family, search, max_pending, seed, front."""
     for family, (make, searches, rows) in FAMILIES.items():
         if args.only and not any(word in family for word in args.only.split(",")):
             continue
         problem, roles = make()
         for seed in range(args.seeds):
             for name, parameters in searches.items():
-                for L in (None, *args.lookahead):
+                for L in (None, *args.max_pending):
                     cls = registry.load("algorithms", name)
-                    search = cls(problem, roles, seed=seed, lookahead=L, **parameters)
+                    search = cls(problem, roles, seed=seed, max_pending=L, **parameters)
                     begun = time.process_time()
                     budget = Budget(evaluations=rows)
                     front = run(problem, search, SerialEvaluator(problem, seed), budget=budget)
@@ -130,7 +130,7 @@ def measure(args: argparse.Namespace) -> None:
                         "family": family,
                         "rows": rows,
                         "search": name,
-                        "lookahead": L,
+                        "max_pending": L,
                         "seed": seed,
                         "seconds": time.process_time() - begun,
                         "hypervolume": volume(front.losses, roles),
@@ -161,7 +161,7 @@ def tables(path: Path) -> None:
         return sum(tuple(row) in found for row in wanted) / len(wanted)
 
     for title, of in (("share", share), ("hypervolume", lambda line: float(line["hypervolume"]))):
-        columns = sorted({r["lookahead"] or 0 for r in runs})
+        columns = sorted({r["max_pending"] or 0 for r in runs})
         heads = ["generations" if L == 0 else str(L) for L in columns]
         print(f"\n| {title} | rows | seeds | {' | '.join(heads)} |\n|{'---|' * (len(columns) + 3)}")
         for family in dict.fromkeys(r["family"] for r in runs):
@@ -169,7 +169,7 @@ def tables(path: Path) -> None:
                 mine = [r for r in runs if (r["family"], r["search"]) == (family, name)]
                 cells = []
                 for L in columns:
-                    values = [of(r) for r in mine if (r["lookahead"] or 0) == L]
+                    values = [of(r) for r in mine if (r["max_pending"] or 0) == L]
                     cells.append(f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "")
                 seeds = len({r["seed"] for r in mine})
                 print(f"| {family}, {name} | {mine[0]['rows']:,} | {seeds} | {' | '.join(cells)} |")
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--data", help="folder of the data sets (PARETOLAB_DATA)")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--only", help="families whose names contain one of these words")
-    parser.add_argument("--lookahead", type=int, nargs="+", default=[1, 16, 64, 256, 1024])
+    parser.add_argument("--max_pending", type=int, nargs="+", default=[1, 16, 64, 256, 1024])
     parser.add_argument("--exact", action="store_true", help="exact fronts where they can be had")
     parser.add_argument("--tables", type=Path, help="file of measurements to print")
     args = parser.parse_args()

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from framework.arrays import WordArray
-from framework.parts import Parts
+from framework.components import Components
 
 _PATIENCE = 10.0  # seconds to wait for another process
 _CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
 
 
-class PartStore:
+class ComponentStore:
     """The parts of one fingerprint on disk.
 
     Parameters
@@ -48,7 +48,7 @@ class PartStore:
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)
 
-    def get(self, keys: WordArray) -> Parts:
+    def get(self, keys: WordArray) -> Components:
         """Return those of the keys, shape (m, key words), that are stored."""
         found: list[tuple[bytes, bytes, bytes, int]] = []
         names = _names(keys)
@@ -62,13 +62,13 @@ class PartStore:
             self._give_up(error)
         found = [row for row in found if row[3] == _checksum(*row[:3])]
         bits = np.frombuffer(b"".join(row[1] for row in found), dtype="<u8")
-        return Parts(
+        return Components(
             np.frombuffer(b"".join(row[0] for row in found), "<u8").reshape(-1, keys.shape[1]),
             bits.reshape(-1, *self._shape),
             [row[2] for row in found],
         )
 
-    def put(self, parts: Parts) -> None:
+    def put(self, parts: Components) -> None:
         """Store parts; failed ones are left out."""
         if self._db is None:
             return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
-from framework.notes import Notes
+from framework.checkpoints import Checkpoints
 from framework.workforce import InProcess, Workforce
 
 
 @dataclass(frozen=True)
-class Work:
+class PreparationProgress:
     """Progress of work that comes before the first values, such as training shared parts.
 
     Attributes
@@ -32,15 +32,15 @@ class Work:
     values: Mapping[str, float] = field(default_factory=dict)
 
 
-def _ignore(work: Work) -> None:
+def _ignore(work: PreparationProgress) -> None:
     """Take a report and do nothing."""
 
 
 @dataclass
-class LongWork:
+class Preparation:
     """What an algorithm uses for the work that its first batch depends on.
 
-    It should report at least every second or so, because interruptions take effect there. Work
+    It should report at least every second or so, because interruptions take effect there. PreparationProgress
     that takes minutes should write down what it has proven in ``notes``, and should stop when
     ``over`` returns true, if it can stop early with an answer.
 
@@ -55,10 +55,10 @@ class LongWork:
     """
 
     workers: Workforce = field(default_factory=InProcess)
-    notes: MutableMapping[str, bytes] = field(default_factory=Notes)
+    notes: MutableMapping[str, bytes] = field(default_factory=Checkpoints)
     over: Callable[[], bool] = lambda: False
-    tell: Callable[[Work], None] = _ignore
+    tell: Callable[[PreparationProgress], None] = _ignore
 
     def report(self, what: str, done: int, total: int, **values: float) -> None:
         """Report the progress of the work; raises KeyboardInterrupt where it is interrupted."""
-        self.tell(Work(what, done, total, values=values))
+        self.tell(PreparationProgress(what, done, total, values=values))

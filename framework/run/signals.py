@@ -28,14 +28,14 @@ _SENTENCE = (
 _heeded = threading.Event()
 
 
-def heed() -> None:
+def note_handled() -> None:
     """Note that a handler of a signal runs; each has to."""
     _heeded.set()
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Handle a signal: raise KeyboardInterrupt."""
-    heed()
+    note_handled()
     raise KeyboardInterrupt
 
 

@@ -1,4 +1,4 @@
-"""Notes: intermediate results of long work, from which a resumed run continues."""
+"""Checkpoints: intermediate results of long work, from which a resumed run continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCHEMA = (
 _OWNER = "owner"
 
 
-class Notes(MutableMapping[str, bytes]):
+class Checkpoints(MutableMapping[str, bytes]):
     """A mapping of names to bytes that is kept on the disk and survives a crash.
 
     A note is written in one transaction: after a crash it has either its old or its new content.

@@ -8,18 +8,18 @@ import numpy as np
 
 from algorithms.multistage.kernels import scoring as kernels
 from framework.arrays import Array, BoolArray, WordArray
-from framework.parts import Parts
+from framework.components import Components
 
 
 class PartTable:
-    """Parts numbered in the order of adding.
+    """Components numbered in the order of adding.
 
     Parameters
     ----------
     key_words, planes, words : int
         Shape of a key and of a part's bits.
 
-    Notes
+    Checkpoints
     -----
     Models are not kept. A part takes ``8 * (key words + planes * words)`` bytes, up to twice that
     because the table grows in steps; ``words`` is the number of words of the parts added.
@@ -54,7 +54,7 @@ class PartTable:
         """Return the number of a part, or a negative number if it is not held."""
         return kernels.find(self.slots, self._keys, key)
 
-    def add(self, parts: Parts) -> None:
+    def add(self, parts: Components) -> None:
         """Add parts; those that are in the table already are skipped."""
         keys = np.array(parts.keys)  # writeable, as the kernels' other arguments of that type
         fresh = [i for i in range(len(parts)) if self.find(keys[i]) < 0]
@@ -77,11 +77,11 @@ class PartTable:
         kernels.insert(self.slots, self._keys, start, stop)
         self.n = stop
 
-    def slice(self, start: int, words: int) -> Parts:
+    def slice(self, start: int, words: int) -> Components:
         """Return the parts from ``start`` on, their first ``words`` words, without models."""
         errors = {i - start: error for i, error in self.errors.items() if i >= start}
         bits = np.ascontiguousarray(self._bits[start : self.n, :, :words])
-        return Parts(self._keys[start : self.n], bits, errors=errors)
+        return Components(self._keys[start : self.n], bits, errors=errors)
 
     def _widen(self, width: int) -> None:
         room, planes, words = self._bits.shape

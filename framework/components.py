@@ -12,7 +12,7 @@ from framework.arrays import Array, WordArray
 
 
 @dataclass(frozen=True)
-class Parts:
+class Components:
     """Expensive pieces that several candidates share, columnar.
 
     Attributes
@@ -54,39 +54,39 @@ class Demand(NamedTuple):
     meanwhile: int
 
 
-class SharedParts:
+class SharedComponents:
     """The part of a problem's interface that concerns shared parts.
 
     As defined here, a problem has no parts; a problem whose candidates are scored from shared
-    parts overrides all methods but ``demand``, ``open_store`` and ``failed_parts``. The evaluator
+    parts overrides all methods but ``demand``, ``open_store`` and ``failed_components``. The evaluator
     asks which parts a batch needs and the problem does not have yet, lets the workers build them
     (in parallel, each once), adds them, and then scores the batch. Without an evaluator,
-    ``evaluate`` builds them itself. Parts are numbered in the order in which they were added. A
+    ``evaluate`` builds them itself. Components are numbered in the order in which they were added. A
     pickled problem contains neither its parts nor its store: each worker is sent the parts that it
     does not have.
 
     Attributes
     ----------
-    part_name : str
+    component_name : str
         What parts are called in progress reports, in the plural.
     """
 
-    part_name: str = "parts"
+    component_name: str = "parts"
 
     @property
-    def has_parts(self) -> bool:
+    def has_components(self) -> bool:
         """Whether the candidates of this class share parts at all."""
-        return type(self).build_parts is not SharedParts.build_parts
+        return type(self).build_components is not SharedComponents.build_components
 
     def open_store(self) -> None:
         """Also keep parts on this machine's disk, and read from there those it already has."""
 
     @property
-    def n_parts(self) -> int:
+    def n_components(self) -> int:
         """Number of parts that the problem has."""
         return 0
 
-    def missing_parts(self, X: Array) -> WordArray:
+    def missing_components(self, X: Array) -> WordArray:
         """Return the keys of the parts that a batch needs and the problem does not have.
 
         Parameters
@@ -99,22 +99,22 @@ class SharedParts:
         """
         return np.zeros((0, 1), dtype=np.uint64)
 
-    def build_parts(self, keys: WordArray) -> Parts:
+    def build_components(self, keys: WordArray) -> Components:
         """Build parts from their keys alone, whatever parts the problem already has."""
-        return Parts(keys[:0], np.zeros((0, 0, 0), dtype=np.uint64))
+        return Components(keys[:0], np.zeros((0, 0, 0), dtype=np.uint64))
 
     def demand(self, keys: WordArray) -> Demand | None:
         """Return what it would take to build parts, if any; None if that cannot be told."""
         return None
 
-    def add_parts(self, parts: Parts) -> None:
+    def add_components(self, parts: Components) -> None:
         """Add parts to those that the problem has; parts that it already has are skipped."""
 
-    def parts_since(self, start: int) -> Parts:
+    def components_since(self, start: int) -> Components:
         """Return the parts from number ``start`` on, without their models: enough to score."""
-        return self.build_parts(np.zeros((0, 1), dtype=np.uint64))
+        return self.build_components(np.zeros((0, 1), dtype=np.uint64))
 
-    def failed_parts(self, keys: WordArray, error: str) -> Parts:
+    def failed_components(self, keys: WordArray, error: str) -> Components:
         """Return parts that could not be built, with the reason of each."""
         bits = np.zeros((len(keys), 0, 0), dtype=np.uint64)
-        return Parts(keys, bits, [b""] * len(keys), dict.fromkeys(range(len(keys)), error))
+        return Components(keys, bits, [b""] * len(keys), dict.fromkeys(range(len(keys)), error))

@@ -25,13 +25,13 @@ from tests.stages.data import (
 def counting(monkeypatch):
     """Count the feature sets that are trained from now on."""
     built = []
-    train = MultiStageProblem.build_parts
+    train = MultiStageProblem.build_components
 
     def build(self, keys):
         built.extend(key.tobytes() for key in keys)
         return train(self, keys)
 
-    monkeypatch.setattr(MultiStageProblem, "build_parts", build)
+    monkeypatch.setattr(MultiStageProblem, "build_components", build)
     return built
 
 
@@ -141,7 +141,7 @@ def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
     for name in problem.metric_names:
         assert np.array_equal(found[name], want[name])
     if damage == "changed":  # and is mended
-        assert problem_of(table_file)._store.get(problem.parts_since(0).keys).bits.any()
+        assert problem_of(table_file)._store.get(problem.components_since(0).keys).bits.any()
 
 
 def test_a_scorer_with_stripped_parts_gives_the_same_values(table_file):
@@ -150,9 +150,9 @@ def test_a_scorer_with_stripped_parts_gives_the_same_values(table_file):
     X = genomes(driver)
     want = driver.evaluate(X)
     worker = pickle.loads(pickle.dumps(driver))
-    assert worker.n_parts == 0
-    worker.add_parts(driver.parts_since(0))
-    worker.build_parts = None  # it has all it needs
+    assert worker.n_components == 0
+    worker.add_components(driver.components_since(0))
+    worker.build_components = None  # it has all it needs
     for name in driver.metric_names:
         assert np.array_equal(worker.evaluate(X)[name], want[name])
     with pytest.raises(ValueError, match="stripped"):

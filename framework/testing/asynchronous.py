@@ -12,7 +12,7 @@ import numpy as np
 from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.front import Front
-from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_rows, failed_rows
+from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_candidates, failed_rows
 from framework.testing.case import AlgorithmCase
 from framework.testing.doubles import CountingProblem, ShuffledEvaluator
 from framework.testing.expect import expect, same_front, same_rows, shortened
@@ -38,11 +38,11 @@ def rows_know_what_they_may(case: AlgorithmCase) -> None:
     rows = _asked(case, None)
     for spoilt in (len(rows) // 3, len(rows) // 2):
         again = _asked(case, spoilt)
-        blind = spoilt + algorithm.lookahead
+        blind = spoilt + algorithm.max_pending
         same = np.array_equal(rows[:blind], again[:blind])
         expect(
             same,
-            f"lookahead: expected the rows up to {blind - 1} to know nothing of row {spoilt}, "
+            f"max_pending: expected the rows up to {blind - 1} to know nothing of row {spoilt}, "
             "found that they do",
         )
 
@@ -52,7 +52,7 @@ def _asked(case: AlgorithmCase, spoilt: int | None) -> Array:
     algorithm, out = case.fresh(), deque[tuple[int, Array]]()
     pieces: list[Array] = []
     n = 0
-    while n < case.generations * (algorithm.generation_rows or 1):
+    while n < case.generations * (algorithm.evaluations_per_generation or 1):
         while (X := algorithm.ask()) is not None:
             out.append((n, X))
             pieces.append(X)
@@ -64,7 +64,7 @@ def _asked(case: AlgorithmCase, spoilt: int | None) -> Array:
         if spoilt is not None and first + len(X) > spoilt:
             algorithm.tell(failed_rows(case.problem, ids, X, "spoilt"))
         else:
-            algorithm.tell(evaluate_rows(case.problem, case.seed, ids, X))
+            algorithm.tell(evaluate_candidates(case.problem, case.seed, ids, X))
     return np.concatenate(pieces)
 
 
@@ -99,7 +99,7 @@ def asks_no_genome_twice(case: AlgorithmCase) -> None:
     distinct = len(np.unique(rows.X, axis=0))
     expect(
         distinct == len(rows),
-        f"lookahead: expected {len(rows)} different genomes, found {distinct}",
+        f"max_pending: expected {len(rows)} different genomes, found {distinct}",
     )
 
 
@@ -108,7 +108,7 @@ def _traced(case: AlgorithmCase, evaluator: Evaluator | None = None) -> tuple[Ev
     return Evaluated.concat(told), front
 
 
-LOOKAHEAD_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
+MAX_PENDING_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
     arrival_changes_nothing,
     rows_know_what_they_may,
     resumed_from_any_rows,
