@@ -58,12 +58,12 @@ class SharedComponents:
     """The part of a problem's interface that concerns shared parts.
 
     As defined here, a problem has no parts; a problem whose candidates are scored from shared
-    parts overrides all methods but ``demand``, ``open_store`` and ``failed_components``. The evaluator
-    asks which parts a batch needs and the problem does not have yet, lets the workers build them
-    (in parallel, each once), adds them, and then scores the batch. Without an evaluator,
-    ``evaluate`` builds them itself. Components are numbered in the order in which they were added. A
-    pickled problem contains neither its parts nor its store: each worker is sent the parts that it
-    does not have.
+    parts overrides all methods but ``demand``, ``open_store`` and ``failed_components``. The
+    evaluator asks which parts a batch needs and the problem does not have yet, lets the workers
+    build them (in parallel, each once), adds them, and then scores the batch. Without an evaluator,
+    ``evaluate`` builds them itself. Components are numbered in the order in which they were added.
+    A pickled problem contains neither its parts nor its store: each worker is sent the parts
+    that it does not have.
 
     Attributes
     ----------

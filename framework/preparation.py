@@ -40,7 +40,7 @@ def _ignore(work: PreparationProgress) -> None:
 class Preparation:
     """What an algorithm uses for the work that its first batch depends on.
 
-    It should report at least every second or so, because interruptions take effect there. PreparationProgress
+    It should report at least every second or so, because interruptions take effect there. Work
     that takes minutes should write down what it has proven in ``notes``, and should stop when
     ``over`` returns true, if it can stop early with an answer.
 

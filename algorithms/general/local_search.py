@@ -57,7 +57,8 @@ class ParetoLocalSearch(Algorithm):
         its layer; None: all of them.
     max_pending : int, optional
         None: a batch waits for the one before. Else so many rows may be out while the search goes
-        on: neighbourhoods go out in steps (:meth:`~framework.algorithm.Algorithm.make_asynchronous`),
+        on: neighbourhoods go out in steps
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`),
         ``batch`` rows count as a generation, and each neighbourhood is chosen by all rows known
         when its first step goes out.
 

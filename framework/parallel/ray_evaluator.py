@@ -167,7 +167,7 @@ class RayEvaluator(Evaluator):
         """Return the process ids of the workers that are ready, for tests of their death."""
         return [slot.pid for slot in self.pool.ready if slot.pid is not None]
 
-    # Components ------------------------------------------------------------------------------------
+    # Components -----------------------------------------------------------------------------------
 
     def _order_parts(self, X: Array) -> set[bytes]:
         """Have the parts built that nobody builds yet; return all that the batch must await."""

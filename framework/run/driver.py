@@ -103,8 +103,8 @@ class Callback:
 StoppingCriterion = Callable[[int, Callable[[], Front]], str]
 """Says why a run is to end early, or nothing, given how many rows were told and their front.
 
-It is asked after every batch told, in the order of the batches, so that a stopping_criterion which knows only
-these ends a run at the same row whoever evaluates.
+It is asked after every batch told, in the order of the batches, so that a criterion which knows
+only these ends a run at the same row whoever evaluates.
 """
 
 

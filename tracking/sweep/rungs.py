@@ -51,7 +51,7 @@ class FrontValue:
 
 @dataclass
 class Rungs:
-    """Looks at a trial on its way, and ends it where it is too bad; a stopping_criterion of its run.
+    """Looks at a trial on its way, and ends it where it is too bad; a stopping criterion.
 
     Attributes
     ----------

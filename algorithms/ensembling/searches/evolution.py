@@ -61,8 +61,9 @@ class EnsembleEvolution(CountsSearch):
         Number of children made from one state of the archive.
     max_pending : int, optional
         None: a batch waits for the one before. Else so many rows may be out while the search goes
-        on: children are made in steps (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead
-        of batches, and the first of them when the start population is known.
+        on: children are made in steps
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead of batches,
+        and the first of them when the start population is known.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
     parents : {'dynamic', 'deterministic', 'tournament'}
