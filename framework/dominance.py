@@ -25,7 +25,7 @@ def pareto_layers(losses: FloatArray, violation: FloatArray) -> IntArray:
     numpy.ndarray of int64, shape (n,)
         0 for the non-dominated rows, 1 for those of the rest, ...; equal rows have equal layers.
 
-    Checkpoints
+    Notes
     -----
     Of moocore: O(n log n) for two objectives, O(m n^2) at worst for more.
     """

@@ -45,7 +45,7 @@ def nondominated(losses: FloatArray) -> BoolArray:
     -------
     numpy.ndarray of bool, shape (n,)
 
-    Checkpoints
+    Notes
     -----
     O(n log n) for up to three objectives (moocore; Kung, Luccio and Preparata 1975).
     """

@@ -34,7 +34,7 @@ def hypervolume(losses: FloatArray, reference: FloatArray) -> float:
     InputError
         No point, NaN, or shapes that do not match.
 
-    Checkpoints
+    Notes
     -----
     Exact for up to five objectives, O(n log n) for two and three (Fonseca, Paquete and
     Lopez-Ibanez 2006). With six or more it is estimated along fixed directions (moocore's

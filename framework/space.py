@@ -105,7 +105,7 @@ class Partition(Space):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw every genome of the space with the same probability.
 
-        Checkpoints
+        Notes
         -----
         The numbers of items kept and of blocks are drawn by how many genomes have them; then the
         items are divided one by one, by the recurrence of the Stirling numbers of the second kind

@@ -68,7 +68,7 @@ class ParetoEnsembler:
     weights_ : numpy.ndarray, shape (K,)
         Of each model in the chosen ensemble; they add to one.
 
-    Checkpoints
+    Notes
     -----
     TabArena's fast log loss (its default) hands over each record's probability of the *true*
     class alone, with the labels as they were and ``problem_type="binary"``; the metric tells it

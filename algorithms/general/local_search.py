@@ -62,7 +62,7 @@ class ParetoLocalSearch(Algorithm):
         ``batch`` rows count as a generation, and each neighbourhood is chosen by all rows known
         when its first step goes out.
 
-    Checkpoints
+    Notes
     -----
     No genome is evaluated twice. The run ends when random walks find no new genome.
 

@@ -39,7 +39,7 @@ class CrowdedMembers(Members):
     dtype : numpy.dtype
         Of the genomes.
 
-    Checkpoints
+    Notes
     -----
     Layers are kept up to date (Li, Deb, Zhang, Suganthan and Chen 2017,
     doi:10.1109/TCYB.2016.2621008), O(n m) a row.

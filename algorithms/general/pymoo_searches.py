@@ -60,7 +60,7 @@ class Peer(Algorithm):
         with the members as soon as it and all before it are known, and no genome is asked for
         twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
-    Checkpoints
+    Notes
     -----
     - On ordered partitions the first generation, recombination with compression, and mutation
       are EMSCO's own (Algorithms 1 and 2). On counts the first rows are subsets whose size is
@@ -250,7 +250,7 @@ class RVEA(_Directed):
     population, mutation_rate, crossover_rate, beta
         See :class:`Peer`. Directions as for :class:`NSGAIII`; members are at most as many.
 
-    Checkpoints
+    Notes
     -----
     Cheng, Jin, Olhofer and Sendhoff 2016, doi:10.1109/TEVC.2016.2519378. Vectors are adapted ten
     times (fr = 0.1). Its schedule is one of generations. The last members are returned.

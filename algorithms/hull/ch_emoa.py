@@ -27,7 +27,7 @@ class CHEMOA(HullSearch[Reference]):
     population, batch, max_pending, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`.
 
-    Checkpoints
+    Notes
     -----
     - Zhao et al., 3D convex-hull-based evolutionary multiobjective optimisation, as Sections 3.1
       to 3.3 of the 3DFCH-EMOA paper describe it: (mu + 1), layers of convex hulls with R without

@@ -37,7 +37,7 @@ class FCHEMOA(HullSearch[Reference]):
         Which non-frontal member goes: the one that was so the longest (a queue, Algorithms 2, 5
         and 7), the one born first (Section 3.2's words), or any (Section 4.3).
 
-    Checkpoints
+    Notes
     -----
     - Zhao, Jiao, Liu, Basto Fernandes, Yevseyeva, Xia and Emmerich: 3D Fast Convex-Hull-Based
       Evolutionary Multiobjective Optimization Algorithm, Algorithms 1 to 7.

@@ -29,7 +29,7 @@ class Hull3D:
     InputError
         Another shape, coordinates out of range, or points that lie in one plane.
 
-    Checkpoints
+    Notes
     -----
     Insertion as in the incremental algorithm (Clarkson, Mehlhorn and Seidel 1993): O(facets) with
     a small factor, since every facet is tested for being seen. Deletion: O(neighbours^2).

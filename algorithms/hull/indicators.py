@@ -25,7 +25,7 @@ def vas(shares: FloatArray, reference: Reference) -> float:
         count as points in it; points outside the cube add nothing.
     reference : Reference
 
-    Checkpoints
+    Notes
     -----
     The paper does not say what becomes of points beyond R's plane. Taken as they are, a single
     one near (1, 1, 1) makes VAS of ZED1 0.52 where the best front has 0.357.
@@ -45,7 +45,7 @@ def vas_of_classes(shares: FloatArray) -> float:
     shares : numpy.ndarray, shape (n, m)
         m >= 2.
 
-    Checkpoints
+    Notes
     -----
     By Qhull in floating point: O(n^(m/2)) from four losses on. For three losses :func:`vas` gives
     the same, exactly.
@@ -65,7 +65,7 @@ def gini(losses: FloatArray) -> float:
     ----------
     losses : numpy.ndarray, shape (n, m)
 
-    Checkpoints
+    Notes
     -----
     The paper prints no formula; this one gives its figures: with ``d_(1) <= ... <= d_(n)`` the
     distances to nearest neighbours, ``sum (2 i - n - 1) d_(i) / (n sum d_(i))``. NaN for fewer than
@@ -89,7 +89,7 @@ def igd(losses: FloatArray, target: FloatArray) -> float:
     losses : numpy.ndarray, shape (n, m)
     target : numpy.ndarray, shape (r, m)
 
-    Checkpoints
+    Notes
     -----
     Coello Coello and Reyes Sierra 2004, Euclidean and not squared (the plain form, not IGD+).
     """
@@ -106,7 +106,7 @@ def pure_diversity(losses: FloatArray) -> float:
     ----------
     losses : numpy.ndarray, shape (n, m)
 
-    Checkpoints
+    Notes
     -----
     Wang, Jin and Yao 2017, doi:10.1109/TCYB.2016.2550502: ``PD(X) = max over s of PD(X without s)
     + d(s, X without s)``, the distance to the nearest other, L_p quasi-norm with p = 0.1. By the

@@ -32,7 +32,7 @@ class NDFCHEMOA(HullSearch[OpenReference]):
     population, batch, max_pending, mutation_rate, crossover_rate, reference
         See :class:`~algorithms.hull.base.HullSearch`.
 
-    Checkpoints
+    Notes
     -----
     - Beyond the paper, which has three objectives; for these take
       :class:`~algorithms.hull.fch_emoa.FCHEMOA`, which is exact and tens of times as fast.

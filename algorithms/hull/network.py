@@ -54,7 +54,7 @@ class NetworkProblem(Problem, Deployable):
     InputError
         Validation records of one class alone.
 
-    Checkpoints
+    Notes
     -----
     Sparse networks of Zhao et al. (3DFCH-EMOA), Section 4.4: n-10-6-2, all units sigmoid, 100
     epochs of batches of 5, a bit a weight, validation records alone in the search. The paper

@@ -32,7 +32,7 @@ def neighbours(x: Array, max_count: int, empty: bool, out: Array) -> int:
         Whether the vector of no members belongs to the space.
     out : numpy.ndarray, shape (at least neighbourhood_size(x), d)
 
-    Checkpoints
+    Notes
     -----
     O(d + members (d - members)) neighbours, O(d) time each.
     """

@@ -33,7 +33,7 @@ def neighbours(x: Array, lower: IntArray, upper: IntArray, members: int, out: Ar
         Genes that are picks.
     out : numpy.ndarray, shape (at least neighbourhood_size(x), d)
 
-    Checkpoints
+    Notes
     -----
     O(d + picked (members - picked)) neighbours, O(d) time each.
     """

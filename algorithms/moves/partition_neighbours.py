@@ -33,7 +33,7 @@ def neighbours(x: Array, k: int, removal: bool, out: Array) -> int:
         Whether items may be left out.
     out : numpy.ndarray, shape (at least neighbourhood_size(d, k), d)
 
-    Checkpoints
+    Notes
     -----
     O(d^2 + d k) neighbours, O(d) time each.
     """

@@ -20,7 +20,7 @@ def beta_binomial_cdf(most: int, beta: float) -> FloatArray:
     -------
     numpy.ndarray of float64, shape (most + 1, most + 1)
 
-    Checkpoints
+    Notes
     -----
     P[j] = C(m, j) B(j + 1, m - j + beta) / B(1, beta), and with alpha = 1 the ratio of neighbours
     is P[j + 1] / P[j] = (m - j) / (m - j - 1 + beta).

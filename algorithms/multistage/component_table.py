@@ -19,7 +19,7 @@ class PartTable:
     key_words, planes, words : int
         Shape of a key and of a part's bits.
 
-    Checkpoints
+    Notes
     -----
     Models are not kept. A part takes ``8 * (key words + planes * words)`` bytes, up to twice that
     because the table grows in steps; ``words`` is the number of words of the parts added.

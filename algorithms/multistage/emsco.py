@@ -71,7 +71,7 @@ class EMSCO(Algorithm):
         size has been told, and no genome is asked for twice
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
-    Checkpoints
+    Notes
     -----
     Where the paper leaves room:
 

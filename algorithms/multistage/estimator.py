@@ -105,7 +105,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     feature_names_in_ : numpy.ndarray of str, shape (n_features_in_,)
         If fitted on a data frame with column names.
 
-    Checkpoints
+    Notes
     -----
     A front holds the luckiest of many designs: on new records expect somewhat less coverage and
     accuracy than it says, and measure the chosen design on records kept apart from ``fit``.

@@ -274,7 +274,7 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             One of them cannot be trained.
 
-        Checkpoints
+        Notes
         -----
         2^n - 1 of them, n below 64.
         """

@@ -39,7 +39,7 @@ def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> In
     numpy.ndarray of int64, shape (n, 2, K + 1) where K is 64 times the words
         ``[r, c, v]``: records of class ``c`` with ``v`` votes of ensemble ``r``.
 
-    Checkpoints
+    Notes
     -----
     O(n P words). All thresholds follow from it: those above L votes are called positive.
     """

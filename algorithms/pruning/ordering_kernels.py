@@ -110,7 +110,7 @@ def forward(measure: int, columns: Array, records: IntArray) -> tuple[IntArray, 
     values : numpy.ndarray of int64, shape (K, 2)
         Fitness, a fraction, with which each was added; (0, 1) for the first.
 
-    Checkpoints
+    Notes
     -----
     O(K^2 P).
     """

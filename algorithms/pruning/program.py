@@ -65,7 +65,7 @@ class Program:
         Leave (3) and (6) out where the weights make them redundant: a true positive is worth
         more than a false negative, and a true negative more than a false positive.
 
-    Checkpoints
+    Notes
     -----
     Beyond the printed program: S >= 1, or S >= 2 with diversity, as no member is no ensemble;
     (6) has K + 1 instead of K, without which L = K is cut off for records without votes.

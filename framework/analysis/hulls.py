@@ -23,7 +23,7 @@ def facing_hull(points: FloatArray) -> IntArray:
     numpy.ndarray of int64, shape (facets, m)
         Each facet by the positions of its corners; none where the points span no volume.
 
-    Checkpoints
+    Notes
     -----
     Qhull, with its tolerances: for looking at. Searches and indicators have exact hulls of their
     own. O(n log n) for two and three dimensions.

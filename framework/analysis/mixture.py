@@ -51,7 +51,7 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
         A metric that is unknown or does not mix, another operator, or no mixture that meets the
         conditions.
 
-    Checkpoints
+    Notes
     -----
     Provost and Fawcett (2001), for any number of metrics: a linear programme over the chances.
     It has a solution of at most one member more than there are conditions, a corner, which the

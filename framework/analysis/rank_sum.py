@@ -26,7 +26,7 @@ def rank_sum(a: FloatArray, b: FloatArray) -> float:
     a, b : numpy.ndarray, shapes (n,) and (m,)
         Unpaired; infinite values rank last.
 
-    Checkpoints
+    Notes
     -----
     Wilcoxon's rank sum (Mann and Whitney 1947): exact for small samples without ties, else the
     normal approximation with ties and continuity corrected. 1 where either has fewer than two

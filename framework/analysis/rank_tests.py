@@ -72,7 +72,7 @@ def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
     InputError
         Fewer than two blocks or two searches, or NaN.
 
-    Checkpoints
+    Notes
     -----
     Nemenyi: differences of mean ranks over sqrt(k (k + 1) / (6 n)), against the studentised range
     over sqrt(2) (Demsar 2006, Section 3.2.2, Table 5). O(n k log k + k^2 n).

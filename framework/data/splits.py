@@ -56,7 +56,7 @@ def split_records(labels: IntArray, config: SplitConfig, where: str = "problem.s
     InputError
         A part whose share is above 0 would be empty, or a class would have no training record.
 
-    Checkpoints
+    Notes
     -----
     Part sizes are rounded by largest remainders, in each class if stratified; what is left over
     goes to the part that lags most behind its share of all records so far.

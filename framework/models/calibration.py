@@ -107,7 +107,7 @@ def fit_calibration(method: str, P: FloatArray, y: IntArray) -> Calibration:
     y : numpy.ndarray of int64, shape (n,)
         Class codes.
 
-    Checkpoints
+    Notes
     -----
     Sigmoid: Platt's, with his targets that keep away from 0 and 1, on the logit of the
     probability. Isotonic: pool adjacent violators (Zadrozny and Elkan 2002).

@@ -106,7 +106,7 @@ def attainment(comparison: Comparison) -> Figure:
 
     Of more than two objectives the two that are drawn are taken alone.
 
-    Checkpoints
+    Notes
     -----
     The empirical attainment function (Grunert da Fonseca, Fonseca and Hall 2001), by moocore.
     """

@@ -39,7 +39,7 @@ class MlflowTracker(Callback):
     experiment : str
         Name of MLflow's experiment; made where there is none.
 
-    Checkpoints
+    Notes
     -----
     ``on_batch`` does nothing: the journal says it all. :meth:`finish` is called after the
     summary, the front and the plots are written, which is after ``on_end``.

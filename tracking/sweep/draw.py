@@ -51,7 +51,7 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
     before : sequence of FrozenTrial
         All earlier trials by number, ended or under way.
 
-    Checkpoints
+    Notes
     -----
     O(trials before): they are copied.
     """

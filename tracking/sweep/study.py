@@ -235,7 +235,7 @@ def importances(study: SweepStudy) -> dict[str, dict[str, float]]:
 
     Empty where there are too few trials to tell, or nothing differs.
 
-    Checkpoints
+    Notes
     -----
     PED-ANOVA (Watanabe, Bansal and Hutter 2023) of the best tenth of the trials, or of the best
     five where there are fewer than fifty.

@@ -76,7 +76,7 @@ def rank_table(P: Array, y: Array) -> RankTable:
     y : numpy.ndarray of int, shape (N,)
         Index of each record's class.
 
-    Checkpoints
+    Notes
     -----
     Classes that ``y`` lacks are dropped: the mean over the rest has no value for them. So is a
     class that has every record.
@@ -106,7 +106,7 @@ def auc(table: RankTable, picks: Picks) -> FloatArray:
         Within :data:`TOLERANCE` of :func:`exact_auc`, whatever the predictions. NaN where no class
         has both positives and negatives.
 
-    Checkpoints
+    Notes
     -----
     O(N (members + log N)) a row and class. What all rows have in common is summed once, so a
     batch of "parent and one more" costs one addition a record and row. Rows of more than
@@ -134,7 +134,7 @@ def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
 
     Sums that differ in the last bit of a float64 alone count as equal.
 
-    Checkpoints
+    Notes
     -----
     About half the speed of :func:`auc`.
     """

@@ -44,7 +44,7 @@ class Picks(NamedTuple):
 def picks_of(X: Array) -> Picks:
     """Return the picks of rows of counts (n, K), whole numbers.
 
-    Checkpoints
+    Notes
     -----
     O(n K), many counts at a time; what works on picks is O(members) a row.
     """

@@ -31,7 +31,7 @@ def products_of(table: Deviations) -> IntArray | None:
     numpy.ndarray of int64, shape (K, K, 3)
         Components of 40 bits, the lowest first; the highest has the sign.
 
-    Checkpoints
+    Notes
     -----
     O(K^2 W), by products of matrices.
     """
@@ -66,7 +66,7 @@ def mean_square(table: Deviations, products: IntArray | None, picks: Picks) -> F
 
     Without products, and of rows of more than :data:`MOST_PICKS` picks, from the deviations.
 
-    Checkpoints
+    Notes
     -----
     With products O(m^2) a row, of m picked models beyond those that all rows share.
     """

@@ -22,7 +22,7 @@ def combine(P: Array, picks: Picks, out: FloatArray) -> None:
         Not empty in a row.
     out : float64 (n, W)
 
-    Checkpoints
+    Notes
     -----
     Members are added in ascending order, so a row does not depend on the batch.
     """
@@ -74,7 +74,7 @@ def traits(
         Mean similarity over unordered pairs of members, 1 where there is but one member: with
         loss correlations the paper's b1.
 
-    Checkpoints
+    Notes
     -----
     O(members) a row for what it adds to the members that all rows share, and O(K members) for
     those, once a batch.

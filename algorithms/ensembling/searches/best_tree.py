@@ -104,7 +104,7 @@ def best_of_cells(
     cells : numpy.ndarray of int64, shape (m, m)
         Some row of the cell, or -1; the better these are, the faster it goes.
 
-    Checkpoints
+    Notes
     -----
     A subtree is entered only where its points may lie in several cells and its best row beats
     the row of one of them.

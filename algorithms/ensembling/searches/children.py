@@ -77,7 +77,7 @@ def breed(
         All zero.
     marks : numpy.ndarray of int64, shape (n, 4)
 
-    Checkpoints
+    Notes
     -----
     Two ensembles are the same where their counts divided by the greatest common divisor are.
     After ``plan.retries`` rejected mutants the step of mutation grows by one; after as many

@@ -91,7 +91,7 @@ class EnsembleEvolution(CountsSearch):
     InputError
         The space is another one, or the fitness or a behaviour cannot be used.
 
-    Checkpoints
+    Notes
     -----
     - The model that mutation picks is uniform over all models (paper). The authors' code draws
       without replacement for each vector; after rejection the children have the same distribution.

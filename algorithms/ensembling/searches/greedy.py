@@ -40,7 +40,7 @@ class GES(CountsSearch):
         Whether the returned ensembles end with the first one of least loss; otherwise the ensemble
         of every step is returned.
 
-    Checkpoints
+    Notes
     -----
     Caruana et al. 2004, doi:10.1145/1015330.1015432; HAPEns paper, Appendix A.1 and Algorithm 2.
     That paper says that each ensemble is better than the one before, which greedy selection does
@@ -148,7 +148,7 @@ class MultiGES(GES):
     InputError
         No such metric.
 
-    Checkpoints
+    Notes
     -----
     HAPEns paper, Appendix A.1 and Algorithm 2.
     """

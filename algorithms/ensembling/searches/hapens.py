@@ -16,7 +16,7 @@ class HAPEns(EnsembleEvolution):
     models plus a batch, then whenever it is a multiple of the number of models. Parameters and
     everything else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
 
-    Checkpoints
+    Notes
     -----
     "HAPEns: Hardware-Aware Post-Hoc Ensembling for Tabular Data", Section 3 and Algorithm 1. More
     evaluations move the boundaries to large ensembles, so that the elites lose the cheap end; the

@@ -45,7 +45,7 @@ class SlidingArchive:
     cells : int
         Per dimension.
 
-    Checkpoints
+    Notes
     -----
     Fontaine et al. 2019, doi:10.1145/3321707.3321794. Where boundaries slide, that paper's and
     ribs' archives put in the whole history again, O(n) each time and O(n^2 / every) in all. Here

@@ -45,7 +45,7 @@ class SmallEnsembles(CountsSearch):
     InputError
         More than 10 million ensembles; the number is named.
 
-    Checkpoints
+    Notes
     -----
     Of ensembles with the same shares ({1, 1} and {2, 2}) only the first is evaluated. There are
     at most ``sum_m C(K, m) C(picks, m)``.

@@ -29,7 +29,7 @@ def worst(
     usable : bool (n,)
     ids : int64 (n,)
 
-    Checkpoints
+    Notes
     -----
     A hull of n points, and n contributions, for each level: all is made anew each time.
     """

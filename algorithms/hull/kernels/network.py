@@ -197,7 +197,7 @@ def count_errors(
     masks : int8 (n, all weights)
         Of zeros and ones.
 
-    Checkpoints
+    Notes
     -----
     A record is positive where the second unit's value before the sigmoid is the greater one: after
     it, large values would tie. O(N kept weights) a mask.

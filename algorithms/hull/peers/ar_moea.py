@@ -24,7 +24,7 @@ class ARMOEA(PeerSearch):
     population, mutation_rate, crossover_rate
         See :class:`~algorithms.hull.peers.base.PeerSearch`.
 
-    Checkpoints
+    Notes
     -----
     Tian, Cheng, Zhang, Cheng and Jin 2018, doi:10.1109/TEVC.2017.2749619. IGD-NS is the distance
     from each reference point to its nearest member, and from each member that is nearest to none

@@ -44,7 +44,7 @@ class PeerSearch(Algorithm):
     InputError
         One objective alone, or fewer members than objectives.
 
-    Checkpoints
+    Notes
     -----
     Losses are scaled to [0, 1] by the metrics' bounds where they have some. Failed rows are left
     out; where a whole generation fails the next one is made from the same parents.

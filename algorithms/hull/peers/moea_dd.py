@@ -30,7 +30,7 @@ class MOEADD(PeerSearch):
     penalty : float
         Theta of the penalty-based boundary intersection.
 
-    Checkpoints
+    Notes
     -----
     Li, Deb, Zhang and Kwong 2015, doi:10.1109/TEVC.2014.2373386, with a tenth of the directions as
     neighbours. Regions go by the angle of the objectives themselves, PBI from the least value of

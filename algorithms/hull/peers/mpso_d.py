@@ -32,7 +32,7 @@ class MPSOD(PeerSearch):
     neighbourhood : float
         Chance that the bests come from neighbouring regions.
 
-    Checkpoints
+    Notes
     -----
     Dai, Wang and Ye 2015, doi:10.1016/j.asoc.2014.12.027. A child is a swarm's step with chance
     1/2 (c1 = c2 = 2; coordinates that leave the box stay where they were), else a step of

@@ -24,7 +24,7 @@ class TwoArch2(PeerSearch):
         See :class:`~algorithms.hull.peers.base.PeerSearch`; ``population`` is the size of either
         archive.
 
-    Checkpoints
+    Notes
     -----
     Wang, Jiao and Yao 2015, doi:10.1109/TEVC.2014.2350987. A generation is ``population``
     recombined children (a parent of the convergence archive by binary tournament, one of the

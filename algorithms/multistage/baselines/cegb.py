@@ -46,7 +46,7 @@ class CEGB(BudgetedClassifier):
     ImportError
         By ``fit``, where LightGBM is not installed.
 
-    Checkpoints
+    Notes
     -----
     - LightGBM prices columns: while trees grow, each encoded column of one category is bought by
       itself. ``acquisition_cost`` counts a feature once.

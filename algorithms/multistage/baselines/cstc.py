@@ -66,7 +66,7 @@ class CSTC(BudgetedClassifier):
     leaves_ : list of LogisticRegression, one a leaf
     path_features_ : bool (leaves, n_features_in_), what a record that ends there needs
 
-    Checkpoints
+    Notes
     -----
     Readings, where the papers leave room or do not fit a reject option:
 

@@ -128,7 +128,7 @@ def loss(tree: Tree, data: Data, smoothing: float) -> tuple[float, Tree]:
     smoothing : float, above 0
         The loss is differentiable for it; the cost is the mixed norm where it is small.
 
-    Checkpoints
+    Notes
     -----
     O(n M R D).
     """

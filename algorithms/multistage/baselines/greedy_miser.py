@@ -47,7 +47,7 @@ class GreedyMiser(BudgetedClassifier):
     forest_ : Forest
     start_ : float64 (R,), scores before the first tree
 
-    Checkpoints
+    Notes
     -----
     Readings, where the papers leave room. ``released`` follows code that names itself the authors'
     method or a port of it (ADAPT_GBRT in AdaptApprox, GreedyMiser.jl):

@@ -104,7 +104,7 @@ def fit_l1(Z: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
     float64 (R, D + 1)
         Weights and, as the last column, intercepts.
 
-    Checkpoints
+    Notes
     -----
     Ends when no component of the proximal gradient exceeds 1e-6, or after 20,000 steps of
     O(n D R) each (classes that can be separated have no unpenalised optimum).

@@ -233,7 +233,7 @@ def boost(
     forest : Forest
         Filled in; ``column`` must be -1 and the others 0 before.
 
-    Checkpoints
+    Notes
     -----
     O(rounds R depth n D + rounds R 2^depth D C).
     """

@@ -157,7 +157,7 @@ def front_of_chains(
     -------
     Outcome
 
-    Checkpoints
+    Notes
     -----
     Each subset of each set is looked at: 3^n times the states of a set, which depend on the data.
     Any order is right in which subsets come first. That of the sets' numbers finds good points

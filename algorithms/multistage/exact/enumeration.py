@@ -92,7 +92,7 @@ def enumerate_chains(
         For each pair (answered, right) that some chain has: the least cost, how many chains have
         these three, and the first of them.
 
-    Checkpoints
+    Notes
     -----
     O(words) a chain: three masked popcounts, for the last two sets at once, and a look at the
     cell. A chain that leaves no record undecided ends the walk: all that extend it are alike, and

@@ -70,7 +70,7 @@ class Exact(Algorithm):
         within the limits; from :meth:`prepare`, if dynamic programming reaches a limit and
         ``bounds`` is false.
 
-    Checkpoints
+    Notes
     -----
     With fewer than three objectives the front is a part of the front of all three. The same holds
     with constraints against bad values (at least some coverage or accuracy, at most some cost):

@@ -51,7 +51,7 @@ def tied_chains(
     chains : numpy.ndarray of int, shape (m, max(k - 1, 1))
         As in :class:`~algorithms.multistage.exact.chains.ChainFront`.
 
-    Checkpoints
+    Notes
     -----
     O(words) a chain; those that begin dearer than every point of the front are passed over.
     """

@@ -180,7 +180,7 @@ def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
     theta : numpy.ndarray of float64, shape (free, d)
         Where to start; overwritten with the coefficients.
 
-    Checkpoints
+    Notes
     -----
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """

@@ -179,7 +179,7 @@ def score(
         Records conclusive, right, total cost, called positive, falsely so, conclusive negatives,
         stages, and whether a part failed. Integer, hence exact and free of order.
 
-    Checkpoints
+    Notes
     -----
     O(d + stages * words) a row: EMSCO paper, Section 2.2, all records at once.
     """
@@ -246,7 +246,7 @@ def class_counts(
     tuple of two numpy.ndarray of int64, shape (n, classes)
         Records answered, and answered rightly.
 
-    Checkpoints
+    Notes
     -----
     O(d + stages * words + records) a row: each record is counted where it leaves.
     """

@@ -69,7 +69,7 @@ class IntegerProgram(PruningSearch):
     InputError
         Weights that mean nothing, or demands that no ensemble meets.
 
-    Checkpoints
+    Notes
     -----
     Ensemble pruning by integer programming, Equations 1 to 20, in the net form: see
     ``docs/pruning.md``.

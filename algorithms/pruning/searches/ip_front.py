@@ -69,7 +69,7 @@ class ExactFront(PruningSearch):
     InputError
         Neither the objectives nor the parameters name a front.
 
-    Checkpoints
+    Notes
     -----
     Epsilon-constraint over whole levels: Haimes, Lasdon and Wismer 1971. A weighted sum would
     find supported points only.

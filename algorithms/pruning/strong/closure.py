@@ -29,7 +29,7 @@ def closure_bound(instance: Instance) -> Closure:
 
     Weights that are no small whole numbers are rounded so that the bound stays one.
 
-    Checkpoints
+    Notes
     -----
     O(U D K) to find the implications, then a maximum flow between U + D + 2 nodes.
     """
