@@ -10,7 +10,7 @@ import yaml
 from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
 from framework.experiment.config import check, flatten, load_config, parameters
-from framework.libraries.importing_config import ModelsConfig
+from framework.libraries.config import ModelsConfig
 
 GOOD = {
     "name": "try",

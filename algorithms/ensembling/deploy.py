@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from framework.arrays import Array
-from framework.libraries.deploying import load_members
 from framework.libraries.library import Library
+from framework.libraries.members import load_members
 
 
 def deploy(library: Library, x: Array, costs: Sequence[str]) -> Any:

@@ -18,8 +18,8 @@ from algorithms.ensembling.problem import EnsembleProblem
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
-from framework.libraries.deploying import KeepsModels, costs_of, named_models
 from framework.libraries.importing import copy_bytes, from_models, measured_costs
+from framework.libraries.members import KeepsModels, costs_of, named_models
 from framework.models.checks import copies_for
 
 

@@ -20,16 +20,17 @@ from algorithms.ensembling.kernels.picks import Picks, picks_of
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
 from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
-from framework.data.labels import Label
+from framework.data.tables import Label
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
 from framework.libraries.members import has_members
-from framework.libraries.positive import positive_code, positive_label
 from framework.libraries.selection import (
     cost_metrics,
     cost_table,
     describe,
     each_name_once,
+    positive_code,
+    positive_label,
     reported_costs,
 )
 from framework.problem import Deployable, Problem
@@ -199,7 +200,7 @@ class EnsembleProblem(Problem, Deployable):
         return None if (x > 0).any() else "expected a model picked at least once, found none"
 
     def example(self) -> Mapping[str, list[Any]]:
-        from framework.libraries.deploying import example_records
+        from framework.libraries.members import example_records
 
         return example_records(self.library)
 

@@ -16,7 +16,7 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.cache import cache_dir
 from framework.component_store import ComponentStore
 from framework.components import Components
-from framework.data import memory_to_load
+from framework.data.datasets import memory_to_load
 from framework.errors import InputError
 from framework.problem import Deployable, Problem
 from framework.roles import Metric

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from algorithms.hull.kernels.network import padded
 from framework.arrays import BoolArray, FloatArray
-from framework.data import DatasetConfig, SplitConfig
+from framework.data.datasets import DatasetConfig
+from framework.data.splits import SplitConfig
 from framework.settings import Section
 
 

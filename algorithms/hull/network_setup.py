@@ -9,7 +9,9 @@ import numpy as np
 
 from algorithms.hull.network_config import NetworkConfig, Records
 from framework.arrays import Array
-from framework.data import Encoder, load_table, split_records
+from framework.data.datasets import load_table
+from framework.data.encoding import Encoder
+from framework.data.splits import split_records
 from framework.errors import InputError
 
 if TYPE_CHECKING:

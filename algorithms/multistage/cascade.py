@@ -10,7 +10,7 @@ import pandas as pd
 
 from algorithms.multistage.config import MissingPolicy
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.models.confidence import decide
 

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from framework.data import CostsConfig, DatasetConfig, SplitConfig
+from framework.data.costs import CostsConfig
+from framework.data.datasets import DatasetConfig
+from framework.data.splits import SplitConfig
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.settings import Section
 

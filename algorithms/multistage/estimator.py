@@ -15,7 +15,7 @@ from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.setup import set_up_table
 from framework.arrays import Array, FloatArray
-from framework.data.assemble import Raw, Table, assemble
+from framework.data.tables import Raw, Table, assemble
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search

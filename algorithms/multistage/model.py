@@ -20,7 +20,7 @@ from algorithms.multistage.model_card import card_of
 from algorithms.multistage.onnx_files import write_onnx
 from algorithms.multistage.stepwise import next_step
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.checks import (

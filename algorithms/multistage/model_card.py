@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from algorithms.multistage.cascade import Staged
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
 from framework.models.card import cell
 from framework.models.model import Card
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from algorithms.multistage.cascade import Staged
 from algorithms.multistage.config import MissingPolicy
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.checks import is_label, stored_labels

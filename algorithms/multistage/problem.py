@@ -29,8 +29,8 @@ from framework.arrays import Array, FloatArray, WordArray, frozen
 from framework.cache import cache_dir
 from framework.component_store import ComponentStore
 from framework.components import Components, Demand
-from framework.data import memory_to_load
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
+from framework.data.datasets import memory_to_load
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.problem import Deployable, Problem

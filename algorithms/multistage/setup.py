@@ -16,9 +16,11 @@ from algorithms.multistage.kernels.logistic import class_basis
 from algorithms.multistage.source import FeatureCosts, Source, digest
 from algorithms.multistage.subclassifiers import StageData, columns_of
 from framework.arrays import Array, FloatArray, IntArray
-from framework.data import Encoder, Table, exact_costs, feature_costs, load_table, split_records
-from framework.data.cost_groups import CostGroups, cost_groups
-from framework.data.splits import Split
+from framework.data.costs import CostGroups, cost_groups, exact_costs, feature_costs
+from framework.data.datasets import load_table
+from framework.data.encoding import Encoder
+from framework.data.splits import Split, split_records
+from framework.data.tables import Table
 from framework.errors import InputError
 from framework.models.calibration import CalibratedProbability, folds_of, split
 from framework.models.classifiers import LOGISTIC_REGRESSION

@@ -12,7 +12,7 @@ import numpy as np
 
 from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import IntArray, frozen
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 
 PARTS_FORMAT = 2  # raise it when what a part holds or how it is stored changes

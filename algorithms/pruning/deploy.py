@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from framework.arrays import Array
-from framework.libraries.deploying import load_members
 from framework.libraries.library import Library
+from framework.libraries.members import load_members
 
 if TYPE_CHECKING:
     from algorithms.pruning.model import PrunedVotingClassifier

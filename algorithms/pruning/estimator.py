@@ -18,8 +18,8 @@ from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.votes import weights_of
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.libraries.deploying import KeepsModels, named_models
 from framework.libraries.importing import copy_bytes, from_models
+from framework.libraries.members import KeepsModels, named_models
 from framework.models.checks import copies_for
 
 

@@ -19,17 +19,18 @@ from algorithms.pruning import kernels
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.votes import VoteTable
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.labels import Label
+from framework.data.tables import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
 from framework.libraries.members import has_members
-from framework.libraries.positive import positive_code, positive_label
 from framework.libraries.selection import (
     cost_metrics,
     cost_table,
     describe,
     each_name_once,
+    positive_code,
+    positive_label,
     reported_costs,
 )
 from framework.problem import Deployable, Problem
@@ -242,7 +243,7 @@ class PruningProblem(Problem, Deployable):
         return None if members.any() else "expected a member or more, found none"
 
     def example(self) -> Mapping[str, list[Any]]:
-        from framework.libraries.deploying import example_records
+        from framework.libraries.members import example_records
 
         return example_records(self.library)
 

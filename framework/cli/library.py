@@ -97,9 +97,8 @@ def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from framework.libraries.build import build_library
+    from framework.libraries.build import Bar, Lines, build_library
     from framework.libraries.config import BuildConfig
-    from framework.libraries.progress import Bar, Lines
 
     path = Path(args.file)
     config = read_section(path, overrides(args), BuildConfig)
@@ -123,8 +122,8 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
+    from framework.libraries.config import ImportConfig
     from framework.libraries.importing import import_library
-    from framework.libraries.importing_config import ImportConfig
 
     config = read_section(Path(args.file), args.set, ImportConfig)
     folder = _target(args.out, config.name)

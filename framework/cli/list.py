@@ -61,7 +61,7 @@ def _functions() -> list[tuple[str, str]]:
 
 
 def _datasets() -> list[tuple[str, str]]:
-    from framework.data import known_names
+    from framework.data.datasets import known_names
 
     return [(name, f"dataset: {{name: {name}}}") for name in known_names()]
 

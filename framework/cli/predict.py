@@ -23,7 +23,7 @@ class Predict:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        from framework.data.files import read_frame
+        from framework.data.table_files import read_frame
         from framework.models.store import load_model
 
         model = load_model(args.model)

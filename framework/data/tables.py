@@ -1,225 +1,441 @@
-"""The section ``dataset`` of a configuration, and the table that it describes."""
+"""Turns a raw frame into a ``Table`` and reports what is wrong with the data."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from pydantic import Field, model_validator
+import numpy as np
+import pandas as pd
 
-from framework.data import sources
-from framework.data.assemble import Raw, Table, ValueTable, assemble, assemble_values
-from framework.data.columns import ColumnOptions
-from framework.data.files import FileOptions, size_of
-from framework.data.labels import Label
-from framework.limits import TABLE_CELLS
-from framework.settings import PlacedPath, Rate, Section
+from framework.arrays import Array, FloatArray, IntArray, frozen
+from framework.data.columns import (
+    ColumnOptions,
+    Found,
+    Reading,
+    is_date,
+    is_numeric,
+    look_at,
+    notes_of,
+    to_numbers,
+    to_texts,
+)
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.registry import nearest
 
-__all__ = [
-    "DatasetConfig",
-    "SyntheticConfig",
-    "Table",
-    "ValueTable",
-    "load_table",
-    "load_values",
-    "memory_to_load",
-]
+_MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
+_EXAMPLES = 5
 
-_ROUNDED = 1e-6
-_VALUE = 8  # bytes
-_TIMES = 5  # as large as its values a table is while it is loaded
-_SOURCES = ("name", "path", "sklearn", "openml", "synthetic")
-
-
-class SyntheticConfig(Section):
-    """Parameters of ``sklearn.datasets.make_classification``; features are ``f1`` ... ``fn``."""
-
-    samples: int = Field(default=1000, ge=6)
-    features: int = Field(default=20, ge=1)
-    informative: int = Field(default=2, ge=1)
-    redundant: int = Field(default=0, ge=0)
-    classes: int = Field(default=2, ge=2)
-    clusters_per_class: int = Field(default=2, ge=1)
-    class_sep: float = Field(default=1.0, gt=0)
-    flip_y: float = Field(default=0.01, ge=0, le=1)
-    weights: list[Rate] | None = None
-    seed: int = Field(default=0, ge=0)
-
-    @model_validator(mode="after")
-    def _possible(self) -> SyntheticConfig:
-        if self.samples * self.features > TABLE_CELLS:
-            raise ValueError(
-                f"expected at most {TABLE_CELLS:,} values, samples times features, found "
-                f"{self.samples * self.features:,}"
-            )
-        if sum(self.weights or ()) > 1 + _ROUNDED:
-            raise ValueError(
-                f"expected weights, shares of the classes, of together at most 1, found "
-                f"{sum(self.weights or ()):g}"
-            )
-        if self.informative + self.redundant > self.features:
-            raise ValueError(
-                f"expected informative + redundant of at most {self.features} features, found "
-                f"{self.informative + self.redundant}"
-            )
-        clusters = self.classes * self.clusters_per_class
-        if self.informative < 31 and clusters > 2**self.informative:
-            raise ValueError(
-                f"expected at most 2**informative = {2**self.informative} clusters, found "
-                f"classes * clusters_per_class = {clusters}; raise informative"
-            )
-        return self
+_PLAIN = ColumnOptions(infer=False)
 
 
-class DatasetConfig(Section):
-    """The source of a data set, exactly one of the first five keys, and how to read it.
+@dataclass(frozen=True)
+class Features:
+    """What tables for classification and for regression share.
 
-    name : a file of the folder ``PARETOLAB_DATA`` without its ending, or a known set.
-    path : a CSV (also ``.csv.gz``) or Parquet file, or a folder of Parquet files, relative to the
-        configuration's folder.
-    sklearn : a data set that is part of scikit-learn.
-    openml : an id or a name of OpenML, the latter with ``version`` (the active one if None).
-    synthetic : a generated set.
-    target : column of the labels.
-    categorical : columns that mean categories, though they look like numbers or dates.
-    drop : columns to leave out.
-    columns : the only columns to take as features, if any are named.
-    keep : columns to take although they look like identifiers, free text or constants.
-    identifier : the column that names the records: no feature, shown in predictions.
-    separator : of the fields of a CSV file; recognised if None.
-    decimal : the mark of decimals in numbers written as text; recognised if None.
-    missing : texts that stand for a missing value.
-    dates : the form of dates by column, such as ``%d.%m.%Y``; recognised if not given.
-    max_categories : most categories of a column that are told apart; the rarer ones are one.
-    merge_rare : classes with fewer records become one class, ``other``.
-    positive : label of the positive class; the last one of two classes if it is not given.
-
-    What columns hold is inferred, and doubtful ones are told, for ``path`` and ``openml``; the
-    other sources have tables that were prepared.
+    Attributes
+    ----------
+    name : the name of the data set in reports.
+    features : DataFrame of n records; numeric columns are float64 (NaN where missing), dates
+        datetime64, the others pandas categoricals of texts.
+    source : a description of where the data come from.
+    fingerprint : sha256 over names, kinds, values and labels; equal for equal content.
+    readings : how texts are read that are no categories, by column.
+    max_categories : most categories of a column that are told apart.
+    left_out : columns that are no features.
+    identifier : the column that names the records, if one does.
+    notes : a sentence for each doubtful column, for the user.
+    example : columns of a few records as the source has them, without the target; None for gaps.
     """
 
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-    path: PlacedPath | None = None
-    sklearn: sources.BuiltIn | None = None
-    openml: Annotated[int, Field(ge=1)] | str | None = None
-    synthetic: SyntheticConfig | None = None
-    version: int | None = Field(default=None, ge=1)
-    target: str = sources.TARGET
-    categorical: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    name: str
+    features: pd.DataFrame
+    source: str
+    fingerprint: str
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    max_categories: int | None = None
+    left_out: tuple[str, ...] = ()
     identifier: str | None = None
-    separator: Literal[",", ";", "\t", "|"] | None = None
-    decimal: Literal[".", ","] | None = None
-    missing: tuple[str, ...] = ()
-    dates: dict[str, str] = Field(default_factory=dict)
-    max_categories: int = Field(default=100, ge=1)
-    merge_rare: int | None = Field(default=None, ge=2)
-    positive: Label | None = None
+    notes: tuple[str, ...] = ()
+    example: Mapping[str, list[Any]] = field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _one_source(self) -> DatasetConfig:
-        given = [key for key in _SOURCES if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                f"expected exactly one of {', '.join(_SOURCES)}; found "
-                f"{' and '.join(given) or 'none'}"
-            )
-        if self.version is not None and not isinstance(self.openml, str):
-            raise ValueError("expected version only with openml and a name (an id has one)")
-        return self
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Names of the columns that hold categories."""
+        columns = ((str(c), self.features[c]) for c in self.features.columns)
+        return tuple(c for c, values in columns if not (is_numeric(values) or is_date(values)))
 
-    def options(self) -> ColumnOptions:
-        """Return what the keys say of columns."""
-        return ColumnOptions(
-            categorical=self.categorical,
-            drop=self.drop,
-            columns=self.columns,
-            keep=self.keep,
-            identifier=self.identifier,
-            decimal=self.decimal,
-            missing=self.missing,
-            dates=self.dates,
-            max_categories=self.max_categories,
-            infer=self.path is not None or self.openml is not None,
-        )
+    def fit_encoder(self, records: pd.DataFrame) -> Encoder:
+        """Return the encoder fitted on some records of ``features``."""
+        return Encoder.fit(records, self.categorical, self.readings, self.max_categories)
+
+    def about(self) -> dict[str, Any]:
+        """Return what reports say of the table, as JSON values."""
+        notes = {"notes": list(self.notes)} if self.notes else {}
+        named = {"identifier": self.identifier} if self.identifier else {}
+        return {
+            "name": self.name,
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+            **named,
+            **notes,
+        }
 
 
-def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
-    """Load and check the data set of a configuration.
+@dataclass(frozen=True, kw_only=True)
+class Table(Features):
+    """A data set that passed all checks.
+
+    Attributes
+    ----------
+    labels : int64 (n,), positions in ``classes``.
+    classes : labels as the data have them, sorted.
+    positive : position of the positive class in ``classes``; None where there are more than two
+        classes and none was named positive.
+    """
+
+    labels: IntArray
+    classes: tuple[Label, ...]
+    positive: int | None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A frame as read from its source; ``name`` and ``source`` are as in ``Table``."""
+
+    frame: pd.DataFrame
+    name: str
+    source: str
+
+
+def assemble(
+    raw: Raw,
+    where: str,
+    *,
+    target: str,
+    options: ColumnOptions = _PLAIN,
+    positive: Label | None = None,
+    merge_rare: int | None = None,
+) -> Table:
+    """Check a raw frame and turn it into a table.
 
     Parameters
     ----------
-    config : DatasetConfig
+    raw : Raw
     where : str
         Key of the section, for messages.
+    target : str
+        Column of the labels.
+    options : ColumnOptions
+        What the user says of columns; nothing is inferred unless they say so.
+    positive : label, optional
+    merge_rare : int, optional
+        Classes with fewer records become one, ``other``.
 
     Raises
     ------
     InputError
-        The data cannot be loaded, or cannot be used.
+        There are no records, no features, no column of a given name, missing labels, only one
+        class, too few records of a class, or features that cannot be used.
     """
-    return assemble(
-        _raw(config, where),
-        where,
-        target=config.target,
-        options=config.options(),
-        positive=config.positive,
-        merge_rare=config.merge_rare,
+    place = f"{where}: {raw.source}"
+    _check(raw.frame, place, target, options)
+    column, merged = with_rare_merged(raw.frame[target], merge_rare, target)
+    labels, classes = labels_of(column, target, place)
+    features, found = _features(raw.frame, place, target, options)
+    return Table(
+        **_common(raw, features, found, options, np.argsort(labels, kind="stable"), merged),
+        fingerprint=_fingerprint(features, classes, labels.astype("<i8"), _most(options)),
+        labels=frozen(labels),
+        classes=classes,
+        positive=position_of(positive, classes, where),
     )
 
 
-def memory_to_load(config: DatasetConfig) -> int:
-    """Return roughly how many bytes it takes to load and encode a table; 0 where it is small.
+@dataclass(frozen=True, kw_only=True)
+class ValueTable(Features):
+    """A data set for regression: ``values``, float64 (n,), are the target."""
 
-    At the peak a table of numbers is there several times: as read, as checked, as its parts.
+    values: FloatArray
+
+
+def assemble_values(
+    raw: Raw, where: str, *, target: str, options: ColumnOptions = _PLAIN
+) -> ValueTable:
+    """Check a raw frame whose target holds values and turn it into a table.
+
+    Raises
+    ------
+    InputError
+        As ``assemble``; a target that is not numeric, missing or infinite.
     """
-    made = config.synthetic
-    if made is not None:
-        return _TIMES * _VALUE * made.samples * made.features
-    path = config.path if config.name is None else sources.file_of(config.name)
-    return 0 if path is None else _TIMES * size_of(path, _file_options(config))
-
-
-def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
-    """Load and check a data set for regression; parameters and errors as of :func:`load_table`."""
-    return assemble_values(
-        _raw(config, where),
-        where,
-        target=config.target,
-        options=config.options(),
+    place = f"{where}: {raw.source}"
+    _check(raw.frame, place, target, options)
+    features, found = _features(raw.frame, place, target, options)
+    column = raw.frame[target]
+    if not is_numeric(column):
+        raise InputError(
+            f"{place}: expected numbers in {target!r} for a regression, found other values"
+        )
+    values = to_numbers(column)
+    if not np.isfinite(values).all():
+        first = int((~np.isfinite(values)).argmax())
+        raise InputError(
+            f"{place}: expected a finite value in each record of {target!r}, found "
+            f"{values[first]} in record {first + 1}; correct or remove it"
+        )
+    return ValueTable(
+        **_common(raw, features, found, options, np.argsort(values, kind="stable")),
+        fingerprint=_fingerprint(features, (), values.astype("<f8"), _most(options)),
+        values=frozen(values),
     )
 
 
-def _raw(config: DatasetConfig, where: str) -> Raw:
-    if config.name is not None:
-        return sources.from_name(config.name, where, _file_options(config))
-    if config.sklearn is not None:
-        return sources.from_sklearn(config.sklearn)
-    if config.openml is not None:
-        return sources.from_openml(config.openml, config.version, where)
-    if config.synthetic is not None:
-        return _synthetic(config.synthetic, where)
-    assert config.path is not None  # one source is given: the model says so
-    return sources.from_path(config.path, _file_options(config))
+def _common(
+    raw: Raw,
+    features: pd.DataFrame,
+    found: Mapping[str, Found],
+    options: ColumnOptions,
+    order: IntArray,
+    said: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return what both kinds of tables have; ``order`` sorts the records by their target."""
+    readings = {name: what.reading for name, what in found.items() if what.reading is not None}
+    others = [str(c) for c in raw.frame.columns if c not in features.columns]
+    shown = [c for c in raw.frame.columns if c in features.columns or c == options.identifier]
+    places = np.linspace(0, len(order) - 1, min(_EXAMPLES, len(order))).astype(np.int64)
+    return {
+        "name": raw.name,
+        "features": features,
+        "source": raw.source,
+        "readings": readings,
+        "max_categories": _most(options),
+        "left_out": tuple(others),
+        "identifier": options.identifier,
+        "notes": (*said, *notes_of(found)),
+        "example": _plain(raw.frame[shown].iloc[order[places]]),
+    }
 
 
-def _file_options(config: DatasetConfig) -> FileOptions:
-    wanted = [*config.columns, config.target, *filter(None, [config.identifier])]
-    return FileOptions(config.separator, tuple(wanted) if config.columns else None)
+def _most(options: ColumnOptions) -> int | None:
+    return options.max_categories if options.infer else None
 
 
-def _synthetic(config: SyntheticConfig, where: str) -> Raw:
-    return sources.from_generator(
-        where,
-        n_samples=config.samples,
-        n_features=config.features,
-        n_informative=config.informative,
-        n_redundant=config.redundant,
-        n_classes=config.classes,
-        n_clusters_per_class=config.clusters_per_class,
-        class_sep=config.class_sep,
-        flip_y=config.flip_y,
-        weights=config.weights,
-        random_state=config.seed,
+def _plain(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return columns of numbers and texts, None where a value is missing."""
+    dated = [c for c in frame.columns if is_date(frame[c])]
+    frame = frame.assign(**{c: frame[c].astype(str).where(frame[c].notna(), None) for c in dated})
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {str(name): plain[name].tolist() for name in plain.columns}
+
+
+def _check(frame: pd.DataFrame, place: str, target: str, options: ColumnOptions) -> None:
+    """Refuse a frame without records, and names of columns that it has not."""
+    if frame.empty:
+        raise InputError(f"{place}: expected records, found none")
+    known = [str(c) for c in frame.columns]
+    for key, names in {"target": (target,), **options.named()}.items():
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"{place}: expected the column {name!r} ({key}), found none of that name"
+                    f"{nearest(name, known)}"
+                )
+
+
+def _features(
+    frame: pd.DataFrame, place: str, target: str, options: ColumnOptions
+) -> tuple[pd.DataFrame, dict[str, Found]]:
+    """Return the features' columns, and what was found of every column that may be one."""
+    left_out = {target, *options.drop, options.identifier}
+    names = [str(c) for c in frame.columns if c not in left_out]
+    if options.columns:
+        names = [name for name in names if name in options.columns]
+    found = {n: look_at(frame[n], n, options) if options.infer else Found() for n in names}
+    taken = [name for name in names if not found[name].left_out]
+    if not taken:
+        said = "".join(f"; {note}" for note in notes_of(found))
+        raise InputError(f"{place}: expected feature columns beside the target, found none{said}")
+    columns = {n: _feature(frame[n], n, n in options.categorical, found[n], place) for n in taken}
+    return pd.DataFrame(columns), found
+
+
+def _feature(
+    column: pd.Series[Any], name: str, as_category: bool, found: Found, place: str
+) -> pd.Series[Any]:
+    if column.isna().all():
+        raise InputError(
+            f"{place}: expected values in column {name!r}, found it entirely empty; "
+            f"leave it out with drop: [{name}]"
+        )
+    if found.reading is not None:
+        try:
+            column = found.reading.read(column, name)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from error
+    if is_date(column):
+        return pd.Series(_naive(column).to_numpy("datetime64[us]"), name=name)
+    if is_numeric(column) and not as_category:
+        return _numeric_feature(column, name, place)
+    sample = column.dropna().iloc[0]
+    if not isinstance(sample, str | bool | int | float | np.generic):
+        raise InputError(
+            f"{place}: expected numbers or text in column {name!r}, found "
+            f"{type(sample).__name__}; convert it or leave it out with drop: [{name}]"
+        )
+    texts, missing = to_texts(column)
+    if not as_category:
+        _check_text(texts[~missing], np.flatnonzero(~missing), name, place)
+    categories = sorted(set(texts[~missing]))
+    texts[missing] = None
+    return pd.Series(pd.Categorical(texts, categories=categories), name=name)
+
+
+def _naive(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return dates without a zone: those of UTC."""
+    zoned = isinstance(column.dtype, pd.DatetimeTZDtype)
+    return column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
+
+
+def _numeric_feature(column: pd.Series[Any], name: str, place: str) -> pd.Series[Any]:
+    numbers = to_numbers(column)
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise InputError(
+            f"{place}: expected finite numbers in column {name!r}, found {infinite.sum()} "
+            f"infinite, the first in record {int(infinite.argmax()) + 1}"
+        )
+    return pd.Series(numbers, name=name)
+
+
+def _check_text(texts: Array, records: IntArray, name: str, place: str) -> None:
+    """Refuse a numeric column that a stray text (say ``?`` for missing) made one of categories."""
+    numbers = pd.to_numeric(pd.Series(texts), errors="coerce").notna().to_numpy(dtype=bool)
+    if numbers.all() or numbers.mean() <= _MOSTLY:
+        return
+    first = int((~numbers).argmax())
+    raise InputError(
+        f"{place}: expected numbers in column {name!r} as in most of its records, found "
+        f"{texts[first]!r} in record {int(records[first]) + 1}; leave missing values empty, or "
+        f"list the column under categorical"
     )
+
+
+def _fingerprint(
+    features: pd.DataFrame,
+    classes: tuple[Label, ...],
+    target: Array,
+    max_categories: int | None,
+) -> str:
+    digest = hashlib.sha256()
+
+    def add(part: bytes) -> None:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+    for name in features.columns:
+        column = features[name]
+        add(str(name).encode())
+        if is_numeric(column):
+            numbers = to_numbers(column) + 0.0  # -0.0 is 0.0
+            numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaN
+            add(b"numeric" + numbers.astype("<f8").tobytes())
+        elif is_date(column):
+            add(b"date" + column.to_numpy("datetime64[us]").astype("<i8").tobytes())
+        else:
+            add(b"categorical" + column.cat.codes.to_numpy().astype("<i8").tobytes())
+            add(repr(list(column.cat.categories)).encode())
+            if max_categories is not None and len(column.cat.categories) > max_categories:
+                add(b"the most frequent %d" % max_categories)
+    add(repr(classes).encode())
+    add(target.tobytes())
+    return digest.hexdigest()
+
+
+Label = str | int | float | bool
+
+_LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
+_OTHER = "other"
+
+
+def with_rare_merged(
+    column: pd.Series[Any], least: int | None, target: str
+) -> tuple[pd.Series[Any], tuple[str, ...]]:
+    """Return labels of which the rare ones are ``other``, and the sentence that says so."""
+    if least is None:
+        return column, ()
+    counts = column.value_counts()
+    rare = counts.index[counts < least]
+    if len(rare) == 0:
+        return column, ()
+    merged = column.astype(object).where(~column.isin(rare) | column.isna(), _OTHER)
+    spelling = merged.where(merged.isna(), pd.Series(to_texts(merged)[0], index=merged.index))
+    listed = ", ".join(f"{label} ({counts[label]})" for label in rare[:6])
+    more = f" and {len(rare) - 6} more" if len(rare) > 6 else ""
+    said = f"target {target!r}: classes {listed}{more} have fewer than {least} records; together "
+    return spelling, (f"{said}they are the class {_OTHER!r}",)
+
+
+def labels_of(
+    column: pd.Series[Any], target: str, place: str
+) -> tuple[IntArray, tuple[Label, ...]]:
+    """Return the class (n,) of each record and the classes, sorted.
+
+    Raises
+    ------
+    InputError
+        A label is missing, there is one class, or one of too few records.
+    """
+    missing = column.isna().to_numpy(dtype=bool)
+    if missing.any():
+        raise InputError(
+            f"{place}: expected a label in each record, found {missing.sum()} without one in "
+            f"{target!r}, the first in record {int(missing.argmax()) + 1}; label or remove them"
+        )
+    values = _plain_labels(column)
+    classes = tuple(sorted(set(values)))
+    if len(classes) == 1:
+        raise InputError(
+            f"{place}: expected two classes or more in {target!r}, found only {classes[0]!r}"
+        )
+    codes = {label: code for code, label in enumerate(classes)}
+    labels = np.array([codes[value] for value in values], dtype=np.int64)
+    counts = np.bincount(labels)
+    if counts.min() < _LEAST_RECORDS:
+        rare = int(counts.argmin())
+        raise InputError(
+            f"{place}: expected {_LEAST_RECORDS} records or more of each class in {target!r}, "
+            f"found {counts[rare]} of {classes[rare]!r} ({len(classes)} classes); merge them with "
+            f"merge_rare: {_LEAST_RECORDS}, or remove them"
+        )
+    return labels, classes
+
+
+def _plain_labels(column: pd.Series[Any]) -> list[Label]:
+    """Return labels as Python values of one type: bool, int, float or text."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return [bool(value) for value in column]
+    if is_numeric(column):
+        numbers = to_numbers(column)
+        whole = bool(np.all(np.isfinite(numbers) & (numbers == np.floor(numbers))))
+        return [int(number) if whole else float(number) for number in numbers]
+    return [str(value) for value in column]
+
+
+def position_of(wanted: Label | None, classes: tuple[Label, ...], where: str) -> int | None:
+    """Return the position of the positive class: the one named, else the last one of two."""
+    if wanted is None:
+        return len(classes) - 1 if len(classes) == 2 else None
+    spelled = [str(label) for label in classes]
+    if str(wanted) not in spelled:
+        hint = " (put yes, no, on and off in quotes)" if isinstance(wanted, bool) else ""
+        raise InputError(
+            f"{where}.positive: expected one of the classes {', '.join(spelled)}; found "
+            f"{wanted!r}{hint}"
+        )
+    return spelled.index(str(wanted))

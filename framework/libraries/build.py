@@ -11,36 +11,30 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from framework.builders import builders
 from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
-from framework.libraries.folder import FORMAT, LIBRARY_FILE
-from framework.libraries.folds import PoolData, prepare
-from framework.libraries.library import Cost, Library, load_library
+from framework.libraries.library import FORMAT, LIBRARY_FILE, Cost, Library, load_library
 from framework.libraries.measure import UNITS, measure
-from framework.libraries.members import (
-    ABOUT_FILE,
-    ENCODER_FILE,
-    EXAMPLE_FILE,
-    MODEL_FILE,
-    MODELS,
-)
+from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, EXAMPLE_FILE, MODEL_FILE, MODELS
 from framework.libraries.pool import PoolPlan, plans
-from framework.libraries.progress import BuildProgress, Lines
-from framework.libraries.train import Trained
-from framework.libraries.training_pool import Outcome, train_all
+from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
 from framework.parallel.config import ClusterConfig
 
 BUILD_FILE = "build.json"
@@ -68,7 +62,7 @@ def obtain_library(
     ----------
     section : LibrarySection
     workers, address
-        Who trains: see :func:`framework.libraries.training_pool.train_all`; those of the run that
+        Who trains: see :func:`framework.libraries.training.train_all`; those of the run that
         is set up (:mod:`framework.builders`) if workers is None.
     progress : BuildProgress, optional
         Shows how far a build is; plain lines on standard error by default.
@@ -113,7 +107,7 @@ def build_library(
     folder : Path, optional
         New, or with a build of the same; a folder of the cache named by content if None.
     workers, address, cluster
-        Who trains: see :func:`framework.libraries.training_pool.train_all`.
+        Who trains: see :func:`framework.libraries.training.train_all`.
 
     Raises
     ------
@@ -342,3 +336,66 @@ def _first_error(target: Path) -> str:
 
 def _said(failed: int, target: Path) -> str:
     return f"; {failed} could not be trained, see {target / FAILED}" if failed else ""
+
+
+_LINE_EVERY = 5.0  # seconds between plain lines
+
+
+class BuildProgress(Protocol):
+    """Shows the steps of a build."""
+
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """Called when a model, ``name``, was ``trained`` or ``measured``."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Show a line."""
+        ...
+
+
+class Lines:
+    """A plain line on standard error every few seconds; none when quiet."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._every = float("inf") if quiet else _LINE_EVERY
+        self._quiet, self._shown = quiet, time.perf_counter()
+
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """See :class:`BuildProgress`."""
+        if time.perf_counter() - self._shown >= self._every:
+            self._shown = time.perf_counter()
+            self.say(f"library: {done} of {total} models {what}")
+
+    def say(self, line: str) -> None:
+        """See :class:`BuildProgress`."""
+        if not self._quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+class Bar:
+    """A bar that fills twice: with models that are trained, then with those that are measured."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, text="reading the data")
+
+    def __enter__(self) -> Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """See :class:`BuildProgress`."""
+        self._bar.update(self._task, completed=done, total=total, text=f"{what} · {name}")
+
+    def say(self, line: str) -> None:
+        """See :class:`BuildProgress`."""
+        self._bar.console.print(line, markup=False, highlight=False)

@@ -15,10 +15,9 @@ import pandas as pd
 from sklearn.utils import check_consistent_length
 
 from framework.arrays import Array, IntArray
-from framework.data.files import read_frame
+from framework.data.table_files import read_frame
 from framework.errors import InputError
-from framework.libraries.files import from_files, in_order, read_costs, spelled
-from framework.libraries.importing_config import ImportConfig, ModelsConfig
+from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
 from framework.libraries.measure import UNITS, measure
 from framework.libraries.members import (
@@ -28,7 +27,13 @@ from framework.libraries.members import (
     as_taken,
     predictions,
 )
-from framework.libraries.tabrepo import from_tabrepo
+from framework.libraries.prediction_files import (
+    from_files,
+    from_tabrepo,
+    in_order,
+    read_costs,
+    spelled,
+)
 from framework.models.estimators import dump_estimator, load_estimator
 
 

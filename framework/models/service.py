@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from framework.data.files import csv_text, parse_csv
+from framework.data.table_files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data import DatasetConfig, Encoder, load_table
-from framework.data.files import FileOptions, read_frame
-from framework.data.readings import MARKS, as_numbers, marks_of
+from framework.data.columns import MARKS, as_numbers, marks_of
+from framework.data.datasets import DatasetConfig, load_table
+from framework.data.encoding import Encoder
+from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
 from framework.experiment.config import check
 

@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data import CostsConfig, exact_costs, feature_costs
-from framework.data.cost_groups import CostGroups, cost_groups
-from framework.data.costs import importance_classes
+from framework.data.costs import (
+    CostGroups,
+    CostsConfig,
+    cost_groups,
+    exact_costs,
+    feature_costs,
+    importance_classes,
+)
 from framework.errors import InputError
 from framework.experiment.config import check
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from framework.data import Encoder
+from framework.data.encoding import Encoder
 from framework.errors import InputError
 
 NUMBERS = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)

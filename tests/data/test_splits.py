@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data import SplitConfig, split_records
+from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.experiment.config import check
 

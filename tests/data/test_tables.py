@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.data import DatasetConfig, load_table, load_values, sources
+from framework.data.datasets import (
+    DATA_VARIABLE,
+    DatasetConfig,
+    known_names,
+    load_table,
+    load_values,
+)
 from framework.errors import InputError
 from framework.experiment.config import check
 
@@ -248,12 +254,12 @@ def test_synthetic_sets_come_from_their_seed():
 
 def test_names_in_the_data_folder(tmp_path, monkeypatch):
     write(tmp_path, GOOD, "mine.csv")
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     assert load({"name": "mine"}).source == str((tmp_path / "mine.csv").resolve())
-    assert "mine" in sources.known_names()
+    assert "mine" in known_names()
     with pytest.raises(InputError, match=r"found 'mne'; did you mean 'mine'\?"):
         load({"name": "mne"})
-    monkeypatch.setenv(sources.DATA_VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(InputError, match="PARETOLAB_DATA: expected a folder"):
         load({"name": "mine"})
 
@@ -262,7 +268,7 @@ def test_no_folder_and_no_network(monkeypatch):
     def offline(**query):
         raise urllib.error.URLError("no route")
 
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
     for raw in ({"name": "pima"}, {"openml": 37}):
         with pytest.raises(InputError, match="connect to the internet, or put the table in a "):
@@ -281,7 +287,7 @@ def test_known_names_on_openml_look_as_in_the_folder(monkeypatch):
     numbers = np.arange(12 * 8).reshape(12, 8)
     frame = pd.DataFrame(numbers, columns=list("abcdefgh"))
     frame["class"] = pd.Categorical(["tested_negative", "tested_positive"] * 6)
-    monkeypatch.delenv(sources.DATA_VARIABLE, raising=False)
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", openml(frame, "class"))
     table = load({"name": "pima"})
     assert list(table.features.columns)[:2] == ["pregnancies", "glucose"]

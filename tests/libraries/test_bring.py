@@ -18,12 +18,12 @@ from skops import io
 
 from framework.errors import InputError
 from framework.experiment.config import check
+from framework.libraries.config import ImportConfig
 from framework.libraries.importing import from_models, import_library, measured_costs
-from framework.libraries.importing_config import ImportConfig
 from framework.libraries.library import Library, load_library
 from framework.libraries.measure import UNITS
 from framework.libraries.members import load_member, predictions
-from framework.libraries.tabrepo import from_tabrepo
+from framework.libraries.prediction_files import from_tabrepo
 
 IDS = ["forest", "network", "linear"]
 RNG = np.random.default_rng(5)

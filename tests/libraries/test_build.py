@@ -17,22 +17,19 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from framework.data.tables import load_table
+from framework.data.datasets import load_table
 from framework.errors import InputError
 from framework.experiment.config import check_config
 from framework.experiment.single_run import make_problem
 from framework.libraries import build as building
-from framework.libraries import training_pool
-from framework.libraries.build import build_library, obtain_library
+from framework.libraries import training
+from framework.libraries.build import Lines, build_library, obtain_library
 from framework.libraries.config import LibrarySection
-from framework.libraries.folder import LIBRARY_FILE
-from framework.libraries.folds import prepare
-from framework.libraries.library import Library, load_library
+from framework.libraries.library import LIBRARY_FILE, Library, load_library
 from framework.libraries.measure import measure
 from framework.libraries.members import load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
-from framework.libraries.progress import Lines
-from framework.libraries.train import train
+from framework.libraries.training import prepare, train
 from tests.libraries.builds import config
 
 QUIET = Lines(quiet=True)
@@ -260,7 +257,7 @@ def test_two_processes_that_want_the_same_train_it_once(
 ) -> None:
     """Threads stand in for processes: SQLite's lock is between connections."""
     trained: list[int] = []
-    original = training_pool.train_all
+    original = training.train_all
 
     def counted(plans: Any, *args: Any, **more: Any) -> Any:
         trained.append(len(plans))

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from framework.errors import InputError
 from framework.libraries.config import BuildConfig
-from framework.libraries.folds import _folds, prepare
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, plans
-from framework.libraries.train import train
+from framework.libraries.training import _folds, prepare, train
 from framework.models.estimators import load_estimator
 from tests.libraries.builds import SYNTHETIC, config
 

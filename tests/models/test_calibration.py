@@ -175,7 +175,8 @@ def problem_of(method, kind="logistic_regression", classes=2, **section):
 def test_an_exported_model_has_the_metrics_of_its_row_digit_for_digit(
     tmp_path, method, kind, classes
 ):
-    from framework.data import load_table, split_records
+    from framework.data.datasets import load_table
+    from framework.data.splits import split_records
     from framework.models.store import save_model
 
     problem = problem_of(method, kind, classes)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from algorithms.multistage.model import MultiStageClassifier
-from framework.data import Encoder
+from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.confidence import decide
 from framework.models.linear import LinearProbability

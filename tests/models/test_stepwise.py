@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from framework.data.cost_groups import CostGroups
+from framework.data.costs import CostGroups
 from framework.errors import InputError
 from framework.models.service import Service
 from framework.models.store import load_model, save_model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from algorithms.multistage.problem import MultiStageProblem
-from framework.data import load_table
+from framework.data.datasets import load_table
 from tests import oracles
 from tests.stages.data import (
     config_of,

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from algorithms.multistage.problem import MultiStageProblem
 from framework.components import Components
-from framework.data import load_table, split_records
+from framework.data.datasets import load_table
+from framework.data.splits import split_records
 from framework.errors import InputError
 from framework.run.evaluator import evaluate_candidates
 from tests import oracles

@@ -17,9 +17,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from framework.data.files import FileOptions, read_frame
+from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
-from framework.libraries.tabrepo import from_tabrepo
+from framework.libraries.prediction_files import from_tabrepo
 from framework.limits import UNPACKED_BYTES
 from framework.models.estimators import dump_estimator, load_estimator
 from framework.models.npy import arrays_of
@@ -30,7 +30,7 @@ from tests.trust.forging import forged
 
 MEASURED = """
 import resource, sys
-from framework.data.files import read_frame
+from framework.data.table_files import read_frame
 from framework.errors import InputError
 from pathlib import Path
 before = resource.getrusage(resource.RUSAGE_SELF)
@@ -92,7 +92,7 @@ def test_gzip_files_of_several_parts_and_torn_ones(tmp_path, small):
 
 
 def test_tables_have_a_limit_however_they_pack(tmp_path, monkeypatch):
-    monkeypatch.setattr("framework.data.files.TABLE_BYTES", 1000)
+    monkeypatch.setattr("framework.data.table_files.TABLE_BYTES", 1000)
     (tmp_path / "t.csv").write_text("a,b\n" + "1,1\n" * 1000)
     with pytest.raises(InputError, match=r"of at most 1,000 bytes, found 4,004; save it as"):
         read_frame(tmp_path / "t.csv")

@@ -19,7 +19,7 @@ import numpy as np
 
 from framework.analysis.tables import interval
 from framework.arrays import FloatArray
-from framework.data.files import read_frame
+from framework.data.table_files import read_frame
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED

@@ -21,14 +21,9 @@ from algorithms.multistage.baselines.grids import (
 from algorithms.multistage.baselines.measure import Measured, measure
 from algorithms.multistage.source import Source
 from framework.arrays import Array, FloatArray
-from framework.data import (
-    CostsConfig,
-    DatasetConfig,
-    SplitConfig,
-    feature_costs,
-    load_table,
-    split_records,
-)
+from framework.data.costs import CostsConfig, feature_costs
+from framework.data.datasets import DatasetConfig, load_table
+from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.problem import Deployable, Problem
 from framework.roles import Metric

@@ -1,8 +1,12 @@
-"""The data of a build: loaded, split, divided into folds and encoded once for all models."""
+"""Trains the models of a pool in this process or on Ray workers, with the same results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,11 +14,185 @@ import numpy as np
 import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray
+from framework.data.datasets import load_table, load_values
 from framework.data.encoding import Encoder
 from framework.data.splits import SplitConfig, split_records
-from framework.data.tables import Table, ValueTable, load_table, load_values
-from framework.errors import InputError
+from framework.data.tables import Table, ValueTable
+from framework.environment import environmental, reason_of
+from framework.errors import ClusterError, EnvironmentFailure, InputError
 from framework.libraries.config import BuildConfig, LibrarySplit
+from framework.libraries.members import predictions
+from framework.libraries.pool import FAMILIES, PoolPlan
+from framework.models.estimators import dump_estimator
+from framework.parallel.choice import ray_pays, uses_ray
+from framework.parallel.config import ClusterConfig
+
+Say = Callable[[str], None]
+
+_TRY = 4.0  # seconds of training here before it is known what the rest will take
+
+
+def train_all(
+    plans: Sequence[PoolPlan],
+    data: PoolData,
+    *,
+    workers: str | int,
+    address: str | None,
+    report: Say,
+    config: ClusterConfig | None = None,
+) -> Iterator[Outcome]:
+    """Yield each model when it is trained, or its error, in any order.
+
+    Parameters
+    ----------
+    workers : 'serial', 'auto', 'all' or int
+        ``auto`` starts here and moves to Ray where much is left.
+    address : str, optional
+        A running Ray cluster to join; Ray is used then.
+    report : callable
+        Called with one sentence: who trains.
+    config : ClusterConfig, optional
+        How workers run on Ray.
+
+    Raises
+    ------
+    ClusterError
+        No worker can be started, or no node can train a model: its disk is full, say.
+    EnvironmentFailure
+        This machine cannot.
+    """
+    left = list(plans)
+    if not uses_ray(workers, address):
+        start = time.perf_counter()
+        while left and not _worth_ray(workers, start, len(plans) - len(left), len(left)):
+            plan = left.pop(0)
+            yield plan, _attempt(plan, data)
+    if left:
+        count = workers if isinstance(workers, int) else None
+        yield from _on_ray(left, data, count, address, config or ClusterConfig(), report)
+
+
+def _worth_ray(workers: str | int, start: float, done: int, left: int) -> bool:
+    spent = time.perf_counter() - start
+    return spent >= _TRY and ray_pays(workers, spent / done * left)
+
+
+def _attempt(plan: PoolPlan, data: PoolData) -> Trained | str:
+    try:
+        return train(plan, data)
+    except Exception as error:  # a model that fails is recorded and left out
+        if environmental(error):  # it has not failed: this machine has
+            raise EnvironmentFailure(reason_of(error)) from error
+        return f"{type(error).__name__}: {error}"
+
+
+class Trainer:
+    """What a worker holds: the data."""
+
+    def __init__(self, data: PoolData) -> None:
+        self._data = data
+
+    def train(self, plan: PoolPlan) -> Trained | str:
+        """Train a model, or say why it cannot be."""
+        return _attempt(plan, self._data)
+
+
+def _on_ray(
+    plans: Sequence[PoolPlan],
+    data: PoolData,
+    workers: int | None,
+    address: str | None,
+    config: ClusterConfig,
+    report: Say,
+) -> Iterator[Outcome]:
+    from framework.parallel.cluster import cluster
+    from framework.parallel.each import Each
+
+    with (
+        cluster(workers, address, config) as joined,
+        closing(
+            Each(Trainer(data), "train", workers=joined.workers, config=config, pure=True)
+        ) as each,
+    ):
+        report(f"trained by {joined.description}")
+        queue, under_way = deque(plans), 0
+        while queue or under_way:
+            while queue and under_way < 2 * max(1, each.pool.size):  # results wait in little memory
+                each.submit(plan := queue.popleft(), plan)
+                under_way += 1
+            plan, answer = each.collect()
+            under_way -= 1
+            if isinstance(answer, EnvironmentFailure):
+                raise ClusterError(
+                    f"no node can train {plan.id} ({answer.reason}); put that right where workers "
+                    "run and build again: what is trained is kept"
+                )
+            yield plan, str(answer) if isinstance(answer, Exception) else answer
+
+
+class Trained(NamedTuple):
+    """The results of training a model.
+
+    Attributes
+    ----------
+    content : bytes
+        The fitted model in skops's format.
+    validation : float32 (n,) or (n, C)
+        Each training record is predicted by a model that has not seen it; the validation records,
+        where there are some, by the model itself.
+    test : float32 (m,) or (m, C)
+        Predicted by the model itself.
+    seconds : float
+        Taken by all of it.
+    """
+
+    content: bytes
+    validation: Array
+    test: Array
+    seconds: float
+
+
+Outcome = tuple[PoolPlan, Trained | str]  # a text says why there is none
+
+
+def train(plan: PoolPlan, data: PoolData) -> Trained:
+    """Train a model on all folds but one, for each fold, and then on all training records.
+
+    One thread, so that the result is the same anywhere.
+
+    Raises
+    ------
+    Exception
+        Whatever the model raises; ValueError where a prediction is not finite.
+    """
+    from threadpoolctl import threadpool_limits
+
+    family, start = FAMILIES[plan.family], time.perf_counter()
+    codes = None if data.classes is None else range(len(data.classes))
+    wide = data.classes is not None and len(data.classes) > 2
+    asked = len(data.asked)
+    shape = (asked, len(data.classes or ())) if wide else (asked,)
+    held_out = np.full(shape, np.nan)
+    final = family.make(plan, data.task)  # loads what it needs before the threads are limited
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a network that has not converged is a model too
+        for fold in data.folds:
+            others = np.setdiff1d(np.arange(len(data.y)), fold.held)
+            model = family.make(plan, data.task).fit(fold.design[others], data.y[others])
+            held_out[fold.held] = predictions(model, fold.design[fold.held], codes)
+        final.fit(data.design, data.y)
+        if data.validation is not None:
+            held_out[:] = predictions(final, data.validation, codes)
+        if len(data.test):
+            test = predictions(final, data.test, codes)
+        else:
+            test = np.empty((0, *held_out.shape[1:]))
+        content = dump_estimator(final, plan.id)
+    if not (np.isfinite(held_out).all() and np.isfinite(test).all()):
+        raise ValueError("it predicts values that are not finite")
+    seconds = time.perf_counter() - start
+    return Trained(content, held_out.astype(np.float32), test.astype(np.float32), seconds)
+
 
 _EXAMPLE_RECORDS = 5
 _STREAM = 79  # keeps the draw of folds apart from other streams of the same seed
