@@ -111,6 +111,15 @@ def test_library_configurations_load(path: Path) -> None:
     assert read_section(path, [], BuildConfig).models > 0
 
 
+def test_docs_and_plug_ins_import_public_names_alone() -> None:
+    plug_in = ROOT / "tests" / "outside" / "package"
+    for page in [*PAGES, *plug_in.rglob("*.py")]:
+        found = re.search(
+            r"^\s*(from|import) (framework|algorithms|tracking)\b.*", page.read_text(), re.M
+        )
+        assert not found, f"{page.name}: {found and found[0]}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):

@@ -14,7 +14,7 @@ import pytest
 from framework import registry
 
 ROOT = Path(__file__).parents[1]
-OURS = {"framework", "algorithms", "tracking", "scripts", "tests", "paretolab", "paretolab_command"}
+OURS = {"framework", "algorithms", "tracking", "scripts", "tests", "paretolab"}
 FACE = "algorithms/facade"  # the public names, of the frame and of all families; no layer sees it
 ALLOWED = {
     FACE: {"framework", "algorithms", "paretolab"},

@@ -22,7 +22,9 @@ from framework.parallel.config import TRUST_VARIABLE, ClusterConfig
 
 _GROUPS = "paretolab."  # entry points of ours and of plug-ins
 _OURS = "paretolab"
-_PACKAGES = ("framework", "algorithms", "tracking", "paretolab", "paretolab_command")
+_IN_A_CLONE = ("framework", "algorithms", "tracking", "paretolab")
+# a wheel has them all below one package
+_PACKAGES = (_OURS,) if __name__.startswith(f"{_OURS}.") else _IN_A_CLONE
 _METADATA = ("METADATA", "entry_points.txt")
 _HANDED_ON = ("PARETOLAB_TRUST",)  # whose classes a process may import
 _FILES = (".py", ".whl")

@@ -125,9 +125,7 @@ def test_our_packages_and_plugins_travel_with_their_entry_points(
     monkeypatch.setattr(shipping, "distributions", lambda: [*distributions(), plugin])
     with runtime_env(ClusterConfig(), packages=True) as env:
         there = {Path(path).name: Path(path) for path in env["py_modules"]}
-        assert {"framework", "algorithms", "tracking", "paretolab", "paretolab_command"} <= set(
-            there
-        )
+        assert {"framework", "algorithms", "tracking", "paretolab"} <= set(there)
         assert sorted(path.name for path in there["pouch"].iterdir()) == ["__init__.py", "data.txt"]
         assert there["lonely.py"].is_file()
         (own,) = [path for name, path in there.items() if name.startswith("paretolab-")]

@@ -1,4 +1,4 @@
-"""A folder of the user's that hides one of ours is named in one sentence."""
+"""In a clone, a package of the user's that hides one of ours is named in one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def said(command: list[object], cwd: Path, **variables: str) -> tuple[int, str]:
 
 
 def test_in_the_current_folder(hider: Path) -> None:
-    code, text = said([sys.executable, "-c", "import paretolab"], hider.parent)
+    code, text = said([sys.executable, "-c", "import paretolab; paretolab.run"], hider.parent)
     assert code == 1
     last = text.strip().splitlines()[-1]
     assert last.startswith(f"ImportError: expected {hider.name!r} to be paretolab's own package")

@@ -1,4 +1,4 @@
-"""What an installation contains: every package, the public face under its own name, type marks."""
+"""What is installed: one package from a wheel, every module once, type marks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 
 from setuptools import find_namespace_packages
+
+from scripts.one_package import rewritten
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -33,6 +35,27 @@ def test_the_face_has_its_own_name_alone() -> None:
     names = installed_packages()
     assert names["paretolab"] == ROOT / "algorithms" / "facade" / "paretolab"
     assert not any(name.startswith("algorithms.facade") for name in names)
+
+
+def test_what_names_a_module_is_rewritten_in_the_wheel() -> None:
+    text = """
+from framework import registry
+from framework.space import Bits
+import tracking.sweep
+    from algorithms.hull.network import Network
+run("tracking.uri: set", "tracking.sweep.command:Sweep", f"framework.space.{x}")
+folder / "tracking.json"; self.tracking.uri; my.framework.space
+"""
+    expected = """
+from paretolab.framework import registry
+from paretolab.framework.space import Bits
+import paretolab.tracking.sweep
+    from paretolab.algorithms.hull.network import Network
+run("tracking.uri: set", "paretolab.tracking.sweep.command:Sweep", f"paretolab.framework.space.{x}")
+folder / "tracking.json"; self.tracking.uri; my.framework.space
+"""
+    modules = ["framework.space", "tracking.sweep", "algorithms.hull", "framework.registry"]
+    assert rewritten(text, modules) == expected
 
 
 def test_the_changelog_begins_with_the_version() -> None:

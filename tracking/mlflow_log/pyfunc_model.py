@@ -14,9 +14,9 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
     def load_context(self, context: Any) -> None:
         """Read the model directory."""
-        from framework.models.store import load_model
+        import paretolab  # the public name: the same from a clone and from a wheel
 
-        self.model = load_model(context.artifacts["model"])
+        self.model = paretolab.load_model(context.artifacts["model"])
 
     # a frame as the only hint: MLflow asks for one and takes others for the records' schema
     def predict(  # type: ignore[no-untyped-def]

@@ -27,7 +27,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from paretolab.hiding import hidden_package
+from paretolab.hiding import check_packages
 
 if TYPE_CHECKING:
     from algorithms.ensembling.estimator import ParetoEnsemble as ParetoEnsemble
@@ -44,8 +44,13 @@ if TYPE_CHECKING:
     from algorithms.multistage.problem import MultiStageProblem as MultiStageProblem
     from algorithms.pruning.estimator import PrunedVoting as PrunedVoting
     from algorithms.pruning.problem import PruningProblem as PruningProblem
+    from framework import testing as _testing
     from framework.algorithm import Algorithm as Algorithm
+    from framework.algorithm import Outcome as Outcome
     from framework.analysis.choose import choose as choose
+    from framework.analysis.indicators import Indicator as Indicator
+    from framework.analysis.indicators import Judged as Judged
+    from framework.analysis.page import Page as Page
     from framework.batch import Evaluated as Evaluated
     from framework.errors import InputError as InputError
     from framework.errors import ParetolabError as ParetolabError
@@ -54,10 +59,18 @@ if TYPE_CHECKING:
     from framework.experiment.config import load_config as load_config
     from framework.front import Front as Front
     from framework.journal import Journal as Journal
+    from framework.libraries import importing as _importing
+    from framework.libraries.importing import measured_costs as measured_costs
+    from framework.libraries.library import Cost as Cost
+    from framework.libraries.library import Library as Library
+    from framework.libraries.library import load_library as load_library
+    from framework.models.model import Card as Card
     from framework.models.model import DeployableModel as DeployableModel
     from framework.models.store import load_model as load_model
     from framework.models.store import save_model as save_model
+    from framework.problem import Deployable as Deployable
     from framework.problem import Problem as Problem
+    from framework.problems.functions import Function as Function
     from framework.problems.functions import FunctionProblem as FunctionProblem
     from framework.roles import Constraint as Constraint
     from framework.roles import Metric as Metric
@@ -69,9 +82,11 @@ if TYPE_CHECKING:
     from framework.run.evaluator import Evaluator as Evaluator
     from framework.run.evaluator import SerialEvaluator as SerialEvaluator
     from framework.settings import Budget as Budget
+    from framework.settings import Section as Section
     from framework.space import Bits as Bits
     from framework.space import Box as Box
     from framework.space import Counts as Counts
+    from framework.space import Integers as Integers
     from framework.space import Partition as Partition
     from framework.space import Space as Space
     from framework.testing import check_algorithm as check_algorithm
@@ -83,10 +98,27 @@ if TYPE_CHECKING:
     from paretolab.runs import run as run
 
     __version__: str
+    check_certificates = _testing.certificates_hold
+    library_from_models = _importing.from_models
     search = _driver.run
 
 # Where each name lives: as in the imports above, which only type checkers and editors read.
 _HOMES = {
+    "measured_costs": "framework.libraries.importing:measured_costs",
+    "Library": "framework.libraries.library:Library",
+    "check_certificates": "framework.testing:certificates_hold",
+    "Judged": "framework.analysis.indicators:Judged",
+    "Page": "framework.analysis.page:Page",
+    "library_from_models": "framework.libraries.importing:from_models",
+    "Cost": "framework.libraries.library:Cost",
+    "load_library": "framework.libraries.library:load_library",
+    "Integers": "framework.space:Integers",
+    "Function": "framework.problems.functions:Function",
+    "Section": "framework.settings:Section",
+    "Deployable": "framework.problem:Deployable",
+    "Card": "framework.models.model:Card",
+    "Indicator": "framework.analysis.indicators:Indicator",
+    "Outcome": "framework.algorithm:Outcome",
     "ParetoEnsemble": "algorithms.ensembling.estimator:ParetoEnsemble",
     "EnsembleProblem": "algorithms.ensembling.problem:EnsembleProblem",
     "GridSearch": "algorithms.general.grid:GridSearch",
@@ -140,10 +172,6 @@ _HOMES = {
     "run": "paretolab.runs:run",
 }
 
-_hidden = hidden_package()
-if _hidden is not None:
-    raise ImportError(_hidden)
-
 if not TYPE_CHECKING:  # else type checkers take every misspelled name for a public one
     __all__ = sorted(["__version__", *_HOMES])
 
@@ -152,6 +180,7 @@ if not TYPE_CHECKING:  # else type checkers take every misspelled name for a pub
         if name == "__version__":
             value = import_module("importlib.metadata").version("paretolab")
         elif name in _HOMES:
+            check_packages()
             module, _, attribute = _HOMES[name].partition(":")
             value = getattr(import_module(module), attribute)
         else:

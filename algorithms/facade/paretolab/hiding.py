@@ -1,7 +1,13 @@
-"""Is a folder of the user's in the way of one of ours?"""
+"""In a clone: is a package of the user's in the way of one of ours?
+
+A wheel installs one package, and nothing can be in its way. In a clone ``framework``,
+``algorithms`` and ``tracking`` are packages of their own, and Python takes the first package of a
+name on its path: the folder of the script that runs, or the current one, comes first.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,33 +16,27 @@ PACKAGES = ("framework", "algorithms", "tracking")
 _HERE = Path(__file__).resolve().parent
 
 
-def hidden_package() -> str | None:
-    """Return what to tell the user where Python would import another package than ours.
+@cache
+def check_packages() -> None:
+    """Check that Python would import our packages; nothing is imported here.
 
-    Python takes the first package of a name on its path, and the folder of the script that runs,
-    or the current one, comes first. Nothing is imported here.
-
-    Returns
-    -------
-    str or None
-        One sentence; None where all packages are ours.
+    Raises
+    ------
+    ImportError
+        It would import another package of the same name, or finds none.
     """
+    if (_HERE / PACKAGES[0]).is_dir():
+        return  # a wheel: ours lie below this package
+    root = _HERE.parents[2]  # of the repository
     for name in PACKAGES:
-        ours = _root() / name
         spec = find_spec(name)
         if spec is None:
-            return f"expected the package {name!r} in {ours.parent}, found none; install it again"
+            raise ImportError(f"expected the package {name!r} in {root}, found none; install again")
         found = [Path(place).resolve() for place in spec.submodule_search_locations or ()]
-        if ours not in found[:1]:
+        if root / name not in found[:1]:
             place = found[0] if found else spec.origin
-            return (
-                f"expected {name!r} to be paretolab's own package in {ours.parent}, found {place}, "
-                "which hides it; rename that one or start Python elsewhere"
+            raise ImportError(
+                f"expected {name!r} to be paretolab's own package in {root}, found {place}, "
+                "which hides it; rename that one, start Python elsewhere, or install the wheel "
+                "(make dist), which has no such package"
             )
-    return None
-
-
-def _root() -> Path:
-    """Return the folder that holds our packages: beside this one, or the root of the repository."""
-    beside = _HERE.parent
-    return beside.parents[1] if beside.name == "facade" else beside

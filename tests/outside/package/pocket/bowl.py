@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from framework.problems.functions import Function
-from framework.space import Box
+from paretolab import Box, Function
 
 
 def _bowl(X):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from framework.analysis.indicators import Indicator
-from framework.run.driver import Callback
+from paretolab import Callback, Indicator
 
 SMALLEST = Indicator(
     "least loss",

@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from framework.errors import InputError
-from framework.models.model import Card, DeployableModel
+from paretolab import Card, DeployableModel, InputError
 
 
 class Voter(DeployableModel):

@@ -5,10 +5,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from framework.problem import Deployable, Problem
-from framework.roles import Metric
-from framework.settings import Section
-from framework.space import Bits
+from paretolab import Bits, Deployable, Metric, Problem, Section
 from pocket.model import Voter
 
 

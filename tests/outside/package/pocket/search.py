@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from framework.algorithm import Algorithm, Outcome
-from framework.space import Bits
+from paretolab import Algorithm, Bits, Outcome
 
 
 class Climb(Algorithm):

@@ -1,0 +1,125 @@
+"""The build backend: setuptools, and a wheel that installs one package, ``paretolab``.
+
+In the repository ``framework``, ``algorithms`` and ``tracking`` are packages of their own, so that
+editors, type checkers and drawings of the structure follow the imports to the files. Installed
+under these names they would hide the packages of users who call theirs the same. In the wheel they
+therefore lie below ``paretolab``, and whatever names one of their modules is rewritten: imports,
+entry points, and module paths in strings and docstrings. Editable installs and source archives are
+left as setuptools makes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_editable,
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+]
+
+PACKAGE = "paretolab"
+FOLDERS = ("framework", "algorithms", "tracking")
+
+_NAMES = "|".join(FOLDERS)
+_IMPORT = re.compile(rf"^([ \t]*(?:>>> |\.\.\. )?(?:from|import) )(?=(?:{_NAMES})[ .])", re.M)
+_MODULE = re.compile(rf"(?<![\w./])(?=({_NAMES})\.([A-Za-z_]\w*))")
+
+
+# pip asks for no metadata beforehand where this hook is missing: it reads those of the wheel
+def build_wheel(
+    wheel_directory: str,
+    config_settings: Any = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Build the wheel with setuptools and move its packages below one (PEP 517).
+
+    Returns
+    -------
+    str
+        The file name of the wheel.
+    """
+    with TemporaryDirectory(prefix="paretolab-wheel-") as folder:
+        name = build_meta.build_wheel(folder, config_settings)
+        _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name)
+    return name
+
+
+def rewritten(text: str, modules: Iterable[str]) -> str:
+    """Return a text in which every module of ours is named below the one package.
+
+    Parameters
+    ----------
+    text : str
+        The source of a module, or the entry points.
+    modules : iterable of str
+        Dotted names of our packages and modules, as in the repository. A dotted word that is none
+        of them, such as the key ``tracking.uri`` of a configuration, stays.
+    """
+    known = set(modules)
+
+    def placed(match: re.Match[str]) -> str:
+        return f"{PACKAGE}." if f"{match[1]}.{match[2]}" in known else ""
+
+    text = _MODULE.sub(placed, text)
+    # what is left: `from framework import registry` (a module's import was rewritten above)
+    return _IMPORT.sub(rf"\1{PACKAGE}.", text)
+
+
+def _move_below_one_package(source: Path, target: Path) -> None:
+    """Write a wheel again, its packages below one, its names rewritten, its record made anew."""
+    with zipfile.ZipFile(source) as wheel:
+        content = {info.filename: wheel.read(info) for info in wheel.infolist()}
+    modules = {
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for path in content
+        if path.endswith(".py")
+    }
+    record, metadata = "", {}
+    for path in sorted(content):
+        place = f"{PACKAGE}/{path}" if path.split("/")[0] in FOLDERS else path
+        data = content[path]
+        if path.endswith((".py", ".dist-info/entry_points.txt")):
+            data = rewritten(data.decode("utf-8"), modules).encode("utf-8")
+        elif path.endswith(".dist-info/top_level.txt"):
+            data = f"{PACKAGE}\n".encode()
+        if path.endswith(".dist-info/RECORD"):
+            record = path
+        else:
+            metadata[place] = data
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as wheel:
+        lines = []
+        for place, data in metadata.items():
+            wheel.writestr(_info(place), data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
+            lines.append(f"{place},sha256={digest.decode()},{len(data)}\n")
+        wheel.writestr(_info(record), "".join([*lines, f"{record},,\n"]))
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    """Return the entry of a file; one date for all, so that a wheel can be built again."""
+    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
+    return info
