@@ -45,6 +45,7 @@ test-all: test
 dist: $(TEST)
 	rm -rf build dist
 	$(BIN)/python -m build --no-isolation --outdir dist
+	rm -rf build *.egg-info  # entry points of another day, which Python would find here first
 	@ls dist
 
 bench: $(RUN)
