@@ -1,30 +1,42 @@
-"""Shared parts: expensive pieces that several candidates are scored from, each built once."""
+"""Shared components: expensive pieces that several candidates need, each built only once.
+
+A problem declares them (:class:`SharedComponents`), the workers build them, and a
+:class:`ComponentStore` keeps them on disk for later runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sqlite3
+import sys
+import time
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from framework.arrays import Array, WordArray
 
+_PATIENCE = 10.0  # seconds to wait for another process
+_CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
+
 
 @dataclass(frozen=True)
 class Components:
-    """Expensive pieces that several candidates share, columnar.
+    """A table of shared components: keys, what scoring reads, models and errors.
 
     Attributes
     ----------
     keys : numpy.ndarray of uint64, shape (m, key words)
-        The name of each part.
+        The name of each component.
     bits : numpy.ndarray of uint64, shape (m, planes, words)
         What scoring reads.
     models : list of bytes, length m
-        What :meth:`Problem.decode` reads; empty where the parts were stripped for scoring.
+        What :meth:`Problem.decode` reads; empty where only scoring needs the components.
     errors : mapping of int to str
-        Why a part could not be built, by its position.
+        Why a component could not be built, by its position.
     """
 
     keys: WordArray
@@ -36,58 +48,66 @@ class Components:
         return len(self.keys)
 
 
-class Demand(NamedTuple):
-    """What it takes, roughly, to build some parts.
+class BuildCost(NamedTuple):
+    """What it takes, roughly, to build some components.
 
     Attributes
     ----------
     seconds : float
         Of one processor.
-    held : int
-        Bytes that each of them takes afterwards.
-    meanwhile : int
-        Bytes that are needed while they are built, one after the other.
+    bytes_stored : int
+        Memory that each of them takes afterwards.
+    bytes_building : int
+        Memory that is needed while they are built, one after the other.
     """
 
     seconds: float
-    held: int
-    meanwhile: int
+    bytes_stored: int
+    bytes_building: int
 
 
 class SharedComponents:
-    """The part of a problem's interface that concerns shared parts.
+    """How a problem declares components that its candidates share.
 
-    As defined here, a problem has no parts; a problem whose candidates are scored from shared
-    parts overrides all methods but ``demand``, ``open_store`` and ``failed_components``. The
-    evaluator asks which parts a batch needs and the problem does not have yet, lets the workers
-    build them (in parallel, each once), adds them, and then scores the batch. Without an evaluator,
-    ``evaluate`` builds them itself. Components are numbered in the order in which they were added.
-    A pickled problem contains neither its parts nor its store: each worker is sent the parts
-    that it does not have.
+    A component is an expensive piece, such as a trained classifier, that several candidates are
+    scored from. By default a problem has none. A problem that has some overrides all methods
+    except ``build_cost``, ``open_store`` and ``failed_components``.
+
+    For each batch, the evaluator
+
+    1. asks which components the batch needs and the problem does not have yet
+       (:meth:`missing_components`),
+    2. has the workers build these in parallel, each only once (:meth:`build_components`),
+    3. adds them to the problem (:meth:`add_components`), and
+    4. scores the batch.
+
+    Without an evaluator, ``evaluate`` builds them itself. Components are numbered in the order in
+    which they were added. A pickled problem contains neither its components nor its store: each
+    worker is sent those that it does not have (:meth:`components_since`).
 
     Attributes
     ----------
     component_name : str
-        What parts are called in progress reports, in the plural.
+        What components are called in progress reports, in the plural.
     """
 
     component_name: str = "parts"
 
     @property
     def has_components(self) -> bool:
-        """Whether the candidates of this class share parts at all."""
+        """Whether the candidates of this class share components at all."""
         return type(self).build_components is not SharedComponents.build_components
 
     def open_store(self) -> None:
-        """Also keep parts on this machine's disk, and read from there those it already has."""
+        """Also keep components on this machine's disk, and read those that are already there."""
 
     @property
     def n_components(self) -> int:
-        """Number of parts that the problem has."""
+        """Number of components that the problem has."""
         return 0
 
     def missing_components(self, X: Array) -> WordArray:
-        """Return the keys of the parts that a batch needs and the problem does not have.
+        """Return the keys of the components that a batch needs and the problem does not have.
 
         Parameters
         ----------
@@ -100,21 +120,132 @@ class SharedComponents:
         return np.zeros((0, 1), dtype=np.uint64)
 
     def build_components(self, keys: WordArray) -> Components:
-        """Build parts from their keys alone, whatever parts the problem already has."""
+        """Build components from their keys alone, whatever the problem already has."""
         return Components(keys[:0], np.zeros((0, 0, 0), dtype=np.uint64))
 
-    def demand(self, keys: WordArray) -> Demand | None:
-        """Return what it would take to build parts, if any; None if that cannot be told."""
+    def build_cost(self, keys: WordArray) -> BuildCost | None:
+        """Return what it would take to build components; None if that is unknown."""
         return None
 
-    def add_components(self, parts: Components) -> None:
-        """Add parts to those that the problem has; parts that it already has are skipped."""
+    def add_components(self, components: Components) -> None:
+        """Add components to the problem; those that it already has are skipped."""
 
     def components_since(self, start: int) -> Components:
-        """Return the parts from number ``start`` on, without their models: enough to score."""
+        """Return the components from number ``start`` on, without models: enough to score."""
         return self.build_components(np.zeros((0, 1), dtype=np.uint64))
 
     def failed_components(self, keys: WordArray, error: str) -> Components:
-        """Return parts that could not be built, with the reason of each."""
+        """Return components that could not be built, with the reason of each."""
         bits = np.zeros((len(keys), 0, 0), dtype=np.uint64)
         return Components(keys, bits, [b""] * len(keys), dict.fromkeys(range(len(keys)), error))
+
+
+class ComponentStore:
+    """Shared components on disk, so that none is built twice: one SQLite file per fingerprint.
+
+    Several processes may use a file at once. Where it cannot be read or written, a warning is
+    printed once and the run continues without it.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    fingerprint : str
+    planes, words : int
+        Shape of a component's bits.
+    name : str
+        What the components are called, in the plural.
+    """
+
+    def __init__(
+        self, folder: Path, fingerprint: str, planes: int, words: int, name: str = "parts"
+    ) -> None:
+        self._name = name
+        self.path = folder / f"parts-{fingerprint[:32]}.sqlite"
+        self._shape = (planes, words)
+        self._db: sqlite3.Connection | None = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._db = _connect(self.path)
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(error)
+
+    def get(self, keys: WordArray) -> Components:
+        """Return those of the keys, shape (m, key words), that are stored."""
+        found: list[tuple[bytes, bytes, bytes, int]] = []
+        names = _names(keys)
+        try:
+            for start in range(0, len(names) if self._db else 0, _CHUNK):
+                some = names[start : start + _CHUNK]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, bits, model, checksum FROM parts WHERE key IN ({marks})"
+                found += self._db.execute(query, some)  # type: ignore[union-attr]
+        except sqlite3.Error as error:
+            self._give_up(error)
+        found = [row for row in found if row[3] == _checksum(*row[:3])]
+        bits = np.frombuffer(b"".join(row[1] for row in found), dtype="<u8")
+        return Components(
+            np.frombuffer(b"".join(row[0] for row in found), "<u8").reshape(-1, keys.shape[1]),
+            bits.reshape(-1, *self._shape),
+            [row[2] for row in found],
+        )
+
+    def put(self, components: Components) -> None:
+        """Store components; failed ones are left out."""
+        if self._db is None:
+            return
+        rows = []
+        for i, name in enumerate(_names(components.keys)):
+            if i not in components.errors:
+                row = name, components.bits[i].astype("<u8").tobytes(), components.models[i]
+                rows.append((*row, _checksum(*row)))
+        try:
+            with self._db:
+                self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.OperationalError
+        )
+        remedy = "; delete that file, it only saves time" if damaged else ""
+        print(
+            f"paretolab: {self._name} are not kept on disk: {self.path}: {error}{remedy}",
+            file=sys.stderr,
+        )
+        self._db = None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a store, or make it.
+
+    SQLite does not wait where another process makes the same file at this moment; we do.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        db = sqlite3.connect(path, timeout=_PATIENCE)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=OFF")  # a lost component is trained again
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS parts "
+                "(key BLOB PRIMARY KEY, bits BLOB NOT NULL, model BLOB NOT NULL, "
+                "checksum INTEGER NOT NULL) WITHOUT ROWID"
+            )
+            return db
+        except sqlite3.OperationalError as error:
+            db.close()
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _names(keys: WordArray) -> Sequence[bytes]:
+    return [row.tobytes() for row in keys.astype("<u8")]
+
+
+def _checksum(*columns: bytes) -> int:
+    value = 0
+    for column in columns:
+        value = zlib.crc32(column, value)
+    return value

@@ -1,57 +1,36 @@
-"""Fronts: the non-dominated rows of a run that succeeded and meet the constraints.
+"""The Pareto front of a run, and the archive that keeps it up to date while the run goes on.
 
-Of rows with equal objectives the first is kept.
+The Pareto front consists of the non-dominated candidates among those that were evaluated without
+an error and meet the constraints. Of candidates with equal objectives the first one is kept.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import moocore
 import numpy as np
 
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.columns import columns_of, csv_of
 from framework.errors import InputError
 from framework.files import write_whole
-from framework.indicators import hypervolume
 from framework.journal import Journal
+from framework.pareto import hypervolume, nondominated
 from framework.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
 GENE_PREFIX = "gene_"
 _SORTED_TOGETHER = 256  # rows put into an archive before they are sorted in
 _JOINED = 256  # batches put into an archive before they are made one
-
-
-def nondominated(losses: FloatArray) -> BoolArray:
-    """Return which rows are dominated by no other row, where smaller is better.
-
-    Of rows with equal losses only the first is non-dominated.
-
-    Parameters
-    ----------
-    losses : numpy.ndarray, shape (n, m)
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (n,)
-
-    Notes
-    -----
-    O(n log n) for up to three objectives (moocore; Kung, Luccio and Preparata 1975).
-    """
-    if len(losses) == 0:
-        return np.zeros(0, dtype=bool)
-    return np.asarray(moocore.is_nondominated(losses, keep_weakly=False), dtype=bool)
 
 
 class Archive:
@@ -305,3 +284,40 @@ class Front:
             )
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
         return cls(rows, roles, names, test or None)
+
+
+def csv_of(columns: Mapping[str, Array]) -> str:
+    """Return a CSV file of columns of equal length; NaN is an empty field."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*map(_fields, columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _fields(column: Array) -> list[object]:
+    fields: list[object] = column.tolist()
+    return [None if value != value else value for value in fields]
+
+
+def columns_of(path: Path) -> dict[str, Array]:
+    """Read a CSV file of numbers: a column is int64 where it can be, else float64.
+
+    Raises
+    ------
+    OSError, ValueError, OverflowError, csv.Error
+        The file cannot be read, or holds something else.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    if not all(len(row) == len(header) for row in rows):
+        raise ValueError("rows of other lengths than the first")
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    return {name: _numbers(fields) for name, fields in zip(header, columns, strict=True)}
+
+
+def _numbers(fields: Sequence[str]) -> Array:
+    try:
+        return np.array(list(map(int, fields)), dtype=np.int64)
+    except ValueError:
+        return np.array([float(field or "nan") for field in fields])

@@ -25,8 +25,9 @@ from framework import registry
 from framework.arrays import FloatArray
 from framework.experiment.config import load_config
 from framework.experiment.single_run import make_problem
-from framework.front import nondominated, volume
+from framework.front import volume
 from framework.libraries.library import Library
+from framework.pareto import nondominated
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Objective, Roles

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from algorithms.moves import partition_operators as operators
 from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours
 from algorithms.multistage.emsco import EMSCO
-from framework.dominance import pareto_layers
 from framework.errors import InputError
 from framework.front import Archive
+from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
 from framework.run.driver import run

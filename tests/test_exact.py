@@ -26,7 +26,7 @@ from framework.components import Components
 from framework.errors import ContractError, InputError
 from framework.experiment.config import load_config
 from framework.experiment.single_run import make_problem
-from framework.front import nondominated
+from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run

@@ -22,7 +22,7 @@ from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.exact.tied import tied_chains
 from framework.cli.main import main
 from framework.errors import InputError
-from framework.indicators import hypervolume
+from framework.pareto import hypervolume
 from framework.roles import Constraint
 from framework.run.driver import Callback, run
 from framework.run.evaluator import SerialEvaluator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import moocore
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Archive, Front, nondominated
-from framework.indicators import epsilon_additive, hypervolume, igd_plus
+from framework.front import Archive, Front, columns_of, csv_of
+from framework.pareto import epsilon_additive, hypervolume, igd_plus, nondominated
 from framework.roles import Constraint, Metric, Objective, Roles
 from framework.testing.expect import same_front
 from tests import oracles
@@ -204,3 +205,36 @@ def test_hypervolume_of_an_archive_is_a_share_of_the_box():
     values = {"a": np.array([0.5]), "b": np.array([1.0]), "c": np.zeros(1), "d": np.zeros(1)}
     archive.update(Evaluated(np.arange(1), np.zeros((1, 2)), values))
     assert archive.hypervolume() == pytest.approx(0.5 * 0.75)
+
+
+COLUMNS = {
+    "id": np.array([3, -4, 2**62]),
+    "gene_a, b": np.array([1, 0, 1], dtype=np.int8),
+    'odd "name"': np.array([0.1 + 0.2, -0.0, 5e-324]),
+    "holes": np.array([np.nan, 1e22, np.inf]),
+}
+
+
+def test_files_are_as_pandas_writes_them():
+    assert csv_of(COLUMNS) == pd.DataFrame(COLUMNS).to_csv(index=False)
+    empty = {name: column[:0] for name, column in COLUMNS.items()}
+    assert csv_of(empty) == pd.DataFrame(empty).to_csv(index=False)
+
+
+def test_numbers_come_back_exactly(tmp_path):
+    path = tmp_path / "numbers.csv"
+    path.write_text(csv_of(COLUMNS), encoding="utf-8")
+    found = columns_of(path)
+    assert list(found) == list(COLUMNS)
+    for name, column in COLUMNS.items():
+        wanted = column.astype(np.int64 if column.dtype.kind == "i" else np.float64)
+        assert found[name].dtype == wanted.dtype
+        assert found[name].tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1\n", "a,b\n1,2,3\n", "a\nx\n"])
+def test_what_is_no_table_of_numbers_is_refused(tmp_path, text):
+    path = tmp_path / "numbers.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"expected|rows|convert"):
+        columns_of(path)

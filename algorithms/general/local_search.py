@@ -13,7 +13,7 @@ from algorithms.moves.variation import SPACES, variation
 from framework.algorithm import Algorithm, MaxPending
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.dominance import pareto_layers
+from framework.pareto import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 

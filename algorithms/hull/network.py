@@ -13,11 +13,10 @@ from algorithms.hull.kernels import network as kernels
 from algorithms.hull.network_config import NetworkConfig, Records
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
-from framework.cache import cache_dir
-from framework.component_store import ComponentStore
-from framework.components import Components
+from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
 from framework.errors import InputError
+from framework.machine import cache_dir
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section

@@ -15,8 +15,8 @@ from algorithms.moves.unseen import unseen
 from framework.algorithm import Algorithm, MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.dominance import pareto_layers
 from framework.errors import InputError
+from framework.pareto import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate

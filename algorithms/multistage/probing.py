@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.multistage.component_table import features_of, pack, words_for
 from algorithms.multistage.subclassifiers import MOST_COLUMNS, StageData, columns_of, train
 from framework.arrays import FloatArray, WordArray
-from framework.components import Demand
+from framework.components import BuildCost
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod
 
 _RECORDS = 500  # of the first fit
@@ -26,7 +26,7 @@ def demand(
     parameters: dict[str, Any],
     keys: WordArray,
     calibration: CalibrationMethod,
-) -> Demand:
+) -> BuildCost:
     """Return what it takes to train sub-classifiers; arguments as of ``train``.
 
     Of a feature set of middle size, as many features as make a short fit are fitted to more and
@@ -34,7 +34,7 @@ def demand(
     """
     held = 8 * (words_for(data.n_features) + data.planes * data.words)
     if not len(keys):
-        return Demand(0.0, held, _meanwhile(data, kind))
+        return BuildCost(0.0, held, _meanwhile(data, kind))
     widths = np.diff(data.first)
     columns = np.array([widths[list(features_of(key, data.n_features))].sum() for key in keys])
     middle = list(features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features))
@@ -56,7 +56,7 @@ def demand(
     if kind == LOGISTIC_REGRESSION and calibration == "none" and widths.sum() <= MOST_COLUMNS:
         # each starts at the classifier on all columns; so did the one timed, and was there
         whole = _WARM * whole + float(work(data, kind, widths.sum(), n))
-    return Demand(took * whole / float(one), held, _meanwhile(data, kind))
+    return BuildCost(took * whole / float(one), held, _meanwhile(data, kind))
 
 
 def work(data: StageData, kind: str, columns: Any, records: float) -> Any:

@@ -26,12 +26,11 @@ from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fin
 from algorithms.multistage.stage_tables import StageTables
 from algorithms.multistage.subclassifiers import StageData, train
 from framework.arrays import Array, FloatArray, WordArray, frozen
-from framework.cache import cache_dir
-from framework.component_store import ComponentStore
-from framework.components import Components, Demand
+from framework.components import BuildCost, Components, ComponentStore
 from framework.data.costs import CostGroups
 from framework.data.datasets import memory_to_load
 from framework.errors import InputError
+from framework.machine import cache_dir
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
@@ -232,7 +231,7 @@ class MultiStageProblem(Problem, Deployable):
     def build_components(self, keys: WordArray) -> Components:
         return train(self.data, self.kind, self.parameters, keys, self.calibration)
 
-    def demand(self, keys: WordArray) -> Demand:
+    def build_cost(self, keys: WordArray) -> BuildCost:
         return demand(self.data, self.kind, self.parameters, keys, self.calibration)
 
     def add_components(self, parts: Components) -> None:

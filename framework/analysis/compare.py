@@ -15,7 +15,7 @@ from framework.analysis.page import Claim, Page
 from framework.analysis.rank_tests import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
-from framework.front import nondominated
+from framework.pareto import nondominated
 from framework.roles import Roles
 
 NUMBERS = ("evaluations", "distinct", "seconds", "solutions")

@@ -19,7 +19,7 @@ from framework import registry
 from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
 from framework.front import volume
-from framework.indicators import igd_plus as mean_distance
+from framework.pareto import igd_plus as mean_distance
 from framework.registry import nearest
 from framework.roles import Metric, Roles
 

@@ -28,7 +28,8 @@ from framework.experiment.grid_config import Judge, Records
 from framework.experiment.grid_load import reload_grid
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
-from framework.front import Front, nondominated
+from framework.front import Front
+from framework.pareto import nondominated
 from framework.plain_files import damaged
 from framework.problem import Problem
 from framework.roles import Roles

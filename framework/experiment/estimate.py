@@ -13,8 +13,8 @@ from framework.algorithm import Algorithm
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
+from framework.machine import machine_memory, resident_memory
 from framework.problem import Problem
-from framework.resident import memory_of_machine, resident
 
 _CLEARLY = 1.3  # times the memory that there is: more than estimates are wrong by
 _WORTH_SAYING = 10.0  # seconds
@@ -59,18 +59,18 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
         In its initial state, and of no use afterwards: it is asked for the first generation.
     candidates : int or None
     """
-    peak = max(resident())
+    peak = max(resident_memory())
     X = _first(algorithm) if problem.has_components else None
     keys = None if X is None else problem.missing_components(X)
-    demand = None if keys is None else problem.demand(keys)
-    if X is None or keys is None or demand is None:
+    cost = None if keys is None else problem.build_cost(keys)
+    if X is None or keys is None or cost is None:
         most = problem.memory(candidates)[0]
         return Estimate(max(peak, most), most)
     share = (algorithm.evaluations_per_generation or len(X)) / len(X)
     all_parts = (problem.n_components + len(keys)) * max(1.0, (candidates or len(X)) / len(X))
-    more = demand.meanwhile + int(all_parts) * demand.held
-    peak = max(peak, resident()[0] + more)
-    return Estimate(peak, more, round(share * len(keys)), share * demand.seconds)
+    more = cost.bytes_building + int(all_parts) * cost.bytes_stored
+    peak = max(peak, resident_memory()[0] + more)
+    return Estimate(peak, more, round(share * len(keys)), share * cost.seconds)
 
 
 def candidates_of(config: RunConfig, algorithm: Algorithm) -> int | None:
@@ -112,11 +112,11 @@ def refuse_too_large(needed: int, limit: float | None, what: str) -> None:
     InputError
         It needs clearly more, or more than a limit that the user gave.
     """
-    allowed = _CLEARLY * memory_of_machine() if limit is None else 1e9 * limit
+    allowed = _CLEARLY * machine_memory() if limit is None else 1e9 * limit
     if needed <= allowed:
         return
     there = "of this machine" if limit is None else "that memory_limit allows"
-    allowed = memory_of_machine() if limit is None else allowed
+    allowed = machine_memory() if limit is None else allowed
     raise InputError(
         f"memory: expected a run that fits into the {allowed / 1e9:,.1f} GB {there}, found about "
         f"{needed / 1e9:,.1f} GB {what}; take fewer columns, records or evaluations, or set "

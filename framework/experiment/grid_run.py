@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.analysis.indicators import indicators_of
-from framework.environment import reason_of
 from framework.errors import InputError
 from framework.experiment.cell import is_over
 from framework.experiment.cell_pools import CellPools, Pace
@@ -28,6 +27,7 @@ from framework.experiment.single_run import (
     make_roles,
 )
 from framework.files import write_whole
+from framework.machine import reason_of
 from framework.roles import Metric
 
 _ATTEMPTS = 2  # at a cell that fails, before it is left to `resume`

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from framework.environment import no_result, reason_of
 from framework.errors import ClusterError
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, run_single, versions
 from framework.files import write_whole
-from framework.front import nondominated
+from framework.machine import no_result, reason_of
+from framework.pareto import nondominated
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
 from framework.streams import repeat_seed

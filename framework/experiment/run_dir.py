@@ -14,11 +14,10 @@ import yaml
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.columns import csv_of
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
-from framework.front import Front
+from framework.front import Front, csv_of
 from framework.journal import Journal
 from framework.plain_files import check_sizes, damaged, read_object
 from framework.problem import Problem

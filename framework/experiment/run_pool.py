@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from framework.environment import reason_of
 from framework.errors import EnvironmentFailure
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
+from framework.machine import reason_of
 from framework.parallel.config import ClusterConfig
 from framework.parallel.each import Each
 from framework.problem import Problem

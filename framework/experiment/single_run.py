@@ -13,7 +13,6 @@ from typing import Any
 from framework import registry
 from framework.algorithm import Algorithm, make
 from framework.builders import built_by
-from framework.checkpoints import Checkpoints
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.course import Course
@@ -26,6 +25,7 @@ from framework.experiment.estimate import (
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
+from framework.preparation import Checkpoints
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.driver import Callback, Progress, StoppingCriterion, run
@@ -130,7 +130,7 @@ def run_single(
             d=space.d,
             dtype=space.dtype,
         ) as journal,
-        closing(Checkpoints(run_dir.notes_file, owner)) as notes,
+        closing(Checkpoints(run_dir.notes_file, owner)) as checkpoints,
     ):
         told_before = int(run_dir.summary().get("evaluations", 0))
         run_dir.summary_file.unlink(missing_ok=True)  # it is running again
@@ -177,7 +177,7 @@ def run_single(
                     evaluator,
                     budget=config.budget,
                     journal=journal,
-                    notes=notes,
+                    checkpoints=checkpoints,
                     callbacks=[last, Course(run_dir.course_file), *callbacks, interruption],
                     stopping_criterion=stopping_criterion,
                 )

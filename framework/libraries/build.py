@@ -26,7 +26,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from framework.builders import builders
-from framework.cache import cache_dir
 from framework.errors import InputError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
@@ -35,6 +34,7 @@ from framework.libraries.measure import UNITS, measure
 from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, EXAMPLE_FILE, MODEL_FILE, MODELS
 from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
+from framework.machine import cache_dir
 from framework.parallel.config import ClusterConfig
 
 BUILD_FILE = "build.json"

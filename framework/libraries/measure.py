@@ -33,8 +33,8 @@ import numpy as np
 
 from framework.errors import ParetolabError
 from framework.libraries.members import as_taken
+from framework.machine import resident_memory
 from framework.models.estimators import load_estimator
-from framework.resident import resident
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}
@@ -223,14 +223,14 @@ def _costs(
         for example, batch in examples:
             load_estimator(example, "example").predict(batch)
         _tidy()
-        before, _ = resident()
+        before, _ = resident_memory()
         model = load_estimator(Path(path).read_bytes(), path, request["trusted"])
         _tidy()
-        loaded, peak_loaded = resident()
+        loaded, peak_loaded = resident_memory()
         records = as_taken(model, records)
         predict = model.predict if request["values"] else model.predict_proba
         predict(records)
-        after, peak = resident()
+        after, peak = resident_memory()
         seconds = _least_seconds(lambda: predict(records))
     grown = (peak if peak > peak_loaded else max(loaded, after)) - before
     return {"inference_time": seconds * 1e6 / len(records), "memory": max(0.0, grown / _MB)}

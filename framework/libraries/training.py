@@ -18,11 +18,11 @@ from framework.data.datasets import load_table, load_values
 from framework.data.encoding import Encoder
 from framework.data.splits import SplitConfig, split_records
 from framework.data.tables import Table, ValueTable
-from framework.environment import environmental, reason_of
 from framework.errors import ClusterError, EnvironmentFailure, InputError
 from framework.libraries.config import BuildConfig, LibrarySplit
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, PoolPlan
+from framework.machine import is_machine_failure, reason_of
 from framework.models.estimators import dump_estimator
 from framework.parallel.choice import ray_pays, uses_ray
 from framework.parallel.config import ClusterConfig
@@ -81,7 +81,7 @@ def _attempt(plan: PoolPlan, data: PoolData) -> Trained | str:
     try:
         return train(plan, data)
     except Exception as error:  # a model that fails is recorded and left out
-        if environmental(error):  # it has not failed: this machine has
+        if is_machine_failure(error):  # it has not failed: this machine has
             raise EnvironmentFailure(reason_of(error)) from error
         return f"{type(error).__name__}: {error}"
 

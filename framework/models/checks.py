@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
+from framework.machine import machine_memory
 from framework.registry import nearest
-from framework.resident import memory_of_machine
 
 Threshold = float | Mapping[Any, float]
 
@@ -120,7 +120,7 @@ def copies_for(sample_weight: Any, y: Any, record_bytes: int) -> IntArray | None
     total = float(weights.sum())
     if not total:
         raise ValueError("sample_weight: expected a record that counts, found weights all zero")
-    room = memory_of_machine()
+    room = machine_memory()
     if total * record_bytes > room:
         raise InputError(
             f"sample_weight: expected copies of records that fit into the {room / 1e9:,.1f} GB of "

@@ -12,9 +12,9 @@ from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.choice import RAY_PAYS_SECONDS
 from framework.parallel.work import DispatchCost
+from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_candidates
-from framework.workforce import InProcess
 
 _SLICE_SECONDS = 0.5
 _GROWTH = 8
@@ -80,7 +80,7 @@ class AutoEvaluator(Evaluator):
         return [self._score()] if self._queue else []
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.workforce.Workforce.build`; Ray takes over where it pays."""
+        """See :meth:`framework.preparation.Workforce.build`; Ray takes over where it pays."""
         built, start = 0, perf_counter()
         for many in self._here.build(keys) if self._ray is None else ():
             yield many
@@ -94,7 +94,7 @@ class AutoEvaluator(Evaluator):
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.workforce.Workforce.map`; Ray takes over where it pays."""
+        """See :meth:`framework.preparation.Workforce.map`; Ray takes over where it pays."""
         done, start = 0, perf_counter()
         for answer in self._here.map(function, shared, pieces) if self._ray is None else ():
             seconds = perf_counter() - start

@@ -105,7 +105,7 @@ class RayEvaluator(Evaluator):
         return pieces
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.workforce.Workforce.build`.
+        """See :meth:`framework.preparation.Workforce.build`.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class RayEvaluator(Evaluator):
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.workforce.Workforce.map`; one at a time.
+        """See :meth:`framework.preparation.Workforce.map`; one at a time.
 
         Raises
         ------

@@ -9,7 +9,7 @@ from typing import Any
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.components import Components, SharedComponents
-from framework.environment import environmental
+from framework.machine import is_machine_failure
 from framework.problem import Problem
 from framework.run.evaluator import evaluate_candidates
 
@@ -54,7 +54,7 @@ def build_each(problem: SharedComponents, keys: WordArray) -> Iterator[Component
     try:
         yield problem.build_components(keys)
     except Exception as error:  # whatever user code raises is the part's error, not ours
-        if environmental(error):
+        if is_machine_failure(error):
             raise
         if len(keys) == 1:
             yield problem.failed_components(keys, f"{type(error).__name__}: {error}")

@@ -6,8 +6,8 @@ import os
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from framework.environment import environmental, reason_of
 from framework.errors import EnvironmentFailure
+from framework.machine import is_machine_failure, reason_of
 
 
 class Ready(NamedTuple):
@@ -66,7 +66,7 @@ class Worker:
         try:
             answer = getattr(self._held, name)(*arguments)
         except Exception as error:
-            if environmental(error):  # its cause would not survive the journey
+            if is_machine_failure(error):  # its cause would not survive the journey
                 raise EnvironmentFailure(reason_of(error)) from None
             raise
         return perf_counter() - start, answer

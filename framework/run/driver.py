@@ -14,11 +14,10 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.arrays import Array, IntArray, kept
 from framework.batch import Evaluated
-from framework.checkpoints import Checkpoints
 from framework.errors import ContractError
 from framework.front import Archive, Front
 from framework.journal import Journal
-from framework.preparation import Preparation, PreparationProgress
+from framework.preparation import Checkpoints, Preparation, PreparationProgress
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator
 from framework.run.recording import History, Writer
@@ -115,7 +114,7 @@ def run(
     *,
     budget: Budget,
     journal: Journal | None = None,
-    notes: Checkpoints | None = None,
+    checkpoints: Checkpoints | None = None,
     callbacks: Sequence[Callback] = (),
     stopping_criterion: StoppingCriterion = lambda evaluations, front: "",
 ) -> Front:
@@ -136,7 +135,7 @@ def run(
     journal : Journal, optional
         Where each batch is written before the algorithm is told (or, where batches are pieces of
         generations, rows as they arrive, in groups); None writes nothing.
-    notes : Checkpoints, optional
+    checkpoints : Checkpoints, optional
         Intermediate results of long work, also those of earlier sessions; None keeps them in
         memory.
     callbacks : sequence of Callback
@@ -153,7 +152,7 @@ def run(
     JournalError
         The journal cannot be written, or holds rows that this algorithm does not ask for.
     """
-    loop = _Loop(algorithm, evaluator, budget, journal, notes)
+    loop = _Loop(algorithm, evaluator, budget, journal, checkpoints)
     for callback in callbacks:
         callback.on_start()
     loop.prepare(callbacks)
@@ -190,10 +189,10 @@ class _Loop:
         evaluator: Evaluator,
         budget: Budget,
         journal: Journal | None,
-        notes: Checkpoints | None,
+        checkpoints: Checkpoints | None,
     ) -> None:
         self.algorithm, self.evaluator = algorithm, evaluator
-        self.notes = Checkpoints() if notes is None else notes
+        self.checkpoints = Checkpoints() if checkpoints is None else checkpoints
         self.budget = budget
         self.evaluations_per_generation = algorithm.evaluations_per_generation
         self.writer = Writer(journal, lambda: self.seconds)
@@ -226,7 +225,9 @@ class _Loop:
             for callback in callbacks:
                 callback.on_preparation(replace(work, seconds=now - since))
 
-        self.algorithm.prepare(Preparation(self.evaluator, self.notes, self._out_of_time, tell))
+        self.algorithm.prepare(
+            Preparation(self.evaluator, self.checkpoints, self._out_of_time, tell)
+        )
 
     def _out_of_time(self) -> bool:
         """Tell whether the budget of seconds is spent."""

@@ -12,11 +12,11 @@ import numpy as np
 
 from framework.arrays import Array, FloatArray, IntArray, WordArray, has_nan
 from framework.batch import Evaluated
-from framework.environment import environmental, reason_of
 from framework.errors import EnvironmentFailure
+from framework.machine import is_machine_failure, reason_of
+from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.streams import CandidateStreams
-from framework.workforce import InProcess
 
 _HEAVY_SECONDS = 0.1  # a batch that took less is followed by one that is not watched
 
@@ -28,7 +28,7 @@ class Evaluator(ABC):
     ``timeout`` seconds have passed, and returns them in pieces: in any order, each row once. A
     failed evaluation is a row with its error, never an exception.
 
-    It is also a :class:`~framework.workforce.Workforce`, which works in this process unless
+    It is also a :class:`~framework.preparation.Workforce`, which works in this process unless
     overridden.
 
     Parameters
@@ -74,13 +74,13 @@ class Evaluator(ABC):
         return {}
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.workforce.Workforce.build`."""
+        """See :meth:`framework.preparation.Workforce.build`."""
         return InProcess(self.problem).build(keys)
 
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.workforce.Workforce.map`."""
+        """See :meth:`framework.preparation.Workforce.map`."""
         return InProcess(self.problem).map(function, shared, pieces)
 
 
@@ -178,7 +178,7 @@ def evaluate_candidates(problem: Problem, seed: int, ids: IntArray, X: Array) ->
     try:
         table = _table(problem, problem.evaluate(X, CandidateStreams(seed, ids)), len(X))
     except Exception as error:  # whatever user code raises is the row's error, not ours
-        if environmental(error):
+        if is_machine_failure(error):
             raise EnvironmentFailure(reason_of(error)) from error
         if len(X) > 1:
             pieces = [

@@ -9,11 +9,11 @@ import numpy as np
 
 from framework.arrays import Array, frozen
 from framework.batch import Evaluated
+from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_candidates
 from framework.testing.doubles import BrokenProblem, FailingProblem
 from framework.testing.expect import expect, same_rows
-from framework.workforce import InProcess
 
 MakeEvaluator = Callable[[Problem, int], Evaluator]
 EvaluatorLaw = Callable[[MakeEvaluator, Problem], None]

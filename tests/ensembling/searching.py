@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.indicators import hypervolume
+from framework.pareto import hypervolume
 from framework.roles import Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator

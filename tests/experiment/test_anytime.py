@@ -11,7 +11,7 @@ from framework.experiment.anytime import keep_moments, moments
 from framework.experiment.config import check_config
 from framework.experiment.experiment import Options, Watcher, execute
 from framework.experiment.run_dir import RunDir
-from framework.front import nondominated
+from framework.pareto import nondominated
 from tests.experiment import small
 
 

@@ -16,7 +16,7 @@ from framework.errors import InputError
 from framework.experiment.comparison import compare
 from framework.experiment.grid_load import load_grid, reload_grid
 from framework.experiment.results import write_results
-from framework.front import nondominated
+from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from tests.experiment import small
 from tests.experiment.test_experiment import command

@@ -14,9 +14,9 @@ from algorithms.hull.peers.moea_dd import MOEADD
 from algorithms.hull.peers.mpso_d import MPSOD
 from algorithms.hull.peers.two_arch2 import TwoArch2
 from algorithms.hull.reference import Reference
-from framework.dominance import pareto_layers
 from framework.errors import InputError, Unfit
 from framework.experiment.config import check_config
+from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
 from tests.hull.cloud import answered, roles

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.general.kernels import crowding
-from framework.dominance import pareto_layers
+from framework.pareto import pareto_layers
 
 
 def crowding_distances(F, layers):

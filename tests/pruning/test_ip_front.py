@@ -9,8 +9,8 @@ import pytest
 
 from algorithms.pruning.searches.ip_front import ExactFront
 from framework.errors import InputError
-from framework.front import nondominated
 from framework.parallel.ray_evaluator import RayEvaluator
+from framework.pareto import nondominated
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import run
 from framework.run.evaluator import SerialEvaluator

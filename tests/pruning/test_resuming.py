@@ -15,9 +15,8 @@ from algorithms.pruning.strong.cells import as_note, noted
 from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.strong.solve_state import pack, unpack
 from algorithms.pruning.votes import VoteTable, Weights
-from framework.checkpoints import Checkpoints
 from framework.libraries.library import Library
-from framework.preparation import Preparation
+from framework.preparation import Checkpoints, Preparation
 from framework.roles import Objective, Roles
 from tests.conftest import pruning
 from tests.pruning.test_branch_and_bound import pool
@@ -28,7 +27,7 @@ def roles(problem, *names):
     return Roles(problem.metrics, [Objective(name, senses[name]) for name in names])
 
 
-def killed(search, notes, after):
+def killed(search, checkpoints, after):
     """Prepare until so many reports were made; tell whether it came to an end."""
     reports = 0
 
@@ -39,7 +38,7 @@ def killed(search, notes, after):
             raise KeyboardInterrupt
 
     try:
-        search.prepare(Preparation(notes=notes, tell=tell))
+        search.prepare(Preparation(checkpoints=checkpoints, on_progress=tell))
     except KeyboardInterrupt:
         return False
     return True
@@ -90,11 +89,11 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
 
     whole = fresh()
     X = whole.ask()
-    sessions, notes, proven = 0, Checkpoints(), []
+    sessions, checkpoints, proven = 0, Checkpoints(), []
     while True:
         search = fresh()
         sessions += 1
-        if killed(search, notes, 7):
+        if killed(search, checkpoints, 7):
             break
         if search._solver is not None:
             proven.append(search._solver.bound)
@@ -111,9 +110,9 @@ def test_a_killed_solve_goes_on_from_what_was_proven(monkeypatch):
 def test_a_damaged_note_is_work_done_anew():
     problem = pruning(8)
     search = IntegerProgram(problem, roles(problem, "accuracy"), seed=0, looks=20)
-    notes = Checkpoints()
-    notes["solve"] = b"no solve"
-    search.prepare(Preparation(notes=notes))
+    checkpoints = Checkpoints()
+    checkpoints["solve"] = b"no solve"
+    search.prepare(Preparation(checkpoints=checkpoints))
     assert search.outcome().findings["status"] == "optimal"
 
 
@@ -126,15 +125,15 @@ def test_cells_that_were_solved_are_not_solved_again():
         return ExactFront(problem, asked, seed=0, looks=20, cells=6)
 
     X = fresh().ask()
-    notes = Checkpoints()
-    assert not killed(fresh(), notes, 3)
-    assert len(notes) == 4
-    before = dict(notes)
+    checkpoints = Checkpoints()
+    assert not killed(fresh(), checkpoints, 3)
+    assert len(checkpoints) == 4
+    before = dict(checkpoints)
     search = fresh()
     reports = []
-    search.prepare(Preparation(notes=notes, tell=reports.append))
+    search.prepare(Preparation(checkpoints=checkpoints, on_progress=reports.append))
     assert len(reports) == 2
-    assert {key: notes[key] for key in before} == before
+    assert {key: checkpoints[key] for key in before} == before
     assert np.array_equal(search.ask(), X)
 
 

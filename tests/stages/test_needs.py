@@ -10,12 +10,12 @@ import yaml
 
 from algorithms.multistage.probing import work
 from framework.cli.main import main
-from framework.components import Demand
+from framework.components import BuildCost
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
 from framework.experiment.estimate import estimate
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
-from framework.resident import memory_of_machine, resident
+from framework.machine import machine_memory, resident_memory
 from tests.command import small, write
 from tests.stages.data import genomes, problem_of
 
@@ -29,16 +29,16 @@ def test_demand_grows_with_the_parts_and_builds_none(table_file, classifier, mon
     problem = problem_of(table_file, classifier=classifier)
     keys = problem.missing_components(genomes(problem))
     monkeypatch.setattr("time.process_time", iter(np.arange(0.0, 100.0)).__next__)
-    once, *more = (problem.demand(np.concatenate([keys] * times)) for times in (1, 2, 3))
+    once, *more = (problem.build_cost(np.concatenate([keys] * times)) for times in (1, 2, 3))
     seconds = np.diff([once.seconds, *(one.seconds for one in more)])
     assert seconds[0] == pytest.approx(seconds[1])
     if classifier["kind"] == "logistic_regression":  # that on all columns, where others start
         assert once.seconds > 1.05 * seconds[0] > 0
     else:
         assert once.seconds == pytest.approx(seconds[0])
-    assert once.held == 8 * (1 + 2 * problem.data.words)  # a key, two bits a record
+    assert once.bytes_stored == 8 * (1 + 2 * problem.data.words)  # a key, two bits a record
     assert problem.n_components == 0
-    assert problem.demand(keys[:0]) == Demand(0.0, once.held, once.meanwhile)
+    assert problem.build_cost(keys[:0]) == BuildCost(0.0, once.bytes_stored, once.bytes_building)
 
 
 def test_work_grows_as_newtons_method_does(table_file):
@@ -59,7 +59,9 @@ def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch)
     roles = make_roles(config, problem)
     first = make_algorithm(config, problem, roles).ask()
     wanted = len(problem.missing_components(first))
-    monkeypatch.setattr(type(problem), "demand", lambda self, keys: Demand(len(keys) * 5.0, 8, 0))
+    monkeypatch.setattr(
+        type(problem), "build_cost", lambda self, keys: BuildCost(len(keys) * 5.0, 8, 0)
+    )
     needs = estimate(problem, make_algorithm(config, problem, roles), 90)
     assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
     assert needs.time("things").startswith(f"{wanted} things to build, about 0:0")
@@ -97,21 +99,21 @@ def test_a_search_that_does_not_fit_is_refused(tmp_path, monkeypatch, capsys):
 
 
 def test_the_peak_of_this_process_is_what_it_had():
-    before, _ = resident()
+    before, _ = resident_memory()
     block = np.ones(50_000_000, dtype=np.uint8)
-    assert resident()[0] >= before + 0.9 * block.nbytes
+    assert resident_memory()[0] >= before + 0.9 * block.nbytes
     del block
-    assert resident()[1] >= before + 45_000_000
+    assert resident_memory()[1] >= before + 45_000_000
 
 
 def test_the_machine_is_the_container(tmp_path, monkeypatch):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr("framework.resident._LIMITS", (str(limit),))
-    machine = memory_of_machine()
+    monkeypatch.setattr("framework.machine._MEMORY_LIMITS", (str(limit),))
+    machine = machine_memory()
     limit.write_text("max\n")
-    assert memory_of_machine() == machine
+    assert machine_memory() == machine
     limit.write_text("123456\n")
-    assert memory_of_machine() == 123456
+    assert machine_memory() == 123456
 
 
 def test_the_limit_is_no_part_of_what_a_run_is(tmp_path):

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from framework.analysis.compare import Case, Comparison
 from framework.analysis.tables import groups, has_groups, means
 from framework.arrays import FloatArray
-from framework.front import nondominated
+from framework.pareto import nondominated
 from tracking.figures.critical_difference import rank_diagrams
 from tracking.figures.figures_png import BLUE, GREY, ORANGE
 from tracking.figures.method_style import (

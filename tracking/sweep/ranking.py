@@ -8,7 +8,7 @@ import numpy as np
 from optuna.trial import FrozenTrial
 
 from framework.arrays import BoolArray, FloatArray
-from framework.front import nondominated
+from framework.pareto import nondominated
 from tracking.sweep.config import SweepPlan
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from framework.environment import no_result, reason_of
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.many import Problems
@@ -13,6 +12,7 @@ from framework.experiment.repeats import conclude_repeats, config_of_repeat, has
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool
 from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles
+from framework.machine import no_result, reason_of
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.outcome import Outcome
 from tracking.sweep.rungs import Rungs

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from framework.arrays import FloatArray
-from framework.front import nondominated
-from framework.indicators import hypervolume, igd_plus
+from framework.pareto import hypervolume, igd_plus, nondominated
 
 COSTS = ("inference_time", "memory", "disk")
 REFERENCE = 1.01  # in each normalised objective; the authors' code

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from framework.arrays import BoolArray, FloatArray, IntArray
-from framework.front import nondominated
+from framework.pareto import nondominated
 
 
 class EliteArchive(Protocol):

@@ -17,7 +17,7 @@ from framework.analysis.page import Claim, Page
 from framework.analysis.rank_sum import score, verdict
 from framework.arrays import BoolArray, FloatArray
 from framework.experiment.run_dir import RunDir
-from framework.front import nondominated
+from framework.pareto import nondominated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

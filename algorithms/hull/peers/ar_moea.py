@@ -6,9 +6,8 @@ import numpy as np
 
 from algorithms.hull.peers.base import PeerSearch, Size, lattice, unit
 from framework.arrays import Array, FloatArray, IntArray
-from framework.dominance import pareto_layers
-from framework.front import nondominated
 from framework.jit import njit
+from framework.pareto import nondominated, pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate

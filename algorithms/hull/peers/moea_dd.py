@@ -9,8 +9,8 @@ from pydantic import Field
 
 from algorithms.hull.peers.base import PeerSearch, Size, lattice, neighbours, unit
 from framework.arrays import Array, FloatArray, IntArray
-from framework.dominance import pareto_layers
 from framework.jit import njit
+from framework.pareto import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate

@@ -12,7 +12,7 @@ from algorithms.moves import reals
 from framework.algorithm import known_horizon
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.front import nondominated
+from framework.pareto import nondominated
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate

@@ -6,8 +6,8 @@ import numpy as np
 
 from algorithms.hull.peers.base import PeerSearch, Size
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.front import nondominated
 from framework.jit import njit
+from framework.pareto import nondominated
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate

@@ -14,7 +14,7 @@ import numpy as np
 
 from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
-from framework.front import nondominated
+from framework.pareto import nondominated
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from algorithms.multistage.exact.dynamic_steps import (
 from algorithms.multistage.exact.feature_sets import Sets, look_ahead, look_at_open
 from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, FloatArray, IntArray
-from framework.front import nondominated
+from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # to follow a state to a larger set, about
 _LIST = 64  # states that a new one is compared with

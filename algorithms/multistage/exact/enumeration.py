@@ -18,7 +18,7 @@ from algorithms.multistage.kernels.scoring import popcount
 from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, IntArray, WordArray, frozen
 from framework.jit import njit
-from framework.workforce import InProcess, Workforce
+from framework.preparation import InProcess, Workforce
 
 _NEVER = np.int64(2**62)  # cost of a cell that no chain reached
 _PIECE_CHAINS = 20_000_000  # a tenth of a second: Ctrl-C and the progress bar wait for a piece

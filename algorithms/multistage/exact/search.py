@@ -21,7 +21,8 @@ from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import ContractError, InputError, Unfit
-from framework.front import nondominated, volume
+from framework.front import volume
+from framework.pareto import nondominated
 from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles

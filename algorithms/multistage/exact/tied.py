@@ -15,7 +15,7 @@ from algorithms.multistage.exact.enumeration import Enumeration, Piece, next_set
 from algorithms.multistage.kernels.scoring import popcount
 from framework.arrays import Array, IntArray, frozen
 from framework.jit import njit
-from framework.workforce import InProcess, Workforce
+from framework.preparation import InProcess, Workforce
 
 
 class Wanted(NamedTuple):

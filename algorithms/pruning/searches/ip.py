@@ -196,7 +196,7 @@ class IntegerProgram(PruningSearch):
             self._note()
         before, told, written = time.process_time() - self._spent, 0.0, time.perf_counter()
         pause = _NOTE_EVERY
-        while not (self._over(solver) or work.over()):
+        while not (self._over(solver) or work.out_of_time()):
             known = solver.bound, solver.incumbent
             solver.step()
             self._spent = time.process_time() - before
@@ -207,13 +207,13 @@ class IntegerProgram(PruningSearch):
                 self._tell(work, solver)
             if time.perf_counter() - written > pause:
                 start = time.perf_counter()
-                work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
+                work.checkpoints[_NOTE] = pack(solver, [self._trace, self._spent])
                 written = time.perf_counter()
                 pause = max(_NOTE_EVERY, 20 * (written - start))
         self._spent = time.process_time() - before
         self._tell(work, solver)
         if solver.programs:
-            work.notes[_NOTE] = pack(solver, [self._trace, self._spent])
+            work.checkpoints[_NOTE] = pack(solver, [self._trace, self._spent])
         return solver
 
     def _tell(self, work: Preparation, solver: BranchAndBound) -> None:
@@ -225,7 +225,7 @@ class IntegerProgram(PruningSearch):
 
     def _known(self, work: Preparation) -> BranchAndBound | None:
         """Return what an earlier session has noted; None where that is nothing."""
-        content = work.notes.get(_NOTE)
+        content = work.checkpoints.get(_NOTE)
         if content is None:
             return None
         try:

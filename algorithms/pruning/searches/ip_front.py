@@ -176,11 +176,11 @@ class ExactFront(PruningSearch):
 
     def _solve(self, work: Preparation) -> list[Solved]:
         if self._found is None:
-            known = {i: noted(work.notes.get(f"cell {i}")) for i in range(len(self._cells))}
+            known = {i: noted(work.checkpoints.get(f"cell {i}")) for i in range(len(self._cells))}
             left = [i for i, solved in known.items() if solved is None]
             results = work.workers.map(solve_cell, self._task, [self._cells[i] for i in left])
             for i, result in zip(left, results, strict=True):
-                work.notes[f"cell {i}"] = as_note(result)
+                work.checkpoints[f"cell {i}"] = as_note(result)
                 known[i] = result
                 done = sum(solved is not None for solved in known.values())
                 work.report("cells of the front", done, len(self._cells))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from framework.dominance import pareto_layers
+from framework.pareto import pareto_layers
 from tests import oracles
 
 # few distinct values: many ties and many equal rows

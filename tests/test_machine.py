@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.environment import environmental, no_result
 from framework.errors import ClusterError, EnvironmentFailure, InputError, JournalError
 from framework.journal import Journal
+from framework.machine import is_machine_failure, no_result
 
 
 def _journal_error(path: str) -> tuple[bool, str]:
@@ -23,7 +23,7 @@ def _journal_error(path: str) -> tuple[bool, str]:
     try:
         Journal(path, {"key": "x" * 100_000}, metrics=("f",), d=1, dtype="f8")  # type: ignore[arg-type]
     except JournalError as error:
-        return environmental(error), str(error)
+        return is_machine_failure(error), str(error)
     return False, "nothing was raised"
 
 
@@ -36,7 +36,7 @@ def test_a_journal_without_room_is_the_machines(tmp_path: Path) -> None:
 def test_a_journal_that_cannot_be_made_is_the_machines(tmp_path: Path) -> None:
     with pytest.raises(JournalError) as raised:
         Journal(tmp_path / "nowhere" / "journal.sqlite", {}, metrics=("f",), d=1)
-    assert environmental(raised.value)
+    assert is_machine_failure(raised.value)
 
 
 def test_what_is_and_what_is_not() -> None:
@@ -45,9 +45,9 @@ def test_what_is_and_what_is_not() -> None:
         OSError(errno.ENOSPC, "No space left on device"),
         EnvironmentFailure("full"),
     ):
-        assert environmental(error)
+        assert is_machine_failure(error)
     with pytest.raises(sqlite3.OperationalError) as raised:
         sqlite3.connect(":memory:").execute("nonsense")
     for other in (raised.value, ValueError("database or disk is full"), InputError("no"), None):
-        assert not environmental(other)
+        assert not is_machine_failure(other)
     assert no_result(ClusterError("lost"))

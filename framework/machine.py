@@ -1,0 +1,96 @@
+"""This machine: its cache folder, its memory, and the failures that are its own fault."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+import psutil
+
+from framework.errors import ClusterError, EnvironmentFailure
+
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_ERRNOS = frozenset(
+    {
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+        errno.ESTALE,
+    }
+)
+_SQLITE_ERRORS = frozenset(  # a disk without room is any of these, by what it had no room for
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+)
+
+
+def cache_dir() -> Path | None:
+    """Return the folder in which expensive results are kept between runs.
+
+    It is ``PARETOLAB_CACHE``, or else a folder in the user's cache; None where
+    ``PARETOLAB_CACHE`` is ``off``.
+    """
+    given = os.environ.get("PARETOLAB_CACHE")
+    if given == "off":
+        return None
+    if given:
+        return Path(given)
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(root) / "paretolab"
+
+
+def resident_memory() -> tuple[int, int]:
+    """Return the bytes of this process in memory now, and their peak so far (0 if unknown)."""
+    found = psutil.Process().memory_info()
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        peak = next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) * 1024
+    except (OSError, StopIteration):
+        peak = getattr(found, "peak_wset", 0)  # of Windows
+    return int(found.rss), int(peak)
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container that this process is in."""
+    found = [psutil.virtual_memory().total]
+    for name in _MEMORY_LIMITS:
+        path = Path(name)
+        text = path.read_text().strip() if path.is_file() else ""
+        found += [int(text)] if text.isdigit() else []
+    return min(found)
+
+
+def is_machine_failure(error: BaseException | None) -> bool:
+    """Return whether an error, or its cause, is the machine's: full disk, missing library.
+
+    Such a failure says nothing about the work. It is never a result: the same work succeeds on
+    another machine, or on this one once it is repaired. Memory is not counted: work that needs
+    too much of it fails everywhere.
+    """
+    if error is None:
+        return False
+    if isinstance(error, EnvironmentFailure | ImportError):
+        return True
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_ERRORS
+    if isinstance(error, OSError) and error.errno in _ERRNOS:
+        return True
+    return is_machine_failure(error.__cause__)
+
+
+def no_result(error: BaseException) -> bool:
+    """Return whether an error says nothing about the work, which is still to be done."""
+    return isinstance(error, ClusterError) or is_machine_failure(error)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the class of an exception and the first line of what it says, bounded."""
+    if isinstance(error, EnvironmentFailure):
+        return error.reason
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}"[:300] if lines else type(error).__name__
