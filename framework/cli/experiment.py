@@ -15,7 +15,7 @@ from framework.cli.cluster_options import confirm_trust, overrides
 from framework.cli.compare import show
 from framework.cli.run import report_to
 from framework.cli.tables import console, program
-from framework.experiment.experiment import new_directory
+from framework.experiment.execute import Options, new_directory
 from framework.experiment.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
 def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     from framework.experiment.comparison import compare_grid
     from framework.experiment.grid_run import run_grid
-    from framework.experiment.many import Options
 
     confirm_trust(grid.base.cluster, args)
     errors = console(stderr=True)
@@ -92,7 +91,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     again = f"{program()} resume {shlex.quote(str(out.path))}"
     try:
         with _Shown(errors, quiet=args.quiet) as shown:
-            options = Options(args.address, not args.no_mlflow, shown, report)
+            options = Options(args.address, not args.no_mlflow, report, ended=shown)
             summary, paths = run_grid(grid, out, options)
     except KeyboardInterrupt:
         if out.config_file.is_file():

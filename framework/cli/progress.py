@@ -10,7 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from framework.experiment.experiment import Watcher
+from framework.experiment.execute import Watcher
 from framework.preparation import PreparationProgress
 from framework.run.driver import Progress as RunProgress
 

@@ -19,7 +19,7 @@ from framework.cli.disk import disk_errors
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
 from framework.experiment.config import RunConfig
-from framework.experiment.experiment import Options, Watcher, execute, new_directory
+from framework.experiment.execute import Options, Watcher, execute, new_directory
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
@@ -71,7 +71,7 @@ def execute_in(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> 
     try:
         with disk_errors(run_dir.path):
             options = Options(
-                args.address, not args.no_mlflow, watcher, report, plots=not args.no_plots
+                args.address, not args.no_mlflow, report, watcher, plots=not args.no_plots
             )
             summary = execute(config, run_dir, options)
     except KeyboardInterrupt:

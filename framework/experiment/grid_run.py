@@ -10,15 +10,19 @@ from typing import Any, NamedTuple
 
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError
-from framework.experiment.cell import is_over
-from framework.experiment.cell_pools import CellPools, Pace
 from framework.experiment.comparison import compare_grid, true_losses
-from framework.experiment.experiment import uid_of
+from framework.experiment.execute import Options, followed, uid_of
 from framework.experiment.grid import Cell, Grid
-from framework.experiment.many import Options, Problems, alone, followed
+from framework.experiment.many_runs import (
+    Problems,
+    RunExecutor,
+    alone,
+    run_arguments,
+    run_has_ended,
+    run_of_experiment,
+)
 from framework.experiment.results import mean_indicators, write_results
 from framework.experiment.run_dir import RunDir
-from framework.experiment.run_pool import RunPool
 from framework.experiment.single_run import (
     DONE,
     FAILED,
@@ -28,6 +32,8 @@ from framework.experiment.single_run import (
 )
 from framework.files import write_whole
 from framework.machine import reason_of
+from framework.parallel.executor import Ended as TaskEnded
+from framework.parallel.executor import Executor
 from framework.roles import Metric
 
 _ATTEMPTS = 2  # at a cell that fails, before it is left to `resume`
@@ -44,7 +50,7 @@ class Ended(NamedTuple):
     seconds_left: float
 
 
-def run_grid(grid: Grid, out: RunDir, options: Options[Ended]) -> tuple[dict[str, Any], list[Path]]:
+def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any], list[Path]]:
     """Run the cells of an experiment that are not done; write its tables, figures and page.
 
     Whatever happens, what was evaluated is in the journals of the cells. A cell that fails for a
@@ -103,9 +109,7 @@ def _status(out: RunDir, cell: Cell) -> str | None:
 class _Runner:
     """Takes cells through their runs."""
 
-    def __init__(
-        self, grid: Grid, out: RunDir, options: Options[Ended], done: int, total: int
-    ) -> None:
+    def __init__(self, grid: Grid, out: RunDir, options: Options, done: int, total: int) -> None:
         self.problems = Problems()
         self._grid, self._out, self._options = grid, out, options
         self._done, self._total = done, total
@@ -152,60 +156,47 @@ class _Runner:
 
     def run(self, todo: Sequence[Cell]) -> dict[str, str]:
         """Run cells; return why some could not be, by place."""
-        address, report = self._options.address, self._options.report
-        with CellPools(self._grid.base, self._out, address, report) as pools:
-            for _ in range(_ATTEMPTS):
-                if todo:
-                    self._failed = {}
-                    self._once(todo, pools)
-                    todo = [cell for cell in todo if cell.place in self._failed]
-            self.incidents = pools.incidents()
+        report = self._options.report
+        with RunExecutor(
+            run_of_experiment,
+            self._out,
+            self._grid.base,
+            self._options.address,
+            lambda where: report(f"cells run on {where}"),
+        ) as executor:
+            for ended in executor.run(todo, self._begin, attempts=_ATTEMPTS):
+                self._note(ended, executor)
+            self.incidents = executor.incidents()
         return self._failed
 
-    def _once(self, todo: Sequence[Cell], pools: CellPools) -> None:
-        waiting, under_way = list(reversed(todo)), 0
-        by_path = {RunDir(self._out.path / cell.place).path: cell for cell in todo}
-        pace = Pace()
-        while waiting or under_way:
-            if not under_way:
-                pools.choose(pace, len(waiting))
-            while len(waiting) > pools.kept_back(pace) and under_way < pools.width:
-                under_way += self._submit(waiting.pop(), pools.now)
-            if under_way:
-                cell_dir, error = pools.now.collect()
-                under_way -= 1
-                pace.tick(cell_dir.summary())
-                left = pace.left(len(waiting) + under_way)
-                self._note(by_path[cell_dir.path], error, left)
-
-    def _submit(self, cell: Cell, pool: RunPool) -> bool:
-        """Hand a cell out; tell whether that worked."""
+    def _begin(self, cell: Cell) -> tuple[Any, ...]:
+        """Write what the directory of a cell is; return the arguments of its task."""
         cell_dir = RunDir(self._out.path / cell.place)
-        try:
-            cell_dir.path.mkdir(parents=True, exist_ok=True)
-            problem = self.problems.of(cell.config)
-            cell_dir.write_config(cell.config)
-            cell_dir.write_about(
-                problem, make_roles(cell.config, problem), data=dict(problem.describe())
-            )
-        except Exception as error:  # this cell's misfortune, whatever it is
-            self._note(cell, error, 0.0)
-            return False
-        pool.submit(cell.config, problem, cell_dir)
-        return True
+        cell_dir.path.mkdir(parents=True, exist_ok=True)
+        problem = self.problems.of(cell.config)
+        cell_dir.write_config(cell.config)
+        cell_dir.write_about(
+            problem, make_roles(cell.config, problem), data=dict(problem.describe())
+        )
+        return run_arguments(cell.config, problem, cell_dir)
 
-    def _note(self, cell: Cell, error: Exception | None, left: float) -> None:
+    def _note(self, task: TaskEnded, executor: Executor) -> None:
+        """Keep what came of a cell, and show it."""
+        cell: Cell = task.key
         cell_dir = RunDir(self._out.path / cell.place)
-        text = None
-        if error is None and not is_over(cell_dir):
+        error = task.error
+        if error is None and not run_has_ended(cell_dir):
             error = InputError("it came to no end")
+        text = None
         if error is None:
             self._done += 1
+            self._failed.pop(cell.place, None)
         else:
             text = reason_of(error)
             self._failed[cell.place] = text
             with suppress(OSError):  # its directory may be what is wrong
                 cell_dir.write_summary(cell_dir.summary() | {"status": INTERRUPTED, "error": text})
+        left = executor.seconds_left(self._total - self._done - len(self._failed))
         ended = Ended(cell, cell_dir.summary(), text, self._done, self._total, left)
         self._options.ended(ended)
 
@@ -225,7 +216,7 @@ def _open_cells(cells: Sequence[Cell], out: RunDir) -> list[Cell]:
                 f"{cell_dir.path}: expected a run of {cell.method or 'the reference'} on "
                 f"{cell.case} as configured, found one with other settings; take another --out"
             )
-    return [cell for cell in cells if not is_over(RunDir(out.path / cell.place))]
+    return [cell for cell in cells if not run_has_ended(RunDir(out.path / cell.place))]
 
 
 def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:

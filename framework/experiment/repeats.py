@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from framework.errors import ClusterError
 from framework.experiment.config import RunConfig
+from framework.experiment.many_runs import RunExecutor, run_arguments
 from framework.experiment.run_dir import RunDir
-from framework.experiment.run_pool import RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, run_single, versions
 from framework.files import write_whole
 from framework.machine import no_result, reason_of
@@ -38,32 +37,31 @@ def run_repeats(
         Machines made nothing of some repeats; all others are done.
     """
     started = time.perf_counter()
-    open_repeats = []
+    repeats = []
     for number in range(config.repeats):
         repeat_dir = RunDir(run_dir.repeats / f"{number:03d}")
         repeat_dir.path.mkdir(parents=True, exist_ok=True)
         if not has_ended(repeat_dir, config):
-            open_repeats.append((config_of_repeat(config, number), repeat_dir))
-    with ExitStack() as stack:
-        pool: RunPool = SerialPool(_run_one)
-        if config.workers != "serial" or address is not None:
-            count = config.workers if isinstance(config.workers, int) else None
-            pool, where = stack.enter_context(
-                ray_pool(_run_one, run_dir, count, address, config.cluster)
-            )
-            report(f"repeats run on {where}")
-        for repeat_config, repeat_dir in open_repeats:
-            pool.submit(repeat_config, problem, repeat_dir)
-        left: dict[str, str] = {}
-        for _ in open_repeats:
-            repeat_dir, error = pool.collect()
+            repeats.append((config_of_repeat(config, number), repeat_dir))
+    left: dict[str, str] = {}
+    # repeats may be long, and there are several: Ray is used at once unless it is turned down
+    workers = "all" if config.workers == "auto" else config.workers
+    with RunExecutor(
+        _run_one,
+        run_dir,
+        config.model_copy(update={"workers": workers}),
+        address,
+        lambda where: report(f"repeats run on {where}"),
+    ) as executor:
+        tasks = executor.run(repeats, lambda repeat: run_arguments(repeat[0], problem, repeat[1]))
+        for (_, repeat_dir), _, error, _ in tasks:
             if error is None:
                 report(_line(repeat_dir, config))
             elif no_result(error):
                 left[repeat_dir.path.name] = reason_of(error)
             else:
                 raise error
-        incidents = dict(pool.incidents())
+        incidents = dict(executor.incidents())
     if left:
         run_dir.write_summary({"status": INTERRUPTED, "left": left, "incidents": incidents})
         raise ClusterError(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from framework.experiment.anytime import keep_moments, moments
 from framework.experiment.config import check_config
-from framework.experiment.experiment import Options, Watcher, execute
+from framework.experiment.execute import Options, execute
 from framework.experiment.run_dir import RunDir
 from framework.pareto import nondominated
 from tests.experiment import small
@@ -22,7 +22,7 @@ def run_dir(tmp_path_factory):
     raw = small.raw() | {"algorithm": {"kind": "random", "batch": 7}}
     del raw["experiment"]
     config = check_config(raw | {"budget": {"evaluations": 1000}}, path / "config.yaml")
-    execute(config, RunDir(path), Options(None, False, Watcher, lambda line: None, plots=False))
+    execute(config, RunDir(path), Options(None, False, lambda line: None, plots=False))
     return RunDir(path)
 
 

@@ -13,10 +13,7 @@ import pandas as pd
 import pytest
 
 from framework.cli.main import main
-from framework.experiment import cell_pools
-from framework.experiment.cell_pools import CellPools, Pace
 from framework.experiment.comparison import compare
-from framework.experiment.grid_load import load_grid
 from framework.experiment.run_dir import RunDir
 from tests.command import call
 from tests.experiment import small
@@ -188,50 +185,6 @@ def test_on_ray_the_tables_are_the_same(whole, tmp_path):
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", "--workers", "2")
     assert "cells run on Ray, 2 workers" in done.err
     assert tables(tmp_path / "out") == tables(whole)
-
-
-@pytest.mark.slow
-def test_few_cells_share_the_workers_by_rows(tmp_path, monkeypatch):
-    """One cell alone, and the third of three long ones on two workers."""
-    methods = {"one": {"kind": "random", "batch": 10}}
-
-    def runs(out):
-        return (tmp_path / out / "tables" / "runs.csv").read_bytes()
-
-    small.write(tmp_path, small.raw(cases={}, repeats=1, methods=methods))
-    monkeypatch.setattr(cell_pools, "RAY_PAYS_SECONDS", 0.0)
-    whole, by_rows = "cells run on Ray, 2 workers", "rows of a cell at a time are evaluated by Ray"
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "ray", "--workers", "2")
-    assert by_rows in done.err
-    assert whole not in done.err
-    command(tmp_path, "experiment", "little.yaml", "--out", "here", "--workers", "serial")
-    assert runs("ray") == runs("here")
-    more = ("--set", "experiment.repeats=4", "--workers")
-    done = command(tmp_path, "resume", "ray", *more, "2")
-    lines = done.err.splitlines()
-    said = [line for line in lines if whole in line or by_rows in line or " cells · " in line]
-    assert [" cells · " in line for line in said] == [False, True, True, False, True]
-    command(tmp_path, "resume", "here", *more, "serial")
-    assert runs("ray") == runs("here")
-
-
-def test_the_last_cells_wait_for_nobody_unless_cells_are_long(tmp_path):
-    config = load_grid(small.write(tmp_path, small.raw())).base
-    pools = CellPools(config, RunDir(tmp_path), None, print)
-    pools._room, pools._by_rows, pools._over = 8, False, 3  # of 11 cells, say
-    pace = Pace()
-    assert pools.kept_back(pace) == 3  # nobody knows yet
-    pace.tick({"wall_s": 100.0, "evaluations": 1})
-    assert pools.kept_back(pace) == 0  # long, but with nothing to share
-    for _ in range(99):
-        pace.tick({"wall_s": 100.0, "evaluations": 1000})
-    assert pools.kept_back(pace) == 3
-    pools._over = 5
-    assert pools.kept_back(pace) == 0  # enough for most workers
-    pools._over = 3
-    for _ in range(99):
-        pace.tick({"wall_s": 1.0, "evaluations": 1000})
-    assert pools.kept_back(pace) == 0
 
 
 def test_run_and_check_say_where_an_experiment_belongs(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import optuna
 import yaml
 
-from framework.experiment.many import Options
+from framework.experiment.execute import Options
 from framework.experiment.run_dir import RunDir
 from tracking.sweep.config import SweepPlan, load_plan
 from tracking.sweep.run import Ended, run_sweep
@@ -55,7 +55,9 @@ def sweep(plan: SweepPlan, out: Path) -> tuple[dict, list[Ended]]:
     """Run, or go on with, a sweep; return its summary and what was shown."""
     out.mkdir(exist_ok=True)
     told: list[Ended] = []
-    summary, _ = run_sweep(plan, RunDir(out), Options(None, True, told.append, lambda line: None))
+    summary, _ = run_sweep(
+        plan, RunDir(out), Options(None, True, lambda line: None, ended=told.append)
+    )
     return summary, told
 
 

@@ -17,7 +17,7 @@ from framework.cli.run import report_to
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import read_yaml
-from framework.experiment.experiment import new_directory
+from framework.experiment.execute import Options, new_directory
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 
@@ -135,7 +135,6 @@ class _Shown:
 
 
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
-    from framework.experiment.many import Options
     from tracking.sweep.page import PAGE
     from tracking.sweep.ranking import rule
     from tracking.sweep.report import BEST
@@ -152,7 +151,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     report(f"{plan.config.name}: {out.path}")
     try:
         with disk_errors(out.path), _Shown(plan, errors, quiet=args.quiet) as shown:
-            options = Options(args.address, not args.no_mlflow, shown, report)
+            options = Options(args.address, not args.no_mlflow, report, ended=shown)
             summary, table = run_sweep(plan, out, options)
     except KeyboardInterrupt:
         if out.config_file.is_file():

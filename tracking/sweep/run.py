@@ -11,8 +11,8 @@ import yaml
 from rich.table import Table
 
 from framework.errors import ParetolabError
-from framework.experiment.experiment import uid_of
-from framework.experiment.many import Options, Problems, alone, followed
+from framework.experiment.execute import Options, followed, uid_of
+from framework.experiment.many_runs import Problems, alone
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
@@ -45,9 +45,7 @@ class Ended(NamedTuple):
     outcome: Outcome
 
 
-def run_sweep(
-    plan: SweepPlan, out: RunDir, options: Options[Ended]
-) -> tuple[dict[str, Any], Table]:
+def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
     """Run, or go on with, a sweep in its directory; return its summary and its best trials.
 
     A sweep that was stopped loses nothing: finished trials are in the study, evaluated rows in
@@ -119,7 +117,7 @@ class _Trials:
         study: SweepStudy,
         meter: Meter,
         problems: Problems,
-        options: Options[Ended],
+        options: Options,
     ) -> None:
         self.plan, self.out, self.study = plan, out, study
         self._runs = TrialRuns(plan, out, meter, problems)
@@ -204,7 +202,7 @@ class _Trials:
 class _Pools(ExitStack):
     """Who runs the trials: this process, or Ray where that is asked for or pays."""
 
-    def __init__(self, plan: SweepPlan, out: RunDir, options: Options[Ended]) -> None:
+    def __init__(self, plan: SweepPlan, out: RunDir, options: Options) -> None:
         super().__init__()
         self._plan, self._out, self._options = plan, out, options
         self._serial = SerialPool(run_one)

@@ -7,7 +7,7 @@ from typing import Any
 
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
-from framework.experiment.many import Problems
+from framework.experiment.many_runs import Problems
 from framework.experiment.repeats import conclude_repeats, config_of_repeat, has_ended
 from framework.experiment.run_dir import RunDir
 from framework.experiment.run_pool import RunPool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from framework.analysis.choose import choose
 from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check_config, load_config
-from framework.experiment.experiment import Options, Watcher, execute, new_directory
+from framework.experiment.execute import Options, execute, new_directory
 from framework.experiment.export import load_problem
 from framework.experiment.resume import resumed_config
 from framework.experiment.run_dir import RunDir
@@ -193,5 +194,6 @@ def resume(
 
 def _options(address: str | None, track: bool, quiet: bool, plots: bool) -> Options:
     if quiet:
-        return Options(address, track, Watcher, lambda line: None, plots)
-    return Options(address, track, ProgressLines, lambda line: print(line, file=sys.stderr), plots)
+        return Options(address, track, lambda line: None, plots=plots)
+    report = partial(print, file=sys.stderr)
+    return Options(address, track, report, ProgressLines, plots=plots)

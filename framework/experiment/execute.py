@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,7 +25,7 @@ from framework.run.driver import Callback
 
 
 class Watcher(Callback):
-    """An callback that shows the progress of a run, until it is closed."""
+    """A callback that shows the progress of a run, until it is closed."""
 
     def close(self) -> None:
         """Stop showing progress; may be called again."""
@@ -33,7 +33,7 @@ class Watcher(Callback):
 
 @dataclass(frozen=True)
 class Options:
-    """How a configuration is executed; nothing here changes a front.
+    """How runs, experiments and sweeps are executed; nothing here changes a front.
 
     Attributes
     ----------
@@ -41,18 +41,21 @@ class Options:
         Address of a running Ray cluster.
     track : bool
         Whether to log to MLflow.
-    watcher : callable
-        Returns a new :class:`Watcher`.
     report : callable
         Shows a line of text to the user.
+    watcher : callable
+        Returns a new :class:`Watcher`, which shows the progress of a run.
+    ended : callable
+        Takes each run of an experiment, or trial of a sweep, that has ended.
     plots : bool
-        Whether the registered reports, pictures and pages, are made at the end.
+        Whether the registered reports of a run, pictures and pages, are made at the end.
     """
 
     address: str | None
     track: bool
-    watcher: Callable[[], Watcher]
     report: Callable[[str], None]
+    watcher: Callable[[], Watcher] = Watcher
+    ended: Callable[[Any], None] = lambda ended: None
     plots: bool = True
 
 
@@ -112,9 +115,8 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     """
     problem = make_problem(config, options.address)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
-    callbacks = followers(config, run_dir, options.track)
     watcher = options.watcher()
-    try:
+    with followed(config, run_dir, options) as callbacks, closing(watcher):
         if config.repeats == 1:
             summary = _single(config, problem, run_dir, options, [*callbacks, watcher], about)
         else:
@@ -127,12 +129,25 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
             )
         watcher.close()
         conclude(problem, run_dir, summary, options)
+    return summary
+
+
+@contextmanager
+def followed(config: RunConfig, run_dir: RunDir, options: Options) -> Iterator[list[Callback]]:
+    """Yield the registered callbacks that follow a run; report what they have to say at the end.
+
+    Each entry of ``paretolab.callbacks`` is called with the run's directory and configuration and
+    returns a callback or None.
+    """
+    seen = config if options.track else config.model_copy(update={"tracking": None})
+    made = [registry.load("callbacks", name)(run_dir, seen) for name in registry.names("callbacks")]
+    callbacks = [callback for callback in made if callback is not None]
+    try:
+        yield callbacks
     finally:
-        watcher.close()
-        for line in [follower.on_written() for follower in callbacks]:
+        for line in [callback.on_written() for callback in callbacks]:
             if line:
                 options.report(line)
-    return summary
 
 
 def _single(
@@ -189,17 +204,6 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
             registry.load("reports", name)(run_dir)
     elif run_dir.plots.is_dir():
         options.report(f"{run_dir.plots}: drawn before this run went on")
-
-
-def followers(config: RunConfig, run_dir: RunDir, track: bool) -> list[Callback]:
-    """Return the registered callbacks that want to follow this run.
-
-    Each entry of ``paretolab.callbacks`` is called with the run's directory and configuration and
-    returns an callback or None.
-    """
-    seen = config if track else config.model_copy(update={"tracking": None})
-    made = [registry.load("callbacks", name)(run_dir, seen) for name in registry.names("callbacks")]
-    return [callback for callback in made if callback is not None]
 
 
 def uid_of(run_dir: RunDir) -> str:

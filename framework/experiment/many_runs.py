@@ -1,0 +1,169 @@
+"""Whole runs side by side, each in a directory of its own: repeats, experiments, sweeps."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from framework.errors import InputError
+from framework.experiment.anytime import keep_moments
+from framework.experiment.config import RunConfig
+from framework.experiment.run_dir import RunDir
+from framework.experiment.single_run import DONE, FAILED, make_problem, run_single
+from framework.files import locked, write_whole
+from framework.parallel.executor import Executor
+from framework.problem import Problem
+from framework.run.evaluator import SerialEvaluator
+
+_TOKEN = ".token"  # tells a worker whether it sees the driver's disk
+_MOST = 8  # problems kept in memory
+
+
+class RunExecutor(Executor):
+    """An executor whose tasks are runs: each has a directory and evaluates serially.
+
+    A worker that cannot access this process's disk uses a directory of its own, whose files are
+    sent back at the end. Tasks are submitted with the arguments that :func:`run_arguments` returns.
+
+    Parameters
+    ----------
+    work : callable
+        Does a run: ``work(config, problem, run_dir, *more)``. A function of a module.
+    home : RunDir
+        A directory of this process, which exists.
+    config : RunConfig
+        Its ``workers`` and ``cluster`` are used.
+    address : str or None
+        A running Ray cluster to join.
+    started : callable
+        Called with a description of Ray where it is used.
+    """
+
+    def __init__(
+        self,
+        work: Callable[..., object],
+        home: RunDir,
+        config: RunConfig,
+        address: str | None,
+        started: Callable[[str], None],
+    ) -> None:
+        token, seen = uuid.uuid4().hex, (home.path / _TOKEN).absolute()
+        super().__init__(
+            _RunTask(work, str(seen), token),
+            workers=config.workers,
+            address=address,
+            config=config.cluster,
+            started=started,
+        )
+        self._file, self._token = seen, token
+
+    def _join(self) -> None:
+        self._file.write_text(self._token, encoding="utf-8")
+        self._stack.callback(self._file.unlink, missing_ok=True)
+        super()._join()
+
+    def _end(self, key: Any, answer: Any, error: Exception | None) -> None:
+        for path, content in (answer or {}).items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(Path(path), content)
+        super()._end(key, None, error)
+
+
+def run_arguments(
+    config: RunConfig, problem: Problem, run_dir: RunDir, *more: Any
+) -> tuple[Any, ...]:
+    """Return the arguments of a run's task, the shared one (the problem) first.
+
+    ``more`` goes to the work, and has to be pickled where Ray is used.
+    """
+    return problem, config, str(run_dir.path.absolute()), more
+
+
+class _RunTask:
+    """Does a run, in this process or in a worker."""
+
+    def __init__(self, work: Callable[..., object], seen: str, token: str) -> None:
+        self._work, self._seen, self._token, self._here = work, Path(seen), token, True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_here": False}
+
+    def __call__(
+        self, problem: Problem, config: RunConfig, path: str, more: tuple[Any, ...]
+    ) -> dict[str, bytes]:
+        """Do a run; return its files, by path, where the driver's disk is not in sight."""
+        if not self._here:
+            problem.open_store()
+        seen = self._seen.is_file() and self._seen.read_text(encoding="utf-8") == self._token
+        if self._here or seen:
+            self._work(config, problem, RunDir(path), *more)
+            return {}
+        with TemporaryDirectory() as folder:
+            self._work(config, problem, RunDir(folder), *more)
+            files = (file for file in Path(folder).rglob("*") if file.is_file())
+            return {str(Path(path, file.relative_to(folder))): file.read_bytes() for file in files}
+
+
+class Problems:
+    """The problems of the latest configurations, data loaded: runs on one problem load it once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Problem] = {}
+
+    def of(self, config: RunConfig) -> Problem:
+        """Return the problem of a configuration. Raises InputError where it cannot be made."""
+        key = json.dumps(config.problem, sort_keys=True)
+        problem = self._known.pop(key) if key in self._known else make_problem(config)
+        self._known[key] = problem  # the latest one comes last
+        while len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+        return problem
+
+
+def run_has_ended(run_dir: RunDir) -> bool:
+    """Return whether a run of an experiment has ended, with more failures than allowed or not."""
+    return run_dir.summary().get("status") in (DONE, FAILED) and run_dir.anytime_file.is_file()
+
+
+def run_of_experiment(config: RunConfig, problem: Problem, run_dir: RunDir) -> None:
+    """Do a run of an experiment, or go on with it, and keep what its front was on the way.
+
+    A process that was left behind by a driver that was killed is waited for; what it did is done.
+    """
+    with locked(run_dir.path / ".lock"):
+        if run_dir.summary().get("status") not in (DONE, FAILED):
+            run_single(
+                config,
+                problem,
+                run_dir,
+                SerialEvaluator(problem, config.seed),
+                about={"data": dict(problem.describe())},
+                report=lambda line: None,  # the experiment reports one line per run
+            )
+        if not run_dir.anytime_file.is_file():
+            keep_moments(run_dir)
+
+
+@contextmanager
+def alone(out: RunDir, kind: str) -> Iterator[None]:
+    """Hold the lock of a directory of some kind (``experiment``, ``sweep``).
+
+    Raises
+    ------
+    InputError
+        Another process holds it.
+    """
+
+    def refuse() -> None:
+        raise InputError(
+            f"{out.path}: expected {'an' if kind[0] in 'aeiou' else 'a'} {kind} that nobody runs, "
+            "found that another process does; wait for it or stop it"
+        )
+
+    with locked(out.path / f"{kind}.lock", refuse):
+        yield
