@@ -31,7 +31,7 @@ from framework.pareto import nondominated
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 

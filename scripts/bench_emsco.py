@@ -28,7 +28,7 @@ from framework.experiment.config import RunConfig, load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import run_single
 from framework.roles import Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
 

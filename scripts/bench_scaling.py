@@ -22,7 +22,8 @@ from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import WordArray
 from framework.components import Components
 from framework.roles import Objective, Roles
-from framework.run.driver import Callback, Progress, run
+from framework.run.driver import Callback, Progress
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 

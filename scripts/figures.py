@@ -40,7 +40,7 @@ from framework.experiment.config import RunConfig, load_config
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.front import Front
 from framework.problem import Problem
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 
@@ -250,7 +250,7 @@ def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
 def _exact_front(config: RunConfig, problem: Any) -> Front:
     exact = config.model_copy(update={"algorithm": {"kind": "exact"}})
     algorithm = make_algorithm(exact, problem, make_roles(exact, problem))
-    return run(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
+    return search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
 
 
 def _values(problem: Problem, X: Array) -> Mapping[str, Array]:

@@ -38,7 +38,7 @@ from framework.experiment.single_run import make_algorithm, make_problem, make_r
 from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
-from framework.run.driver import Callback, Progress, run
+from framework.run.driver import Callback, Progress, search
 from framework.run.evaluator import Evaluator, evaluate_candidates
 from framework.run.requests import patience, request_size
 from framework.settings import Budget
@@ -387,7 +387,7 @@ def driver_seconds(
         with journal() as opened:
             begun = time.process_time()
             prompt = PromptEvaluator(problem, seed, answers)
-            run(problem, make(), prompt, budget=budget, journal=opened, callbacks=[rows])
+            search(problem, make(), prompt, budget=budget, journal=opened, callbacks=[rows])
             spent = time.process_time() - begun
         if measured:
             break
@@ -428,7 +428,7 @@ def simulate(
         Shared by simulations of the same search, which propose the same candidates.
     """
     virtual = VirtualWorkers(problem, seed, workers=workers, times=times, answers=answers)
-    front = run(problem, make(), virtual, budget=budget)
+    front = search(problem, make(), virtual, budget=budget)
     virtual.close()
     return Simulated(workers.workers, virtual.statistics, front)
 

@@ -20,7 +20,7 @@ from framework.front import Archive
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing import check_algorithm
@@ -200,7 +200,7 @@ def test_the_exact_front_of_a_small_problem_is_found(problem):
     losses = roles.losses(values)
     exact = {tuple(row) for row in losses[oracles.nondominated(losses)].tolist()}
     algorithm = EMSCO(problem, roles, seed=0, population=200, mutation_rate=0.3)
-    front = run(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=300))
+    front = search(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=300))
     assert {tuple(row) for row in front.losses.tolist()} == exact
 
 
@@ -212,7 +212,7 @@ def test_infeasible_rows_never_reach_the_front(seed, least):
     seen = []
     for batch in generations(algorithm, problem, 6):
         seen.append(batch.values["coverage"])
-    front = run(
+    front = search(
         problem,
         emsco(problem, Constraint("coverage", at_least=least), seed=seed),
         SerialEvaluator(problem, 0),

@@ -29,7 +29,7 @@ from framework.experiment.single_run import make_problem
 from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.space import Partition
@@ -178,7 +178,7 @@ def three(problem, *constraints):
 
 def front_of(problem, roles, **parameters):
     algorithm = Exact(problem, roles, seed=0, **parameters)
-    front = run(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
+    front = search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
     return front, algorithm
 
 
@@ -243,7 +243,7 @@ def test_emsco_never_beats_a_member():
     problem = multistage(max_stages=4)
     exact, _ = front_of(problem, three(problem))
     emsco = EMSCO(problem, three(problem), seed=0, population=60)
-    found = run(problem, emsco, SerialEvaluator(problem), budget=Budget(generations=30))
+    found = search(problem, emsco, SerialEvaluator(problem), budget=Budget(generations=30))
     members = exact.losses.tolist()
     for row in found.losses.tolist():
         assert row in members or any(oracles.dominates(member, row) for member in members)

@@ -24,7 +24,7 @@ from framework.cli.main import main
 from framework.errors import InputError
 from framework.pareto import hypervolume
 from framework.roles import Constraint
-from framework.run.driver import Callback, run
+from framework.run.driver import Callback, search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Partition
@@ -226,7 +226,7 @@ def test_a_programme_slower_than_enumeration_gives_way_to_it(hard, monkeypatch):
     algorithm = Exact(hard, three(hard), seed=0)
     assert algorithm.method == "dynamic_programming"
     assert "then one by one" in algorithm.plan
-    run(hard, algorithm, SerialEvaluator(hard), budget=Budget(generations=1))
+    search(hard, algorithm, SerialEvaluator(hard), budget=Budget(generations=1))
     assert algorithm.outcome().findings["method"] == "enumeration"
     assert algorithm.outcome().findings["exact"] is True
     assert sum(algorithm.outcome().findings["chromosomes"]) > 0
@@ -260,7 +260,7 @@ def test_the_driver_prepares_and_tells_of_it():
     algorithm = Exact(problem, three(problem), seed=0)
     budget = Budget(generations=1, seconds=1e-9)  # the preparation does not use it up
     evaluator = SerialEvaluator(problem)
-    front = run(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
+    front = search(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
     assert len(front)
     size = problem.space.size
     assert listener.told == [
@@ -270,7 +270,7 @@ def test_the_driver_prepares_and_tells_of_it():
     ]
     listener = Listener()
     algorithm = Exact(problem, three(problem), seed=0, method="dynamic_programming")
-    run(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
+    search(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
     assert listener.told[-1] == ("following feature sets", 62, 62)
 
 

@@ -8,7 +8,7 @@ import pytest
 from algorithms.general.grid import GridSearch
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from tests.conftest import roles_of
@@ -35,7 +35,7 @@ def test_every_genome_is_asked_once_in_order(make, batch):
 def test_the_front_of_a_grid_is_the_whole_front():
     problem = FunctionProblem("lotz", 7)
     grid = GridSearch(problem, roles_of(problem), seed=0)
-    front = run(problem, grid, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
+    front = search(problem, grid, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
     assert sorted(front.rows.values["f1"]) == list(range(8))
     assert (front.rows.values["f1"] + front.rows.values["f2"] == 7).all()
 

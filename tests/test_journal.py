@@ -25,7 +25,7 @@ from framework.errors import JournalError
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing.doubles import CountingProblem

@@ -20,7 +20,7 @@ from framework.front import Front
 from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Partition, Space
@@ -113,7 +113,7 @@ def asked(problem, roles, budget, **parameters):
             seen.append(X)
             super().submit(ids, X)
 
-    front = run(problem, algorithm, Recorder(problem, 0), budget=budget)
+    front = search(problem, algorithm, Recorder(problem, 0), budget=budget)
     return np.concatenate(seen), front, algorithm
 
 
@@ -209,7 +209,7 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations(make):
     shares = {}
     for cls in (ParetoLocalSearch, EMSCO):
         fronts = [
-            run(
+            search(
                 problem,
                 cls(problem, roles, seed=seed),
                 SerialEvaluator(problem, seed),

@@ -20,7 +20,7 @@ from framework.algorithm import name_of
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Space
@@ -33,7 +33,7 @@ PEERS = [NSGAII, NSGAIII, SMSEMOA]
 def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
     algorithm = cls(problem, roles, seed=seed, **parameters)
     budget = Budget(evaluations=evaluations, max_failed_share=1.0)
-    return run(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
+    return search(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
 
 
 @pytest.mark.parametrize("cls", PEERS)

@@ -20,7 +20,7 @@ from framework.experiment.fit_progress import FitProgress
 from framework.front import Front
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 

@@ -28,7 +28,7 @@ from framework.journal import Journal
 from framework.preparation import Checkpoints
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.run.driver import Callback, Progress, StoppingCriterion, run
+from framework.run.driver import Callback, Driver, Progress, StoppingCriterion
 from framework.run.evaluator import Evaluator
 from framework.run.interruption import Interruption
 from framework.streams import CandidateStreams
@@ -171,7 +171,7 @@ def run_single(
 
         try:
             with closing(Interruption(report)) as interruption:
-                front = run(
+                front = Driver(
                     problem,
                     algorithm,
                     evaluator,
@@ -180,7 +180,7 @@ def run_single(
                     checkpoints=checkpoints,
                     callbacks=[last, Course(run_dir.course_file), *callbacks, interruption],
                     stopping_criterion=stopping_criterion,
-                )
+                ).run()
         except (KeyboardInterrupt, ParetolabError):
             if journal.n_batches:
                 front = Front.from_journal(journal, roles, problem.gene_names)

@@ -1,4 +1,4 @@
-"""The loop of every search: ask, evaluate, write to the journal, tell, until the budget ends."""
+"""The loop of every search: propose, evaluate, write to the journal, learn."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from framework.journal import Journal
 from framework.preparation import Checkpoints, Preparation, PreparationProgress
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator
-from framework.run.recording import History, Writer
-from framework.run.window import Window
+from framework.run.recording import JournalReplay, JournalWriter, PendingEvaluations
 from framework.settings import Budget
 
-_WORK_EVERY = 0.5  # seconds between reports of the parts that a batch waits for
-_SMALL_FRONT = 64  # solutions up to which the front is looked at after every batch
-_LOOKING = 0.02  # share of the time that looking at a larger one may take
-_FAILURES_COUNT_FROM = 50  # rows told before the share of failed rows can stop a run
+_REPORT_SECONDS = 0.5  # between two reports while a batch is awaited
+_SMALL_FRONT = 64  # solutions up to which the front is measured after every batch
+_MEASURING_SHARE = 0.02  # of the run's time that measuring a larger one may take
+_FAILURES_COUNT_FROM = 50  # evaluations before the share of failed ones can stop a run
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run after the algorithm was told a batch.
+    """The state of a run after the algorithm has learned from a batch.
 
-    A generation is a batch, or so many rows as the algorithm counts for one
+    A generation is one batch, or as many evaluations as the algorithm counts for one
     (``Algorithm.evaluations_per_generation``).
 
     Attributes
     ----------
     generation : int
-        Number of the last generation told, from 0; -1 before the first one.
+        Number of the last complete generation, from 0; -1 before the first one.
     evaluations, failed : int
-        Number of rows told, and how many of them failed.
+        Number of evaluations, and how many of them failed.
     front_size : int
-        Number of solutions. While a run with a large front goes on, that of a few batches ago.
+        Number of solutions on the Pareto front. While a run with a large front goes on, that of a
+        few batches ago.
     hypervolume : float
         Share of the box between best and worst values that the front dominates; as old as
         ``front_size``.
@@ -70,16 +70,16 @@ class Progress:
 
 
 class Callback:
-    """Follows a run, to show or log it. Hooks do nothing unless overridden and must not raise."""
+    """Follows a run, to show or log it. Methods do nothing unless overridden and must not raise."""
 
     def on_start(self) -> None:
         """Called before the first batch."""
 
-    def on_preparation(self, work: PreparationProgress) -> None:
-        """Called every half second or so while work goes on that batches have to wait for."""
+    def on_preparation(self, progress: PreparationProgress) -> None:
+        """Called about every half second while batches have to wait for other work."""
 
     def on_batch(self, progress: Progress) -> None:
-        """Called after each batch that the algorithm was told.
+        """Called after each batch that the algorithm has learned from.
 
         Where batches are pieces of generations: after each generation, and at least every half
         second.
@@ -89,25 +89,26 @@ class Callback:
         """Called after the last batch; ``progress.stopped`` says why the run ended."""
 
     def on_written(self) -> str:
-        """After front, summary and reports are written, or the run was stopped.
+        """Called after front, summary and reports are written, or the run was stopped.
 
         Returns
         -------
         str
-            A line for the user, or nothing.
+            A line for the user, or an empty string.
         """
         return ""
 
 
 StoppingCriterion = Callable[[int, Callable[[], Front]], str]
-"""Says why a run is to end early, or nothing, given how many rows were told and their front.
+"""Returns why a run is to end early, or an empty string to let it go on.
 
-It is asked after every batch told, in the order of the batches, so that a criterion which knows
-only these ends a run at the same row whoever evaluates.
+It is called after every batch that the algorithm has learned from, in the order of the batches,
+with the number of evaluations so far and a function that returns their Pareto front. A criterion
+that uses only these two ends a run at the same candidate whatever evaluates it.
 """
 
 
-def run(
+def search(
     problem: Problem,
     algorithm: Algorithm,
     evaluator: Evaluator,
@@ -116,284 +117,345 @@ def run(
     journal: Journal | None = None,
     checkpoints: Checkpoints | None = None,
     callbacks: Sequence[Callback] = (),
-    stopping_criterion: StoppingCriterion = lambda evaluations, front: "",
+    stopping_criterion: StoppingCriterion | None = None,
 ) -> Front:
-    """Search until the budget is spent or the algorithm is done.
+    """Run a search until its budget is spent or the algorithm is done; return its Pareto front.
 
-    A journal that has rows is replayed first: the algorithm asks for the same rows again and is
-    told their values from the journal. A resumed run therefore continues as if it had never
-    stopped, and no row is evaluated twice.
+    The parameters are those of :class:`Driver`.
+    """
+    driver = Driver(
+        problem,
+        algorithm,
+        evaluator,
+        budget=budget,
+        journal=journal,
+        checkpoints=checkpoints,
+        callbacks=callbacks,
+        stopping_criterion=stopping_criterion,
+    )
+    return driver.run()
+
+
+class PendingBatch(NamedTuple):
+    """A batch that was proposed and that the algorithm has not learned from yet."""
+
+    n_proposed: int  # by the algorithm; fewer are evaluated where the budget ends
+    evaluated: Evaluated | None  # where it was evaluated at once; else it is awaited
+
+
+class Driver:
+    """Runs a search: propose, evaluate, write to the journal, learn, until the budget is spent.
+
+    A journal that already has evaluations is replayed first: the algorithm proposes the same
+    candidates again and learns their values from the journal. A resumed run therefore continues
+    as if it had never stopped, and no candidate is evaluated twice.
 
     Parameters
     ----------
     problem : Problem
-        Here it only gives the names of the genes: ``evaluator`` does the evaluating.
+        Here it only gives the names of the genes; ``evaluator`` evaluates.
     algorithm : Algorithm
-        In its initial state: it was not asked for anything yet.
+        In its initial state: it has not proposed anything yet.
     evaluator : Evaluator
     budget : Budget
     journal : Journal, optional
-        Where each batch is written before the algorithm is told (or, where batches are pieces of
-        generations, rows as they arrive, in groups); None writes nothing.
+        Each batch is written to it before the algorithm learns from it. Where batches are pieces
+        of generations, evaluations are written in groups as they arrive. None writes nothing.
     checkpoints : Checkpoints, optional
-        Intermediate results of long work, also those of earlier sessions; None keeps them in
-        memory.
+        Intermediate results of the preparation, also those of earlier sessions; None keeps them
+        in memory.
     callbacks : sequence of Callback
-    stopping_criterion : StoppingCriterion
+    stopping_criterion : StoppingCriterion, optional
         May end the run before its budget does.
 
-    Returns
-    -------
-    Front
-        The front of all rows told.
-
-    Raises
-    ------
-    JournalError
-        The journal cannot be written, or holds rows that this algorithm does not ask for.
+    Attributes
+    ----------
+    n_batches, n_proposed : int
+        Number of batches and of candidates proposed so far.
+    n_evaluated, n_failed : int
+        Number of evaluations that the algorithm has learned from, and how many of them failed.
+    generation : int
+        Number of the last complete generation, from 0; -1 before the first one.
+    pending : deque of PendingBatch
+        Batches proposed and not learned from yet, the oldest first.
+    archive : Archive
+        The Pareto front of the evaluations that the algorithm has learned from.
     """
-    loop = _Loop(algorithm, evaluator, budget, journal, checkpoints)
-    for callback in callbacks:
-        callback.on_start()
-    loop.prepare(callbacks)
-    ended = ""
-    with loop.writer:
-        while not ended:
-            loop.ask_ahead()
-            if not loop.flights:
-                break
-            progress = loop.tell_next(callbacks)
-            if progress is not None:
-                for callback in callbacks:
-                    callback.on_batch(progress)
-            ended = stopping_criterion(loop.evaluations, lambda: loop.front(problem.gene_names))
-    progress = loop.progress(stopped=ended or loop.stop_reason() or "nothing more to ask")
-    for callback in callbacks:
-        callback.on_end(progress)
-    return loop.front(problem.gene_names)
-
-
-class _Flight(NamedTuple):
-    """A batch that was asked for and is not told yet."""
-
-    asked: int  # rows the algorithm asked for; fewer are evaluated where the budget ends
-    scored: Evaluated | None  # its rows, where they were scored at once; the window has them else
-
-
-class _Loop:
-    """State of one :func:`run`."""
 
     def __init__(
         self,
+        problem: Problem,
         algorithm: Algorithm,
         evaluator: Evaluator,
+        *,
         budget: Budget,
-        journal: Journal | None,
-        checkpoints: Checkpoints | None,
+        journal: Journal | None = None,
+        checkpoints: Checkpoints | None = None,
+        callbacks: Sequence[Callback] = (),
+        stopping_criterion: StoppingCriterion | None = None,
     ) -> None:
-        self.algorithm, self.evaluator = algorithm, evaluator
+        self.problem, self.algorithm, self.evaluator = problem, algorithm, evaluator
+        self.budget, self.callbacks = budget, callbacks
         self.checkpoints = Checkpoints() if checkpoints is None else checkpoints
-        self.budget = budget
-        self.evaluations_per_generation = algorithm.evaluations_per_generation
-        self.writer = Writer(journal, lambda: self.seconds)
-        self.window = Window(algorithm.metric_names)
+        self.stopping_criterion = stopping_criterion
+        self.per_generation = algorithm.evaluations_per_generation
+        self.n_batches = self.n_proposed = self.n_evaluated = self.n_failed = 0
+        self.generation = -1
+        self.pending: deque[PendingBatch] = deque()
         self.archive = Archive(algorithm.roles)
-        self.flights: deque[_Flight] = deque()
-        self.last: list[Evaluated] = []
-        self.batches_asked = self.rows_asked = 0
-        self.generation, self.evaluations, self.failed = -1, 0, 0
-        self.unchanged, self._shown = 0, 0.0
-        self.row_limit = self._row_limit()
-        self.front_size, self.hypervolume, self._looked = 0, 0.0, 0.0
-        self.before = journal.seconds if journal else 0.0
-        self.started = time.perf_counter()
-        self._history = History(journal)
+        self.replay = JournalReplay(journal)
+        self.writer = JournalWriter(journal, self.seconds)
+        self._awaited = PendingEvaluations(algorithm.metric_names)
+        self._limit = self._evaluation_limit()
+        self._last: list[Evaluated] = []
+        self._unchanged = 0  # generations since the front changed
+        self._front_size, self._hypervolume = 0, 0.0  # as they were last measured
+        self._measuring = 0.0  # seconds spent on that
+        self._reported = 0.0  # when progress was last reported
+        self._earlier = journal.seconds if journal else 0.0  # of earlier sessions
+        self._started = time.perf_counter()
 
-    @property
-    def seconds(self) -> float:
-        return self.before + time.perf_counter() - self.started
+    def run(self) -> Front:
+        """Search until the budget is spent or the algorithm is done.
 
-    def prepare(self, callbacks: Sequence[Callback]) -> None:
-        """Have the algorithm do what its first batch rests on."""
-        doing, since = "", 0.0
+        Returns
+        -------
+        Front
+            The Pareto front of all evaluations.
 
-        def tell(work: PreparationProgress) -> None:
-            nonlocal doing, since
+        Raises
+        ------
+        JournalError
+            The journal cannot be written, or holds candidates that this algorithm does not
+            propose.
+        ContractError
+            The algorithm or the evaluator breaks its contract.
+        """
+        for callback in self.callbacks:
+            callback.on_start()
+        self.prepare()
+        stopped = ""
+        with self.writer:
+            while not stopped:
+                self.propose_pending()
+                if not self.pending:
+                    break
+                self.learn_oldest()
+                if self.stopping_criterion is not None:
+                    stopped = self.stopping_criterion(self.n_evaluated, self.front)
+        progress = self.progress(stopped=stopped or self.stop_reason() or "nothing more to ask")
+        for callback in self.callbacks:
+            callback.on_end(progress)
+        return self.front()
+
+    def prepare(self) -> None:
+        """Have the algorithm compute what its first batch depends on."""
+        what, since = "", 0.0
+
+        def report(progress: PreparationProgress) -> None:
+            nonlocal what, since
             now = time.perf_counter()
-            if work.what != doing:
-                doing, since = work.what, now
-            for callback in callbacks:
-                callback.on_preparation(replace(work, seconds=now - since))
+            if progress.what != what:
+                what, since = progress.what, now
+            for callback in self.callbacks:
+                callback.on_preparation(replace(progress, seconds=now - since))
 
         self.algorithm.prepare(
-            Preparation(self.evaluator, self.checkpoints, self._out_of_time, tell)
+            Preparation(self.evaluator, self.checkpoints, self._out_of_time, report)
         )
 
-    def _out_of_time(self) -> bool:
-        """Tell whether the budget of seconds is spent."""
-        return self.budget.seconds is not None and self.seconds >= self.budget.seconds
+    def propose_pending(self) -> None:
+        """Have the algorithm propose as many batches as it may have pending and the budget allows.
 
-    def stop_reason(self) -> str:
-        """Say which part of the budget is spent; empty if none."""
-        budget = self.budget
-        if self.evaluations >= _FAILURES_COUNT_FROM and self.failed > (
-            budget.max_failed_share * self.evaluations
-        ):
-            return "failures"
-        if budget.evaluations is not None and self.rows_asked >= budget.evaluations:
-            return "evaluations"
-        if self.rows_asked >= self.row_limit or self._batches_spent():
-            return "generations"
-        if budget.seconds is not None and self._history.over and self._out_of_time():
-            return "seconds"
-        if budget.patience is not None and self.unchanged >= budget.patience:
-            return "patience"
-        return self.algorithm.reason if self.algorithm.done else ""
-
-    def _row_limit(self) -> float:
-        """Return how many rows the budget allows."""
-        limits = [inf if self.budget.evaluations is None else self.budget.evaluations]
-        if self.budget.generations is not None and self.evaluations_per_generation is not None:
-            limits.append((self.budget.generations + 1) * self.evaluations_per_generation)
-        return min(limits)
-
-    def _batches_spent(self) -> bool:
-        generations = self.budget.generations
-        whole = generations is not None and self.evaluations_per_generation is None
-        return whole and self.batches_asked > (generations or 0)
-
-    def ask_ahead(self) -> None:
-        """Ask for batches as far as the algorithm looks ahead and the budget reaches."""
-        while not self.batches_asked or not self.stop_reason():
+        A batch that the evaluator can evaluate at once comes with its values; others are
+        submitted, except for what the journal already knows.
+        """
+        while not self.n_batches or not self.stop_reason():
             X = self.algorithm.ask()
             if X is None:
-                if not self.flights and not self.algorithm.done:
+                if not self.pending and not self.algorithm.done:
                     raise ContractError("ask: expected a batch, found None with nothing in flight")
                 return
-            asked = len(X)
-            if asked > self.row_limit - self.rows_asked:
-                X = X[: int(self.row_limit) - self.rows_asked]
-            X = kept(X)  # as it stays, whatever becomes of what was asked
-            ids = np.arange(self.rows_asked, self.rows_asked + len(X))
-            scored = None
-            if self.algorithm.max_pending == 1 and self._history.over and len(X) == asked:
-                scored = self.evaluator.score(ids, X)
-            if scored is None:
-                self._put_out(ids, X)
-            else:  # checked before it is written down, as what is received is
-                scored.check_answers(self.rows_asked, X, self.algorithm.metric_names, "score")
-                self.window.skip(len(X))
-            self.rows_asked += len(X)
-            self.batches_asked += 1
-            self.flights.append(_Flight(asked, scored))
-            if scored is not None:
+            n_proposed = len(X)
+            if n_proposed > self._limit - self.n_proposed:
+                X = X[: int(self._limit) - self.n_proposed]
+            X = kept(X)  # a copy where the algorithm could still change it
+            ids = np.arange(self.n_proposed, self.n_proposed + len(X))
+            evaluated = None
+            # nobody else waits for the evaluator, nothing is replayed, and the batch is complete
+            if self.algorithm.max_pending == 1 and self.replay.over and len(X) == n_proposed:
+                evaluated = self.evaluator.score(ids, X)
+            if evaluated is None:
+                self._submit(ids, X)
+            else:  # checked before it is written to the journal, as what is received is
+                evaluated.check_answers(self.n_proposed, X, self.algorithm.metric_names, "score")
+                self._awaited.skip(len(X))
+            self.n_proposed += len(X)
+            self.n_batches += 1
+            self.pending.append(PendingBatch(n_proposed, evaluated))
+            if evaluated is not None:
                 return
 
-    def _put_out(self, ids: IntArray, X: Array) -> None:
-        """Have rows scored that the journal does not know."""
-        self.window.ask(X)
-        known = self._history.take(self.rows_asked, X)
+    def _submit(self, ids: IntArray, X: Array) -> None:
+        """Submit the candidates whose values the journal does not know."""
+        self._awaited.add(X)
+        known = self.replay.take(self.n_proposed, X)
         if known is None:
             self.evaluator.submit(ids, X)
         else:
-            self.window.put(known, new=False)
+            self._awaited.receive(known, new=False)
             if len(known) < len(X):
-                lacking = ~np.isin(ids, known.ids)
-                self.evaluator.submit(ids[lacking], X[lacking])
+                missing = ~np.isin(ids, known.ids)
+                self.evaluator.submit(ids[missing], X[missing])
 
-    def tell_next(self, callbacks: Sequence[Callback]) -> Progress | None:
-        """Wait for the oldest batch, write it down, tell it; return progress where some is due."""
-        scored = self.flights[0].scored
-        batch, new = self._awaited(callbacks) if scored is None else (scored, scored)
-        flight = self.flights.popleft()
-        if self.evaluations_per_generation is None and new is not None:
+    def learn_oldest(self) -> None:
+        """Await the oldest pending batch, write it to the journal, and let the algorithm learn."""
+        evaluated = self.pending[0].evaluated
+        if evaluated is None:
+            self._receive_oldest()
+            batch, new = self._awaited.pop()
+        else:
+            batch, new = evaluated, evaluated
+        pending = self.pending.popleft()
+        # Law 3: a batch is in the journal before the algorithm learns from it
+        if self.per_generation is None and new is not None:
             self.writer.write(new)
-        elif scored is not None:  # pieces that were waited for were written as they came
-            self.writer.add(scored)
+        elif evaluated is not None:  # pieces that were awaited were written as they arrived
+            self.writer.add(evaluated)
             self.writer.flush_where_due()
-        if len(batch) == flight.asked:
+        if len(batch) == pending.n_proposed:
             self.algorithm.tell(batch)
-        self.evaluations += len(batch)
-        self.failed += len(batch.errors)
-        self.last = [batch]
+        self.n_evaluated += len(batch)
+        self.n_failed += len(batch.errors)
+        self._last = [batch]
         self.archive.add(batch)
-        return self._counted(replayed=new is None)
+        if self._count_generation():
+            progress = self.progress(replayed=new is None)
+            for callback in self.callbacks:
+                callback.on_batch(progress)
 
-    def _awaited(self, callbacks: Sequence[Callback]) -> tuple[Evaluated, Evaluated | None]:
-        """Wait for the oldest batch in the window; return it, and those of its rows to write."""
+    def _receive_oldest(self) -> None:
+        """Collect evaluations in any order until the oldest batch is complete."""
         since = time.perf_counter()
-        while self.window.lacks:
-            self._receive(callbacks, since)
-        return self.window.pop()
+        while self._awaited.incomplete:
+            pieces = self.evaluator.collect(self.writer.patience(_REPORT_SECONDS))
+            for piece in pieces:
+                # checked before it is written: a wrong answer must not get into the journal
+                self._awaited.receive(piece, new=True)
+                if self.per_generation is not None:
+                    self.writer.add(piece)
+            self.writer.flush_where_due()
+            if not pieces:
+                self._report_components(time.perf_counter() - since)
 
-    def _receive(self, callbacks: Sequence[Callback], since: float) -> None:
-        """Take rows from the evaluator, in whatever order they come."""
-        pieces = self.evaluator.collect(self.writer.patience(_WORK_EVERY))
-        for piece in pieces:
-            # checked before it is written down: a wrong answer must not become the truth
-            self.window.put(piece, new=True)
-            if self.evaluations_per_generation is not None:
-                self.writer.add(piece)
-        self.writer.flush_where_due()
-        if not pieces:
-            self._report_parts(callbacks, time.perf_counter() - since)
-
-    def _counted(self, *, replayed: bool) -> Progress | None:
-        """Count the generation that a batch ends, if it does."""
-        rows, before = self.evaluations_per_generation, self.generation
-        self.generation = before + 1 if rows is None else self.evaluations // rows - 1
-        if self.generation > before and self.budget.patience is not None:
-            self.unchanged = 0 if self.archive.has_changed() else self.unchanged + 1
-        now = time.perf_counter()
-        if self.generation == before and now - self._shown < _WORK_EVERY:
-            return None
-        self._shown = now
-        return self.progress(replayed=replayed)
-
-    def _report_parts(self, callbacks: Sequence[Callback], seconds: float) -> None:
-        """Tell callbacks of the parts that the oldest batch waits for."""
+    def _report_components(self, seconds: float) -> None:
+        """Report the components that the oldest batch waits for."""
         done, total = self.evaluator.components()
-        what = f"gen {self.generation + 1} · {self.evaluator.problem.component_name}"
-        for callback in callbacks if total else ():
+        what = f"gen {self.generation + 1} · {self.problem.component_name}"
+        for callback in self.callbacks if total else ():
             callback.on_preparation(PreparationProgress(what, done, total, seconds))
 
-    def front(self, gene_names: tuple[str, ...]) -> Front:
-        """Return the front of the rows told."""
+    def _count_generation(self) -> bool:
+        """Count the generation that a batch completes, if any; return whether to report it."""
+        before = self.generation
+        if self.per_generation is None:
+            self.generation += 1
+        else:
+            self.generation = self.n_evaluated // self.per_generation - 1
+        if self.generation > before and self.budget.patience is not None:
+            self._unchanged = 0 if self.archive.has_changed() else self._unchanged + 1
+        now = time.perf_counter()
+        if self.generation == before and now - self._reported < _REPORT_SECONDS:
+            return False
+        self._reported = now
+        return True
+
+    # The budget ----------------------------------------------------------------------------------
+
+    def seconds(self) -> float:
+        """Return the seconds spent searching, over all sessions."""
+        return self._earlier + time.perf_counter() - self._started
+
+    def stop_reason(self) -> str:
+        """Return which part of the budget is spent, or why the algorithm is done; else empty."""
+        budget = self.budget
+        if self.n_evaluated >= _FAILURES_COUNT_FROM and self.n_failed > (
+            budget.max_failed_share * self.n_evaluated
+        ):
+            return "failures"
+        if budget.evaluations is not None and self.n_proposed >= budget.evaluations:
+            return "evaluations"
+        if self.n_proposed >= self._limit or self._batches_spent():
+            return "generations"
+        if budget.seconds is not None and self.replay.over and self._out_of_time():
+            return "seconds"
+        if budget.patience is not None and self._unchanged >= budget.patience:
+            return "patience"
+        return self.algorithm.reason if self.algorithm.done else ""
+
+    def _out_of_time(self) -> bool:
+        """Return whether the budget of seconds is spent."""
+        return self.budget.seconds is not None and self.seconds() >= self.budget.seconds
+
+    def _batches_spent(self) -> bool:
+        """Return whether the budget of generations is spent where each batch is one."""
+        generations = self.budget.generations
+        return (
+            generations is not None and self.per_generation is None and self.n_batches > generations
+        )
+
+    def _evaluation_limit(self) -> float:
+        """Return how many evaluations the budget allows; the first generation is number 0."""
+        limits = [inf if self.budget.evaluations is None else self.budget.evaluations]
+        if self.budget.generations is not None and self.per_generation is not None:
+            limits.append((self.budget.generations + 1) * self.per_generation)
+        return min(limits)
+
+    def _share(self) -> float | None:
+        """Return the share of the budget that is spent; None where it limits no such thing."""
+        budget, shares = self.budget, []
+        if budget.generations is not None:
+            done = (
+                self.generation + 1
+                if self.per_generation is None
+                else self.n_evaluated / self.per_generation
+            )
+            shares.append(done / (budget.generations + 1))
+        if budget.evaluations is not None:
+            shares.append(self.n_evaluated / budget.evaluations)
+        if budget.seconds is not None:
+            shares.append(self.seconds() / budget.seconds)
+        return min(1.0, max(shares)) if shares else None
+
+    # The result ----------------------------------------------------------------------------------
+
+    def front(self) -> Front:
+        """Return the Pareto front of the evaluations that the algorithm has learned from."""
+        names = self.problem.gene_names
         if self.archive.rows is None:
-            return Front.of(self.last, self.algorithm.roles, gene_names)
-        return Front(self.archive.rows, self.algorithm.roles, gene_names)
+            return Front.of(self._last, self.algorithm.roles, names)
+        return Front(self.archive.rows, self.algorithm.roles, names)
 
     def progress(self, *, replayed: bool = False, stopped: str = "") -> Progress:
-        self._look(always=bool(stopped))
+        """Return the state of the run."""
+        self._measure_front(always=bool(stopped))
         return Progress(
             self.generation,
-            self.evaluations,
-            self.failed,
-            self.front_size,
-            self.hypervolume,
-            self.seconds,
+            self.n_evaluated,
+            self.n_failed,
+            self._front_size,
+            self._hypervolume,
+            self.seconds(),
             self._share(),
             replayed,
             stopped,
         )
 
-    def _look(self, *, always: bool) -> None:
-        """Refresh what is shown of the front; of a large one at a small share of the run's time."""
+    def _measure_front(self, *, always: bool) -> None:
+        """Measure the Pareto front for progress; a large one only as often as is cheap."""
         now = time.perf_counter()
         large = self.archive.known_size > _SMALL_FRONT
-        if large and not always and self._looked > _LOOKING * (now - self.started):
+        if large and not always and self._measuring > _MEASURING_SHARE * (now - self._started):
             return
-        self.front_size, self.hypervolume = len(self.archive), self.archive.hypervolume()
-        self._looked += time.perf_counter() - now
-
-    def _share(self) -> float | None:
-        budget, shares = self.budget, []
-        if budget.generations is not None:
-            told = self.evaluations / (self.evaluations_per_generation or 1)
-            done = self.generation + 1 if self.evaluations_per_generation is None else told
-            shares.append(done / (budget.generations + 1))
-        if budget.evaluations is not None:
-            shares.append(self.evaluations / budget.evaluations)
-        if budget.seconds is not None:
-            shares.append(self.seconds / budget.seconds)
-        return min(1.0, max(shares)) if shares else None
+        self._front_size, self._hypervolume = len(self.archive), self.archive.hypervolume()
+        self._measuring += time.perf_counter() - now

@@ -1,25 +1,27 @@
-"""What goes between a run and its journal: rows that are known already, and rows to write."""
+"""What is between a run and its journal: replay, pending evaluations, and writing in groups."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 
 import numpy as np
 
-from framework.arrays import Array
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import JournalError
+from framework.errors import ContractError, JournalError
 from framework.journal import Journal
 
-_GROUP_ROWS = 256
+_GROUP_SIZE = 256
 _GROUP_SECONDS = 0.05
+_SMALLEST = 256  # positions of the arrays of pending evaluations
 
 
-class History:
-    """The rows that a journal already holds, whatever the order in which they were written.
+class JournalReplay:
+    """The evaluations that a journal already has, whatever the order in which they were written.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ class History:
     Raises
     ------
     JournalError
-        It cannot be read, or has a row twice.
+        It cannot be read, or has an evaluation twice.
     """
 
     def __init__(self, journal: Journal | None) -> None:
@@ -41,11 +43,11 @@ class History:
 
     @property
     def over(self) -> bool:
-        """Whether all rows were handed out."""
+        """Whether everything in the journal was replayed."""
         return self._left == 0
 
     def take(self, first: int, X: Array) -> Evaluated | None:
-        """Return the known rows among ``first``, ``first + 1``, ... whose genomes are ``X``.
+        """Return the known evaluations among ``first``, ``first + 1``, ... with genomes ``X``.
 
         Raises
         ------
@@ -68,11 +70,145 @@ class History:
         return rows
 
 
-class Writer:
-    """Writes rows down, those that arrive one by one in groups.
+class PendingEvaluations:
+    """Batches that are being evaluated: takes values in any order, returns batches in order.
 
-    A group is written when it has 256 rows or is 50 ms old. As a context manager it writes what
-    is left, also where the run ends by an exception.
+    O(1) per candidate. A piece that is exactly the oldest batch is returned as it came. Only if
+    others arrive are values copied into arrays, at their positions.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Names that every candidate must have a value of.
+    """
+
+    def __init__(self, metrics: Sequence[str]) -> None:
+        self._metrics = tuple(metrics)
+        self._batches: deque[Array] = deque()  # genomes, the oldest first
+        self._first = 0  # id of the oldest candidate
+        # the oldest batch, where it arrived in one piece, and whether it is new
+        self._complete: tuple[Evaluated, bool] | None = None
+        self._separate: deque[Array] = deque()  # the last batches, which are not in the arrays
+        self._start = self._stop = 0  # positions in use in the arrays
+        self._known = 0  # of these, from the oldest on, that have values
+        self._X: Array = np.zeros((0, 0))
+        self._values: FloatArray = np.zeros((0, len(self._metrics)))
+        self._arrived: BoolArray = np.zeros(0, dtype=bool)
+        self._new: BoolArray = np.zeros(0, dtype=bool)
+        self._errors: dict[int, str] = {}
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a candidate of the oldest batch has no values yet."""
+        return self._complete is None and self._known < len(self._batches[0])
+
+    def add(self, X: Array) -> None:
+        """Add a batch at the end: genomes, shape (n, d), which must not change."""
+        self._batches.append(X)
+        self._separate.append(X)
+
+    def skip(self, n: int) -> None:
+        """Skip the next ids where none is pending: these were evaluated at once."""
+        self._first += n
+
+    def receive(self, piece: Evaluated, *, new: bool) -> None:
+        """Take values of candidates; ``new`` ones are not in the journal yet.
+
+        Raises
+        ------
+        ContractError
+            Candidates are unknown or known already, genomes differ, or a metric is missing.
+        """
+        if self._is_oldest(piece):
+            piece.check_values(self._batches[0], self._metrics, "collect")
+            self._complete = piece, new
+            return
+        self._lay_out()
+        at = piece.ids - (self._first - self._start)
+        if len(at) and (
+            at.min() < self._start or at.max() >= self._stop or self._arrived[at].any()
+        ):
+            raise ContractError("collect: expected rows that were submitted, found others")
+        piece.check_values(self._X[at], self._metrics, "collect")
+        if len(at) > 1 and len(np.unique(at)) < len(at):
+            raise ContractError("collect: expected each row once, found one twice")
+        self._fill(at, piece, new)
+
+    def pop(self) -> tuple[Evaluated, Evaluated | None]:
+        """Remove the oldest batch, which is complete; return it and the part of it that is new.
+
+        The second is None where nothing is new.
+        """
+        X = self._batches.popleft()
+        n, first = len(X), self._first
+        self._first += n
+        if self._complete is not None:
+            (rows, is_new), self._complete = self._complete, None
+            self._separate.popleft()
+            return rows, rows if is_new else None
+        inside = slice(self._start, self._start + n)
+        values = {name: self._values[inside, j].copy() for j, name in enumerate(self._metrics)}
+        ids = np.arange(first, first + n)
+        errors: dict[int, str] = {}
+        if self._errors:
+            errors = {id: self._errors.pop(id) for id in ids.tolist() if id in self._errors}
+        new = self._new[inside]
+        self._start, self._known = self._start + n, self._known - n
+        rows = Evaluated(ids, X, values, errors)
+        if new.all():
+            return rows, rows
+        return rows, rows.take(new) if new.any() else None
+
+    def _is_oldest(self, piece: Evaluated) -> bool:
+        """Return whether a piece is the oldest batch, where no values are known yet."""
+        if self._stop > self._start or self._complete is not None or not self._batches:
+            return False
+        return piece.counts_from(self._first, len(self._batches[0]))
+
+    def _lay_out(self) -> None:
+        """Copy all batches into the arrays, and what is known of the oldest."""
+        while self._separate:
+            X = self._separate.popleft()
+            if self._stop + len(X) > len(self._X):
+                self._grow(X)
+            self._X[self._stop : self._stop + len(X)] = X
+            self._arrived[self._stop : self._stop + len(X)] = False
+            self._stop += len(X)
+        if self._complete is not None:
+            (rows, new), self._complete = self._complete, None
+            self._fill(self._start + np.arange(len(rows)), rows, new)
+
+    def _fill(self, at: IntArray, piece: Evaluated, new: bool) -> None:
+        """Write values at positions of the arrays."""
+        self._arrived[at] = True
+        self._new[at] = new
+        for j, name in enumerate(self._metrics):
+            self._values[at, j] = piece.values[name]
+        self._errors.update(piece.errors)
+        waiting = self._arrived[self._start + self._known : self._stop]
+        if len(waiting) and waiting[0]:
+            self._known += len(waiting) if waiting.all() else int(waiting.argmin())
+
+    def _grow(self, X: Array) -> None:
+        """Move what is pending into new arrays that are at most half full with ``X``."""
+        held = slice(self._start, self._stop)
+        count = self._stop - self._start
+        size = max(_SMALLEST, 2 * (count + len(X)))
+        for name in ("_X", "_values", "_arrived", "_new"):
+            old = getattr(self, name)
+            shape = (size, *(X.shape[1:] if name == "_X" else old.shape[1:]))
+            fresh = np.zeros(shape, dtype=X.dtype if name == "_X" else old.dtype)
+            if count:
+                fresh[:count] = old[held]
+            setattr(self, name, fresh)
+        self._start, self._stop = 0, count
+
+
+class JournalWriter:
+    """Writes evaluations to the journal, in groups if they arrive one by one.
+
+    A group is written when it has 256 evaluations or is 50 ms old. As a context manager it writes
+    what is left, also if the run ends with an exception.
 
     Parameters
     ----------
@@ -86,15 +222,15 @@ class Writer:
         self._journal, self._clock = journal, clock
         self._waiting: list[Evaluated] = []
         self._count = 0
-        self._since = 0.0  # when the oldest row of the group came
+        self._since = 0.0  # when the oldest of the group came
 
     def write(self, rows: Evaluated) -> None:
-        """Write rows now."""
+        """Write evaluations now."""
         if self._journal is not None:
             self._journal.append(rows, self._clock())
 
     def add(self, rows: Evaluated) -> None:
-        """Take rows for the next group."""
+        """Add evaluations to the next group."""
         if self._journal is None:
             return
         if not self._waiting:
@@ -103,12 +239,12 @@ class Writer:
         self._count += len(rows)
 
     def patience(self, longest: float) -> float:
-        """Return for how many seconds one may wait for more rows, at most ``longest``."""
+        """Return for how many seconds the run may wait for more, at most ``longest``."""
         return min(longest, _GROUP_SECONDS) if self._waiting else longest
 
     def flush_where_due(self) -> None:
         """Write the group if it is large or old enough."""
-        if self._count >= _GROUP_ROWS or (
+        if self._count >= _GROUP_SIZE or (
             self._waiting and time.perf_counter() - self._since >= _GROUP_SECONDS
         ):
             self.flush()
@@ -119,7 +255,7 @@ class Writer:
             self.write(Evaluated.concat(self._waiting))
             self._waiting, self._count = [], 0
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> JournalWriter:
         return self
 
     def __exit__(

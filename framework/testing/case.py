@@ -14,7 +14,7 @@ from framework.front import Front
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from framework.pareto import hypervolume
 from framework.roles import Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 
@@ -49,7 +49,7 @@ def searched(cls, problem, roles=None, evaluations=600, seed=0, **parameters):
     algorithm = cls(problem, roles or two_roles(problem), seed=seed, **parameters)
     record = Recorder(problem)
     budget = Budget(evaluations=evaluations, max_failed_share=1.0)
-    return algorithm, run(problem, algorithm, record, budget=budget), record
+    return algorithm, search(problem, algorithm, record, budget=budget), record
 
 
 def volume(record, roles, rows):

@@ -22,7 +22,7 @@ from framework.errors import ClusterError
 from framework.front import Front
 from framework.parallel.scorer import build_each
 from framework.parallel.work import DispatchCost
-from framework.run.driver import run
+from framework.run.driver import search
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
 from tests.conftest import multistage, roles_of
@@ -270,7 +270,7 @@ def test_the_exact_front_is_the_same_and_the_driver_does_not_train(
     def front(evaluator: Evaluator, problem: MultiStageProblem) -> tuple[Front, Exact]:
         roles = roles_of(problem, metrics=METRICS)
         algorithm = Exact(problem, roles, seed=0, chromosomes=20)
-        return run(problem, algorithm, evaluator, budget=Budget(generations=1)), algorithm
+        return search(problem, algorithm, evaluator, budget=Budget(generations=1)), algorithm
 
     problem = multistage(max_stages=3)
     expected, serial = front(SerialEvaluator(problem), problem)

@@ -13,7 +13,7 @@ from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from framework.algorithm import Outcome
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold

@@ -12,7 +12,7 @@ from framework.errors import InputError
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.pareto import nondominated
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold

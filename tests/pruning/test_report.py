@@ -7,7 +7,7 @@ from algorithms.pruning.searches.ip import IntegerProgram
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.roles import Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from tests.conftest import pruning

@@ -16,7 +16,7 @@ from framework.experiment.export import export
 from framework.front import Front
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from tests.conftest import multistage

@@ -11,7 +11,7 @@ from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
-from framework.run.driver import run
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from framework.testing.expect import same_front

@@ -76,9 +76,9 @@ if TYPE_CHECKING:
     from framework.roles import Metric as Metric
     from framework.roles import Objective as Objective
     from framework.roles import Roles as Roles
-    from framework.run import driver as _driver
     from framework.run.driver import Callback as Callback
     from framework.run.driver import Progress as Progress
+    from framework.run.driver import search as search
     from framework.run.evaluator import Evaluator as Evaluator
     from framework.run.evaluator import SerialEvaluator as SerialEvaluator
     from framework.settings import Budget as Budget
@@ -100,7 +100,6 @@ if TYPE_CHECKING:
     __version__: str
     check_certificates = _testing.certificates_hold
     library_from_models = _importing.from_models
-    search = _driver.run
 
 # Where each name lives: as in the imports above, which only type checkers and editors read.
 _HOMES = {
@@ -154,7 +153,7 @@ _HOMES = {
     "Roles": "framework.roles:Roles",
     "Callback": "framework.run.driver:Callback",
     "Progress": "framework.run.driver:Progress",
-    "search": "framework.run.driver:run",
+    "search": "framework.run.driver:search",
     "Evaluator": "framework.run.evaluator:Evaluator",
     "SerialEvaluator": "framework.run.evaluator:SerialEvaluator",
     "Budget": "framework.settings:Budget",

@@ -13,7 +13,8 @@ from framework.errors import ContractError, JournalError
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
-from framework.run.driver import Callback, run
+from framework.run.driver import Callback
+from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing.doubles import (
@@ -319,6 +320,17 @@ class AtOnce(SerialEvaluator):
         rows = super().score(ids, X)
         self.count += rows is not None
         return rows
+
+
+@pytest.mark.parametrize("generations", [0, 1, 7])
+@pytest.mark.parametrize("batch", [1, 3, 10])
+def test_generations_of_pieces_count_those_after_the_first(generations, batch):
+    """The first generation is number 0, and the last one is met exactly, amid a piece too."""
+    _, watcher = search(Budget(generations=generations), cls=Piecewise, batch=batch)
+    assert watcher.end.evaluations == 10 * (generations + 1)
+    assert watcher.end.generation == generations
+    assert watcher.end.stopped == "generations"
+    assert watcher.end.share == 1.0
 
 
 @pytest.mark.parametrize(("cls", "batch"), [(Stepwise, 10), (Stepwise, 1), (Piecewise, 3)])

@@ -7,7 +7,7 @@ import pytest
 
 from framework.batch import Evaluated
 from framework.errors import ContractError
-from framework.run.window import Window
+from framework.run.recording import PendingEvaluations
 
 
 def genomes(ids):
@@ -32,13 +32,13 @@ def same(found, ids):
 @pytest.mark.parametrize("seed", range(20))
 def test_batches_come_back_in_order_whatever_arrives_when(seed):
     rng = np.random.default_rng(seed)
-    window, asked, waiting, first, told = Window(["f"]), [], [], 0, 0
+    pending, asked, waiting, first, told = PendingEvaluations(["f"]), [], [], 0, 0
     fresh = set()
     while told < 40:
         if len(asked) < rng.integers(1, 6):
             ids = np.arange(first, first + rng.integers(1, 5))
             first += len(ids)
-            window.ask(genomes(ids))
+            pending.add(genomes(ids))
             asked.append(ids)
             # as it is, or row by row, or together with others
             waiting += [ids] if rng.random() < 0.6 else [ids[i : i + 1] for i in range(len(ids))]
@@ -47,10 +47,10 @@ def test_batches_come_back_in_order_whatever_arrives_when(seed):
             waiting.append(joined if rng.random() < 0.5 else np.sort(joined))
         if waiting:
             ids = waiting.pop(0 if rng.random() < 0.7 else rng.integers(len(waiting)))
-            window.put(piece(ids), new=bool(ids[0] % 2))
+            pending.receive(piece(ids), new=bool(ids[0] % 2))
             fresh |= set(ids.tolist()) if ids[0] % 2 else set()
-        while asked and not window.lacks:
-            rows, new = window.pop()
+        while asked and not pending.incomplete:
+            rows, new = pending.pop()
             same(rows, asked.pop(0))
             wanted = [id for id in rows.ids.tolist() if id in fresh]
             assert (new is None) == (not wanted)
@@ -60,27 +60,27 @@ def test_batches_come_back_in_order_whatever_arrives_when(seed):
 
 
 def test_what_came_as_a_whole_is_new_or_not_as_said():
-    window = Window(["f"])
+    pending = PendingEvaluations(["f"])
     for first, new in ((0, True), (2, False)):
-        window.ask(genomes(np.arange(first, first + 2)))
-        window.put(piece(np.arange(first, first + 2)), new=new)
-        rows, found = window.pop()
+        pending.add(genomes(np.arange(first, first + 2)))
+        pending.receive(piece(np.arange(first, first + 2)), new=new)
+        rows, found = pending.pop()
         assert found is (rows if new else None)
 
 
 @pytest.mark.parametrize("ids", [[0, 1], [1], [4], [2, 2], [3, 2, 2]])
 def test_rows_that_are_known_or_unknown_or_come_twice_are_refused(ids):
-    window = Window(["f"])
-    window.ask(genomes(np.arange(2)))
-    window.ask(genomes(np.arange(2, 4)))
-    window.put(piece([0, 1]), new=True)
+    pending = PendingEvaluations(["f"])
+    pending.add(genomes(np.arange(2)))
+    pending.add(genomes(np.arange(2, 4)))
+    pending.receive(piece([0, 1]), new=True)
     with pytest.raises(ContractError, match="expected"):
-        window.put(piece(ids), new=True)
+        pending.receive(piece(ids), new=True)
 
 
 def test_other_genomes_are_refused_in_a_whole_batch_too():
-    window = Window(["f"])
-    window.ask(genomes(np.arange(2)))
+    pending = PendingEvaluations(["f"])
+    pending.add(genomes(np.arange(2)))
     wrong = Evaluated(np.arange(2), genomes(np.arange(2)) + 1, {"f": np.zeros(2)})
     with pytest.raises(ContractError, match="expected the genomes that were asked for"):
-        window.put(wrong, new=True)
+        pending.receive(wrong, new=True)
