@@ -56,7 +56,7 @@ def test_moments_that_are_kept_need_no_journal(run_dir, tmp_path):
 
 @given(st.integers(0, 1000), st.integers(1, 6))
 def test_surfaces_are_what_so_many_runs_attain(seed, runs):
-    from tracking.figures.anytime_plots import surfaces
+    from tracking.figures.comparison_figures import surfaces
 
     rng = np.random.default_rng(seed)
     sets = [rng.integers(0, 8, (rng.integers(1, 6), 2)).astype(float) for _ in range(runs)]

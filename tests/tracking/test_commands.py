@@ -10,7 +10,7 @@ from framework.errors import InputError
 from tests.experiment import small
 from tests.tracking import made_up
 from tracking.mlflow_log.commands import Sync, Ui, sync
-from tracking.mlflow_log.state import sole_uploader
+from tracking.mlflow_log.store import sole_uploader
 
 
 def arguments(command, *words):

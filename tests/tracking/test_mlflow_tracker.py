@@ -12,8 +12,7 @@ import pytest
 
 from tests.tracking import made_up
 from tracking.mlflow_log.commands import sync
-from tracking.mlflow_log.state import PARENT, State
-from tracking.mlflow_log.store import sqlite_file
+from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
 from tracking.mlflow_log.tracker import MlflowTracker
 
 NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
@@ -31,14 +30,14 @@ def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
     tracker = MlflowTracker(run_dir, store.uri, "live")
     tracker.on_start()
     made_up.search(run_dir, 0, 3)
-    until(lambda: (state := State.load(run_dir)) and PARENT in state.runs)
-    until(lambda: State.load(run_dir).runs[PARENT].batches == 3)
+    until(lambda: (state := UploadState.load(run_dir)) and PARENT in state.runs)
+    until(lambda: UploadState.load(run_dir).runs[PARENT].batches == 3)
     made_up.search(run_dir, 3, 5)
     made_up.end(run_dir)
     outcome = tracker.finish(timeout=240)
     assert outcome.logged
     assert outcome.text == f"logged to MLflow: {store.uri}, experiment 'live'"
-    state = State.load(run_dir)
+    state = UploadState.load(run_dir)
     assert (state.runs[PARENT].batches, state.runs[PARENT].status) == (5, "FINISHED")
     assert (sqlite_file(store.uri).parent / "mlruns" / "live").is_dir()
 
@@ -55,7 +54,7 @@ def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
     assert f"paretolab sync {run_dir.path}" in outcome.text
 
     assert "logged to" in sync(str(run_dir.path), store.uri)
-    assert State.load(run_dir).runs[PARENT].batches == 3
+    assert UploadState.load(run_dir).runs[PARENT].batches == 3
 
 
 def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
@@ -71,17 +70,20 @@ def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
     assert "goes on by itself" in outcome.text
 
     def status():
-        state = State.load(run_dir)
+        state = UploadState.load(run_dir)
         return state and PARENT in state.runs and state.runs[PARENT].status
 
     until(lambda: status() == "FINISHED")
     assert "logged to" in sync(str(run_dir.path))  # waits where it is not quite done
-    assert store.client.get_run(State.load(run_dir).runs[PARENT].run_id).info.status == "FINISHED"
+    assert (
+        store.client.get_run(UploadState.load(run_dir).runs[PARENT].run_id).info.status
+        == "FINISHED"
+    )
 
 
 def test_a_run_resumed_elsewhere_keeps_its_store(tmp_path, monkeypatch):
     run_dir = made_up.start(tmp_path / "out")
-    State(f"sqlite:///{tmp_path}/first/mlflow.db", "e", 0.0).save(run_dir)
+    UploadState(f"sqlite:///{tmp_path}/first/mlflow.db", "e", 0.0).save(run_dir)
     (tmp_path / "second").mkdir()
     monkeypatch.chdir(tmp_path / "second")
     kept = MlflowTracker(run_dir, "sqlite:///mlflow.db", "e")
@@ -112,12 +114,12 @@ def test_the_logging_process_ends_with_its_run(tmp_path, store, reachable):
     logging = psutil.Process(int(run.stdout.readline()))
     until(run_dir.tracking_file.exists)
     if reachable:
-        until(lambda: PARENT in State.load(run_dir).runs)
+        until(lambda: PARENT in UploadState.load(run_dir).runs)
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
     until(lambda: not logging.is_running() or logging.status() == psutil.STATUS_ZOMBIE)
     if reachable:
-        assert State.load(run_dir).runs[PARENT].status == "KILLED"
+        assert UploadState.load(run_dir).runs[PARENT].status == "KILLED"
 
 
 def test_ctrl_c_is_left_to_the_run(tmp_path):
@@ -131,7 +133,7 @@ def test_ctrl_c_is_left_to_the_run(tmp_path):
 
 def test_importing_is_cheap():
     program = (
-        "import sys, tracking.figures.plots, tracking.mlflow_log.commands\n"
+        "import sys, tracking.figures.run_report, tracking.mlflow_log.commands\n"
         "import tracking.mlflow_log.tracker, tracking.mlflow_log.deploy\n"
         "print([m for m in ('mlflow', 'plotly', 'matplotlib', 'ray') if m in sys.modules])"
     )

@@ -22,7 +22,7 @@ from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
 from tests.tracking import sweeps
-from tracking.mlflow_log.state import State
+from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run
 from tracking.sweep.values import Meter
@@ -344,7 +344,7 @@ def test_each_trial_is_a_nested_run(tmp_path, store):
     sweeps.sweep(sweeps.plan_of(tmp_path, content), out)
     run_dir = RunDir(out)
     assert Uploader(run_dir, store.uri, "sweep").upload(final=True)
-    state = State.load(run_dir)
+    state = UploadState.load(run_dir)
     assert len(state.runs) == 11
     parent = store.client.get_run(state.runs["experiment"].run_id)
     assert parent.data.params["sweep.trials"] == "10"
@@ -376,5 +376,5 @@ def test_a_password_stays_here(tmp_path, store, done, plain):
     text["storage"] = "postgresql://me:secret@host/db"
     (out / "sweep.yaml").write_text(yaml.safe_dump(text))
     Uploader(RunDir(out), store.uri, "password").upload(final=True)
-    run = store.client.get_run(State.load(RunDir(out)).runs["experiment"].run_id)
+    run = store.client.get_run(UploadState.load(RunDir(out)).runs["experiment"].run_id)
     assert not any("secret" in value for value in run.data.params.values())

@@ -15,7 +15,7 @@ from framework.preparation import PreparationProgress
 from tests.tracking import made_up
 from tracking.mlflow_log import views
 from tracking.mlflow_log.history import front_at
-from tracking.mlflow_log.state import PARENT, State
+from tracking.mlflow_log.store import PARENT, UploadState
 from tracking.mlflow_log.uploader import Uploader
 
 
@@ -286,7 +286,7 @@ def test_a_run_that_was_deleted_stays_deleted(store, experiment, tmp_path):
 
 def test_a_store_made_anew_gets_everything(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
-    state = State(store.uri, experiment, 1e9)
+    state = UploadState(store.uri, experiment, 1e9)
     state.save(run_dir)
     raw = json.loads(run_dir.tracking_file.read_text())
     raw["runs"] = {PARENT: {"run_id": "0" * 32, "batches": 12, "status": "FINISHED"}}

@@ -33,8 +33,8 @@ def _nothing_is_drawn() -> Iterator[None]:
     Of a module, not of the session: other tests of the same process want their pictures.
     """
     with pytest.MonkeyPatch.context() as patch:
-        drawn = ("plots.write_plots", "plots.write_chosen", "run_page.write_run_page")
-        for name in (*drawn, "report_page.write_report"):
+        drawn = ("run_report.write_plots", "run_report.write_chosen", "run_report.write_run_page")
+        for name in (*drawn, "comparison_report.write_report"):
             patch.setattr(f"tracking.figures.{name}", lambda *_, **__: [])
         yield
 

@@ -15,7 +15,7 @@ from framework.experiment.run_dir import RunDir
 from framework.uris import expanded, public_uri, redacted, without_password
 from tests.tracking import made_up
 from tests.trust.test_configurations import written
-from tracking.mlflow_log.state import State
+from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
 from tracking.mlflow_log.uploader import Uploader
 
@@ -99,7 +99,7 @@ def test_what_is_written_and_said_has_the_variables_name(tmp_path, monkeypatch):
     run_dir = made_up.start(tmp_path / "out", tracking={"uri": NAMED})
     uploader = Uploader(run_dir)
     assert uploader.place.startswith(NAMED)
-    assert State.load(run_dir).uri == NAMED
+    assert UploadState.load(run_dir).uri == NAMED
     assert run_dir.tracking_file.stat().st_mode & 0o077 == 0
     files = [path for path in run_dir.path.rglob("*") if path.is_file()]
     assert not any(b"pw5" in path.read_bytes() for path in files)

@@ -18,7 +18,7 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.uris import expanded, public_uri, redacted, without_password
 from tracking.mlflow_log import store, views
-from tracking.mlflow_log.state import sole_uploader
+from tracking.mlflow_log.store import sole_uploader
 
 DEFAULT_URI = "sqlite:///mlflow.db"
 
@@ -63,14 +63,14 @@ class Sync:
     @staticmethod
     def comparison(out: Path, title: str, directory: str) -> int:
         """Log a comparison beside one of its runs; return 0, or 2 if it could not be."""
-        from tracking.mlflow_log.comparison import log_comparison
-        from tracking.mlflow_log.follower import reason
+        from tracking.mlflow_log.tracker import first_line
+        from tracking.mlflow_log.uploader import log_comparison
 
         run_dir = RunDir.existing(directory)
         try:
             print(f"{out}: logged to {log_comparison(out, title, run_dir)}", flush=True)
         except Exception as error:  # MLflow may raise anything
-            print(f"paretolab: {out}: not logged to MLflow ({reason(error)})", file=sys.stderr)
+            print(f"paretolab: {out}: not logged to MLflow ({first_line(error)})", file=sys.stderr)
             return 2
         return 0
 
@@ -93,7 +93,7 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
     InputError
         It is not the directory of a run, or MLflow could not take it.
     """
-    from tracking.mlflow_log.follower import reason
+    from tracking.mlflow_log.tracker import first_line
     from tracking.mlflow_log.uploader import Uploader
 
     run_dir = RunDir.existing(directory)
@@ -115,7 +115,7 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         except Exception as error:  # MLflow may raise anything
             raise InputError(
                 f"{directory}: expected to log to {uploader.place}, found: "
-                f"{redacted(reason(error), uploader.state.uri)}; what "
+                f"{redacted(first_line(error), uploader.state.uri)}; what "
                 "is missing is kept, run the same command again when MLflow answers"
             ) from error
     if ended:

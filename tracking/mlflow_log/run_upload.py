@@ -15,10 +15,10 @@ from framework.arrays import FloatArray
 from framework.experiment.course import read_course
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
-from tracking.mlflow_log import describe
+from tracking.mlflow_log import run_content
 from tracking.mlflow_log.history import Generation, History
-from tracking.mlflow_log.results import Results, description
-from tracking.mlflow_log.state import RunState
+from tracking.mlflow_log.run_content import FrontResults, description
+from tracking.mlflow_log.store import RunState
 
 FRONTS, COURSE = "fronts.csv", "course"
 
@@ -43,7 +43,7 @@ _FRONTS_SHARE = 0.05  # of the time, at most, spent on writing them
 _STATUS = {"done": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
-class Member:
+class RunUpload:
     """One directory and the MLflow run it goes to.
 
     Parameters
@@ -57,7 +57,7 @@ class Member:
     save : callable
         Keeps the state; called after each step.
     kind : str
-        See :func:`tracking.mlflow_log.describe.subject`.
+        See :func:`tracking.mlflow_log.run_content.subject`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Member:
         sent = self.state.artifacts.get(COURSE, 0)
         metrics = [
             Metric(
-                describe.legal_key(f"{_SEARCH}{name}"), value, int(point.time * 1000), point.done
+                run_content.legal_key(f"{_SEARCH}{name}"), value, int(point.time * 1000), point.done
             )
             for point in points[sent:]
             for name, value in point.values.items()
@@ -204,7 +204,7 @@ class Member:
             told = {**item.metrics, "generation": float(item.number)}
             step, at = int(told.pop("evaluations")), self._millis(item.seconds)
             metrics += [
-                Metric(describe.legal_key(f"{_SEARCH}{name}"), value, at, step)
+                Metric(run_content.legal_key(f"{_SEARCH}{name}"), value, at, step)
                 for name, value in told.items()
             ]
         self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
@@ -220,14 +220,15 @@ class Member:
         if self.state.artifacts.get("end") == ended:
             return
         metrics = [
-            Metric(name, value, ended, 0) for name, value in describe.end_metrics(summary).items()
+            Metric(name, value, ended, 0)
+            for name, value in run_content.end_metrics(summary).items()
         ]
-        tags = [RunTag(key, text) for key, text in describe.end_tags(summary).items()]
+        tags = [RunTag(key, text) for key, text in run_content.end_tags(summary).items()]
         self.client.log_batch(self.state.run_id, metrics=metrics, tags=tags, synchronous=True)
         self._arrived("end", ended)
 
     def _log_config(self) -> None:
-        text = describe.config_text(self.run_dir)
+        text = run_content.config_text(self.run_dir)
         if self.state.artifacts.get(_CONFIG) != zlib.crc32(text.encode()):
             self.client.log_text(self.state.run_id, text, _CONFIG)
             self._arrived(_CONFIG, zlib.crc32(text.encode()))
@@ -237,7 +238,7 @@ class Member:
 
         What is there already is not sent again.
         """
-        results = Results.read(self.run_dir)
+        results = FrontResults.read(self.run_dir)
         front = _signature(self.run_dir.front_file) if results is not None else None
         mark = [self._end(), self.run_dir.choice(), front]
         if self.state.artifacts.get("results") != mark:
@@ -254,7 +255,7 @@ class Member:
             self._log_points(points, first)
             self._arrived("points", [front, first + n])
 
-    def _log_confusions(self, results: Results) -> None:
+    def _log_confusions(self, results: FrontResults) -> None:
         tables = results.confusions()
         for name, text in tables.items():
             self.client.log_text(self.state.run_id, text, name)
@@ -262,7 +263,7 @@ class Member:
             listed = [{"path": name, "type": "table"} for name in tables]
             self.client.set_tag(self.state.run_id, "mlflow.loggedArtifacts", json.dumps(listed))
 
-    def _log_chosen(self, results: Results) -> None:
+    def _log_chosen(self, results: FrontResults) -> None:
         """Send the metrics of the chosen design, with its model where it is one."""
         from mlflow.entities import Metric
 
@@ -287,7 +288,7 @@ class Member:
         now = int(time.time() * 1000)
         self._send_metrics(
             [
-                Metric(describe.legal_key(name), float(value), now, first + number)
+                Metric(run_content.legal_key(name), float(value), now, first + number)
                 for name, column in points.items()
                 for number, value in enumerate(column.tolist())
             ]

@@ -1,4 +1,4 @@
-"""Uploads a run directory to MLflow: one run, below it one for each repeat, trial or cell.
+"""Uploads a run directory to MLflow: one run, below it one for each repeat, trial or run.
 
 The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
 same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
@@ -18,11 +18,11 @@ from framework.errors import InputError
 from framework.experiment.config import TrackingConfig, read_yaml
 from framework.experiment.run_dir import RunDir
 from framework.uris import without_password
-from tracking.colours import COLOURS
-from tracking.mlflow_log import describe, store, views
-from tracking.mlflow_log.results import description
-from tracking.mlflow_log.run_upload import Member
-from tracking.mlflow_log.state import PARENT, RunState, State
+from tracking.figures.style import COLOURS
+from tracking.mlflow_log import run_content, store, views
+from tracking.mlflow_log.run_content import description
+from tracking.mlflow_log.run_upload import RunUpload
+from tracking.mlflow_log.store import PARENT, RunState, UploadState
 
 _PARAMS = 100  # a request: MLflow's limit
 
@@ -32,7 +32,7 @@ def begin(
     uri: str | None = None,
     experiment: str | None = None,
     tags: Mapping[str, str] | None = None,
-) -> State:
+) -> UploadState:
     """Return what MLflow has of the directory; start afresh where that is another store.
 
     Parameters
@@ -43,7 +43,7 @@ def begin(
     tags : mapping of str to str, optional
         What is known at the start of a run; kept from the first start on.
     """
-    state = State.load(run_dir)
+    state = UploadState.load(run_dir)
     config = run_dir.config()
     tracking = config.tracking or TrackingConfig()
     chosen = uri or (state.uri if state else tracking.uri)
@@ -56,7 +56,7 @@ def begin(
         return state
     started = state.started if state else run_dir.config_file.stat().st_mtime
     kept = state.tags if state else dict(tags or {})
-    state = State(wanted_uri, wanted_name, started, kept)
+    state = UploadState(wanted_uri, wanted_name, started, kept)
     state.save(run_dir)
     return state
 
@@ -72,7 +72,7 @@ class Uploader:
 
     Attributes
     ----------
-    state : State
+    state : UploadState
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Uploader:
         self._part = {"sweep": "trial", "experiment": "cell", "run": "repeat"}[self._kind]
         self._client: Any = None
         self._experiment_id = ""
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, RunUpload] = {}
         self._colours: dict[str, str] = {}  # of the methods that MLflow's experiment has
 
     def upload(self, *, final: bool) -> bool:
@@ -170,7 +170,7 @@ class Uploader:
         """Tell whether a repeat, trial or cell has ended for good while others go on."""
         return trial.summary().get("status") in ("done", "failed")
 
-    def _update(self, member: Member, *, final: bool) -> bool:
+    def _update(self, member: RunUpload, *, final: bool) -> bool:
         if member.complete:
             return True
         if not final:
@@ -189,7 +189,7 @@ class Uploader:
             self._experiment_id = store.experiment_id(client, self.state.uri, self.state.experiment)
             self._client = client
 
-    def _member(self, name: str, run_dir: RunDir, parent: Member | None = None) -> Member:
+    def _member(self, name: str, run_dir: RunDir, parent: RunUpload | None = None) -> RunUpload:
         """Return the member of a directory, with an MLflow run that exists."""
         if name not in self._members:
             run = self._run(name, run_dir, parent)
@@ -197,12 +197,12 @@ class Uploader:
             self._save()
             kind = self._kind if parent is None else self._part
             self._introduce(run, run_dir, kind)
-            self._members[name] = Member(
+            self._members[name] = RunUpload(
                 self._client, run_dir, run, self.state.started, self._save, kind
             )
         return self._members[name]
 
-    def _run(self, name: str, run_dir: RunDir, parent: Member | None) -> RunState:
+    def _run(self, name: str, run_dir: RunDir, parent: RunUpload | None) -> RunState:
         known = self.state.runs.get(name)
         if known and self._exists(known.run_id):
             return known
@@ -254,20 +254,20 @@ class Uploader:
             )
         return True
 
-    def _tags(self, name: str, run_dir: RunDir, parent: Member | None) -> dict[str, str]:
+    def _tags(self, name: str, run_dir: RunDir, parent: RunUpload | None) -> dict[str, str]:
         kind = self._kind if parent is None else self._part
-        tags = self.state.tags | describe.run_tags(run_dir) | self._subject(run_dir, kind).tags()
+        tags = self.state.tags | run_content.run_tags(run_dir) | self._subject(run_dir, kind).tags()
         tags |= {"mlflow.user": getpass.getuser(), "kind": kind}
-        uid = describe.about(self.run_dir).get("uid")
+        uid = run_content.about(self.run_dir).get("uid")
         if uid:
             tags["paretolab.uid"] = str(uid)
         if parent is not None:
             tags |= {kind: name, "mlflow.parentRunId": parent.state.run_id}
         return tags
 
-    def _subject(self, run_dir: RunDir, kind: str) -> describe.Subject:
+    def _subject(self, run_dir: RunDir, kind: str) -> run_content.Subject:
         # the cells of an experiment may differ in data; trials and repeats leave that to the whole
-        return describe.subject(run_dir, run_dir if kind == "cell" else self.run_dir, kind)
+        return run_content.subject(run_dir, run_dir if kind == "cell" else self.run_dir, kind)
 
     def _find(self, tags: dict[str, str]) -> Any:
         """Return the MLflow run of a directory whose tracking.json was lost."""
@@ -299,12 +299,12 @@ class Uploader:
         run_id = run.run_id
         there = self._client.get_run(run_id).data.params
         subject = self._subject(run_dir, kind)
-        wanted = {"method": subject.method, "data": subject.data} | describe.parameters(run_dir)
+        wanted = {"method": subject.method, "data": subject.data} | run_content.parameters(run_dir)
         lacking = {key: text for key, text in wanted.items() if key not in there}
         params = [Param(key, text) for key, text in lacking.items()]
         for i in range(0, len(params), _PARAMS):
             self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
-        dataset = describe.dataset_input(run_dir if kind == "cell" else self.run_dir)
+        dataset = run_content.dataset_input(run_dir if kind == "cell" else self.run_dir)
         if dataset is not None:
             self._client.log_inputs(run_id, [dataset])
         text = description(run_dir, None, kind, run_id)
@@ -321,3 +321,32 @@ class Uploader:
 
     def _save(self) -> None:
         self.state.save(self.run_dir)
+
+
+_FILES = ("report.html", "tables/*.csv", "plots/*.png")
+
+
+def log_comparison(out: Path, title: str, first: RunDir) -> str:
+    """Log the directory of a comparison to the experiment of one of its runs; return where.
+
+    Raises
+    ------
+    Exception
+        Whatever MLflow raises.
+    """
+    state = begin(first)
+    client = store.connect(state.uri)
+    tags = {"kind": "comparison", "mlflow.source.name": "paretolab", "mlflow.source.type": "LOCAL"}
+    experiment = store.experiment_id(client, state.uri, state.experiment)
+    run = client.create_run(experiment, tags=tags, run_name=f"comparison · {title}")
+    run_id = run.info.run_id
+    for pattern in _FILES:
+        for path in sorted(out.glob(pattern)):
+            folder = path.relative_to(out).parent.as_posix()
+            client.log_artifact(run_id, str(path), None if folder == "." else folder)
+    note = f"{title}. All of it: artifact `report.html`."
+    if (out / "plots" / "fronts.png").is_file():
+        note += f"\n\n![fronts](get-artifact?path=plots/fronts.png&run_uuid={run_id})"
+    client.set_tag(run_id, "mlflow.note.content", note)
+    client.set_terminated(run_id)
+    return store.place(state.uri, state.experiment)

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from framework.roles import Roles
-from tracking.mlflow_log import describe
+from tracking.mlflow_log import run_content
 
 RESULTS, CHARTS, TRIALS = "paretolab-results", "paretolab-charts", "paretolab-trials"
 TAG = "mlflow.sharedViewState."
@@ -52,7 +52,7 @@ def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> d
     """
     states = dict.fromkeys((RESULTS, CHARTS), _state(roles))
     if varied:
-        keys = [f"params.`{describe.legal_key(key)}`" for key in varied]
+        keys = [f"params.`{run_content.legal_key(key)}`" for key in varied]
         states[TRIALS] = _state(roles, keys) | {"searchFilter": "tags.kind = 'trial'"}
     tags = {}
     for view, content in states.items():
@@ -68,7 +68,7 @@ _SINGLE = ("params.`method`", "params.`data`", "params.`seed`")
 
 def _state(roles: Roles, first: Sequence[str] = _SINGLE) -> dict[str, Any]:
     """Return what a view opens with; its first columns say what differs between runs."""
-    names = [describe.legal_key(objective.metric) for objective in roles.drawn()]
+    names = [run_content.legal_key(objective.metric) for objective in roles.drawn()]
     columns = [
         *first,
         "metrics.`hypervolume`",

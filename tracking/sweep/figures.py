@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from framework.arrays import FloatArray
-from tracking.figures.figures_png import BLUE, GREY, ORANGE, finish, save, titled
-from tracking.figures.story import spoken
+from tracking.figures.style import BLUE, GREY, ORANGE, display_name, plain_axes, save, titled
 from tracking.sweep.story import Axis, SweepStory
 
 _COLUMNS = 4  # panels side by side, at most
@@ -34,7 +33,7 @@ def history_png(story: SweepStory, path: Path) -> None:
             ended = [trial.number for trial in story.pruned]
             axes.scatter(ended, [t.values[i] for t in story.pruned], marker="x", s=22, color=GREY)
         _star(axes, story.best.number, story.best.values[i])
-        finish(axes, "", label)
+        plain_axes(axes, "", label)
     crosses = "; crosses: pruned" if story.pruned else ""
     cells[-1].set_xlabel(f"trial  (line: best so far; star: best trial{crosses})")
     cells[-1].xaxis.get_major_locator().set_params(integer=True)
@@ -56,7 +55,7 @@ def slice_png(story: SweepStory, path: Path) -> None:
                 axes.set_axis_off()
                 continue
             _scatter(axes, story, story.axis(keys[j]), values, i)
-            finish(axes, keys[j], label if j % columns == 0 else "")
+            plain_axes(axes, keys[j], label if j % columns == 0 else "")
     figure.supxlabel(SLICE, x=0.012, ha="left", fontsize=8, color="#444444")
     save(figure, path)
 
@@ -74,7 +73,7 @@ def importance_png(story: SweepStory, path: Path) -> None:
         axes.bar_label(bars, fmt="{:.0%}", padding=3, fontsize=8.5)
         axes.set_xlim(0, 1.12 * max(shares.values()))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
-        finish(axes, f"importance for {spoken(metric)}", "")
+        plain_axes(axes, f"importance for {display_name(metric)}", "")
     save(figure, path)
 
 

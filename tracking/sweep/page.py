@@ -14,9 +14,8 @@ from optuna.trial import FrozenTrial
 from plotly.subplots import make_subplots
 
 from framework.arrays import FloatArray
-from tracking.figures.figures_html import write_page
-from tracking.figures.figures_png import BLUE, GREY, ORANGE
-from tracking.figures.story import spoken
+from tracking.figures.html_page import write_figures_page
+from tracking.figures.style import BLUE, GREY, ORANGE, display_name
 from tracking.sweep.figures import SLICE, panels
 from tracking.sweep.report import short, shown_value
 from tracking.sweep.story import Axis, SweepStory
@@ -49,14 +48,14 @@ def write_sweep_page(story: SweepStory, study: optuna.Study, path: Path) -> None
     sections += [("All keys of each trial", _PARALLEL, _parallel(story))]
     sections += [("Values by key", SLICE, _slices(story))]
     for i, (metric, shares) in enumerate(story.importances.items()):
-        heading = f"Importance for {spoken(metric)}"
+        heading = f"Importance for {display_name(metric)}"
         sections.append((heading, _IMPORTANCE if i == 0 else "", _importance(shares)))
     for i, direction in enumerate(story.plan.sweep.directions):
         keys = list(story.importances.get(direction.metric, ()))[:2]
         if len(keys) == 2:
-            heading = f"Contour of {spoken(direction.metric)} over {keys[0]} and {keys[1]}"
+            heading = f"Contour of {display_name(direction.metric)} over {keys[0]} and {keys[1]}"
             sections.append((heading, _CONTOUR, _contour(story, study, i, keys)))
-    write_page(story.title, story.subtitle, sections, path)
+    write_figures_page(path, story.title, story.subtitle, sections)
 
 
 def _history(story: SweepStory) -> Any:
@@ -100,7 +99,7 @@ def _parallel(story: SweepStory) -> Any:
     dimensions = []
     for i, direction in enumerate(story.plan.sweep.directions):
         arrow = "↑" if direction.sense == "max" else "↓"
-        label = f"{spoken(direction.metric)} {arrow}"
+        label = f"{display_name(direction.metric)} {arrow}"
         dimensions.append({"label": label, "values": story.values(i)})
     dimensions += [_vertical(key, story.axis(key)) for key in story.plan.space]
     line = {
@@ -245,6 +244,6 @@ def _hovers(story: SweepStory) -> list[str]:
 def _hover(story: SweepStory, trial: FrozenTrial) -> str:
     lines = [f"<b>trial {trial.number}</b>"]
     for direction, value in zip(story.plan.sweep.directions, trial.values, strict=True):
-        lines.append(f"{spoken(direction.metric)}: {value:.6g}")
+        lines.append(f"{display_name(direction.metric)}: {value:.6g}")
     lines += [f"{key}: {html.escape(shown_value(v))}" for key, v in trial.params.items()]
     return "<br>".join(lines)

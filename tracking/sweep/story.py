@@ -10,7 +10,7 @@ import numpy as np
 from optuna.trial import FrozenTrial
 
 from framework.arrays import FloatArray
-from tracking.figures.story import spoken
+from tracking.figures.style import display_name
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.ranking import violation
 from tracking.sweep.report import shown_value
@@ -56,7 +56,7 @@ class SweepStory:
             f"{len(self.trials)} trials by {sweep.sampler}{repeats}{pruned}; {best}: trial "
             f"{self.best.number}, "
             + ", ".join(
-                f"{spoken(d.metric)} {value:.5g}"
+                f"{display_name(d.metric)} {value:.5g}"
                 for d, value in zip(sweep.directions, self.best.values, strict=True)
             )
         )
@@ -64,7 +64,7 @@ class SweepStory:
     def labels(self) -> list[str]:
         """Return an axis label a direction."""
         arrows = {"max": "↑ better", "min": "↓ better"}
-        return [f"{spoken(d.metric)}  {arrows[d.sense]}" for d in self.plan.sweep.directions]
+        return [f"{display_name(d.metric)}  {arrows[d.sense]}" for d in self.plan.sweep.directions]
 
     def values(self, i: int) -> FloatArray:
         """Return the trials' values by a direction, shape (trials,)."""

@@ -8,13 +8,13 @@ from io import BytesIO
 import pytest
 from matplotlib.figure import Figure
 
-from tracking.figures import fonts
-from tracking.figures.fonts import readable
+from tracking.figures import style
+from tracking.figures.style import readable
 
 
 @pytest.fixture(autouse=True)
 def afresh():
-    for function in (fonts._fonts_for, fonts._say):
+    for function in (style._fonts_for, style._warn_missing):
         function.cache_clear()
 
 
@@ -31,10 +31,10 @@ def drawn(*names):
 
 def test_another_font_of_the_machine_is_taken(capsys):
     rare = "\u2a53"  # STIX, which matplotlib brings, has it; take it from DejaVu
-    usual = fonts._glyphs
+    usual = style._glyphs
     fonts_without = lambda path: usual(path) - {rare} if "DejaVu" in path else usual(path)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fonts, "_glyphs", fonts_without)
+        patch.setattr(style, "_glyphs", fonts_without)
         families = drawn("plain", f"name {rare}")
     assert any(family.startswith("STIX") for family in families[f"name {rare}"])
     assert families["plain"] == ["sans-serif"]
@@ -51,5 +51,5 @@ def test_what_no_font_has_is_said_once(capsys):
 
 
 def test_plain_names_cost_nothing(monkeypatch):
-    monkeypatch.setattr(fonts, "_fonts_for", lambda wanted: pytest.fail("looked for fonts"))
+    monkeypatch.setattr(style, "_fonts_for", lambda wanted: pytest.fail("looked for fonts"))
     assert set(map(tuple, drawn("plain", "café", "زهرة").values())) == {("sans-serif",)}

@@ -16,18 +16,20 @@ from matplotlib.figure import Figure
 from framework.analysis.compare import NUMBERS, Case, Comparison
 from framework.analysis.page import Claim, Page, claims_table
 from framework.analysis.tables import has_groups, tables
-from tracking.figures.anytime_plots import anytime, attainment, on_the_way
-from tracking.figures.compare_plots import (
+from tracking.figures.comparison_figures import (
+    ARROW,
+    anytime,
+    attainment,
     case_means,
     critical_differences,
     every_run,
     found_fronts,
+    on_the_way,
     overlaid,
+    rank_diagrams,
 )
-from tracking.figures.critical_difference import rank_diagrams
-from tracking.figures.figures_png import save
-from tracking.figures.method_style import ARROW
-from tracking.figures.page import as_table, digits, picture, section, write_page
+from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
+from tracking.figures.style import save
 
 PAGE = "report.html"
 
@@ -62,7 +64,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     for part in comparison.pages:
         sections += _part(part, plots, paths)
     for drawing in _drawings(comparison):
-        image = _drawn(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
+        image = _saved(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
         sections.append(section(drawing.title, drawing.text, image))
     if "pairs" in found:
         sections.append(section("Pairs", _pairs_note(comparison), _pairs(comparison)))
@@ -75,7 +77,7 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         + ", ".join(f"{o.metric} ({o.sense})" for o in roles.objectives)
         + f". Judged: {comparison.judged}."
     )
-    write_page(out / PAGE, comparison.title, subtitle, sections)
+    write_report_page(out / PAGE, comparison.title, subtitle, sections)
     return [out / PAGE, *paths]
 
 
@@ -97,7 +99,7 @@ def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
     return replace(comparison, cases=cases), said
 
 
-def _drawn(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
+def _saved(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
     """Save a figure, note its path, and return it as it stands in the page."""
     save(figure, path)
     paths.append(path)
@@ -117,7 +119,7 @@ def _part(page: Page, plots: Path, paths: list[Path]) -> list[str]:
         drawn[name] = rank_diagrams(ranking.methods, ranking.tests, titles, blocks=ranking.blocks)
     for name, figure in drawn.items():
         title = name.replace("_", " ")
-        parts.append(section(title, "", _drawn(figure, title, plots / f"{name}.png", paths)))
+        parts.append(section(title, "", _saved(figure, title, plots / f"{name}.png", paths)))
     return parts
 
 

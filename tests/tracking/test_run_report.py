@@ -11,12 +11,11 @@ from framework.analysis.choose import choose
 from framework.experiment.run_dir import RunDir
 from framework.models.routing import StageWalk, Walk
 from tests.tracking import made_up
-from tracking.figures.figures_html import genome_lines, hover_texts, parallel
-from tracking.figures.plots import write_chosen, write_plots
-from tracking.figures.run_page import write_run_page
-from tracking.figures.story import read_story
+from tracking.figures.run_data import read_run_data
+from tracking.figures.run_figures import genome_lines, hover_texts, parallel_html
+from tracking.figures.run_report import write_chosen, write_plots, write_run_page
 
-PLOTS = {"progress.html", "progress.png", "test.png"}
+PLOTS = {"progress.png", "test.png"}
 FRONT = {"front.html", "front.png"}
 
 
@@ -36,13 +35,13 @@ def with_objectives(run_dir: RunDir, n: int) -> RunDir:
 
 
 def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
-    story = read_story(finished(tmp_path / "out"))
-    scales = {o.metric: story.scale(o) for o in story.roles.objectives}
+    data = read_run_data(finished(tmp_path / "out"))
+    scales = {o.metric: data.scale(o) for o in data.roles.objectives}
     assert set(scales.values()) == {"linear"}
-    cost = next(o for o in story.roles.objectives if story.roles.metrics[o.metric].kind == "ratio")
-    values = story.front.rows.values[cost.metric]
-    story.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
-    assert story.scale(cost) == "log"
+    cost = next(o for o in data.roles.objectives if data.roles.metrics[o.metric].kind == "ratio")
+    values = data.front.rows.values[cost.metric]
+    data.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
+    assert data.scale(cost) == "log"
 
 
 def is_a_picture(path) -> bool:
@@ -91,23 +90,23 @@ def test_the_report_of_a_run_is_one_page(run_dir):
 
 
 def test_background_is_dominated_and_sampled(run_dir):
-    story = read_story(run_dir)
-    best = set(map(tuple, story.front.losses.tolist()))
-    losses = story.roles.losses(story.background)
+    data = read_run_data(run_dir)
+    best = set(map(tuple, data.front.losses.tolist()))
+    losses = data.roles.losses(data.background)
     assert 0 < len(losses) <= 2000
     assert not best & set(map(tuple, losses.tolist()))
     assert np.isfinite(losses).all()
 
 
 def test_what_it_costs_goes_to_the_right(run_dir):
-    story = read_story(run_dir)
-    assert [o.metric for o in story.axes()] == ["cost", "coverage", "accuracy"]
-    assert story.label(story.axes()[0]) == "cost (cost units)  ↓ better"
-    assert story.label(story.axes()[1]) == "coverage  ↑ better"
+    data = read_run_data(run_dir)
+    assert [o.metric for o in data.axes()] == ["cost", "coverage", "accuracy"]
+    assert data.label(data.axes()[0]) == "cost (cost units)  ↓ better"
+    assert data.label(data.axes()[1]) == "coverage  ↑ better"
 
 
 def test_labels_of_twelve_axes_stay_clear_of_each_other(run_dir):
-    figure = parallel(read_story(run_dir))
+    figure = parallel_html(read_run_data(run_dir))
     (lines,) = figure.data
     between = (1200 - 250) / 11  # pixels from one axis to the next where there are twelve
     assert between * np.sin(np.radians(-lines.labelangle)) > 16  # of a letter's height
@@ -132,9 +131,9 @@ def test_trials_have_a_line_each(tmp_path):
     run_dir = finished(tmp_path / "out", repeats=2)
     for number in range(2):
         finished(run_dir.path / "repeats" / f"{number:03d}")
-    story = read_story(run_dir)
-    assert len(story.progress) == 2
-    assert "2 repeats" in story.subtitle
+    data = read_run_data(run_dir)
+    assert len(data.progress) == 2
+    assert "2 repeats" in data.subtitle
     assert {path.name for path in write_plots(run_dir)} == PLOTS
 
 
@@ -193,7 +192,7 @@ def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
     assert page.count('class="chip"') == stages * features
     assert "class 0 &amp; &lt;more&gt; " in page
     assert "<more>" not in page
-    assert "Beware, stage 1: answers claim 0.91 and are right in" in page
+    assert "Warning: stage 1: answers claim 0.91 and are right in" in page
     assert ("answer others" in page) == (classes > 6)
 
 
@@ -207,13 +206,13 @@ def test_a_run_without_a_chosen_system_has_no_picture_of_it(tmp_path):
 
 
 def test_of_a_large_front_as_much_is_drawn_as_a_picture_shows(run_dir, monkeypatch):
-    whole = read_story(run_dir)
-    assert whole.drawn() is whole
-    most = len(whole.front) // 2
-    monkeypatch.setattr("tracking.figures.story._DRAWN", most)
-    drawn = whole.drawn()
-    assert 1 < len(drawn.front) <= most + 1
-    assert set(drawn.front.ids.tolist()) <= set(whole.front.ids.tolist())
-    assert drawn.front.ids[drawn.position] == whole.front.ids[whole.position]
-    assert drawn.subtitle.endswith(f"evaluated, {len(drawn.front)} drawn")
-    assert len(drawn.front.test["cost"]) == len(drawn.front)
+    complete = read_run_data(run_dir)
+    assert complete.reduced() is complete
+    most = len(complete.front) // 2
+    monkeypatch.setattr("tracking.figures.run_data._DRAWN", most)
+    reduced = complete.reduced()
+    assert 1 < len(reduced.front) <= most + 1
+    assert set(reduced.front.ids.tolist()) <= set(complete.front.ids.tolist())
+    assert reduced.front.ids[reduced.position] == complete.front.ids[complete.position]
+    assert reduced.subtitle.endswith(f"evaluated, {len(reduced.front)} drawn")
+    assert len(reduced.front.test["cost"]) == len(reduced.front)

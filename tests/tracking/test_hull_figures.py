@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.analysis.hulls import facing_hull
-from tests.tracking.test_plots import finished, is_a_picture
-from tracking.figures.hull_story import error_rates, read_hull
-from tracking.figures.plots import write_plots
-from tracking.figures.story import read_story
+from tests.tracking.test_run_report import finished, is_a_picture
+from tracking.figures.hull_figures import read_error_rates, read_hull
+from tracking.figures.run_data import read_run_data
+from tracking.figures.run_report import write_plots
 
 R = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
 
@@ -67,33 +67,33 @@ def test_a_front_with_points_of_reference_is_drawn_with_its_hull(run_dir):
     assert {"hull.png", "hull.html"} <= names
     assert is_a_picture(run_dir.plots / "hull.png")
     page = (run_dir.plots / "hull.html").read_text(encoding="utf-8")
-    story = read_story(run_dir)
-    hull = read_hull(run_dir, story)
+    data = read_run_data(run_dir)
+    hull = read_hull(run_dir, data)
     assert hull is not None
-    assert 0 < len(hull.corners) < len(story.front)
-    for id in story.front.ids[hull.corners].tolist():
+    assert 0 < len(hull.corners) < len(data.front)
+    for id in data.front.ids[hull.corners].tolist():
         assert f"id {id}\\u003c" in page or f"id {id}<" in page
     natural = hull.points[: hull.solutions]
-    for j, name in enumerate(story.roles.names):
-        np.testing.assert_allclose(natural[:, j], story.front.rows.values[name], atol=1e-12)
+    for j, name in enumerate(data.roles.names):
+        np.testing.assert_allclose(natural[:, j], data.front.rows.values[name], atol=1e-12)
 
 
 def test_no_points_of_reference_no_hull(run_dir):
     about = run_dir.about()
     about["anchors"] = None
     run_dir.about_file.write_text(json.dumps(about))
-    assert read_hull(run_dir, read_story(run_dir)) is None
-    assert error_rates(read_story(run_dir)) is None  # it has one of the two rates
+    assert read_hull(run_dir, read_run_data(run_dir)) is None
+    assert read_error_rates(read_run_data(run_dir)) is None  # it has one of the two rates
 
 
 def test_rates_of_errors_are_drawn_with_the_corners_of_their_hull(run_dir):
-    story = read_story(run_dir)
-    n = len(story.front)
+    data = read_run_data(run_dir)
+    n = len(data.front)
     rng = np.random.default_rng(0)
-    values = story.front.rows.values
+    values = data.front.rows.values
     values["false_positive_rate"] = rng.random(n) * 0.5
     values["false_negative_rate"] = rng.random(n) * 0.5
-    x, y, corners = error_rates(story)
+    x, y, corners = read_error_rates(data)
     chain = np.concatenate([[0], x[corners], [1]]), np.concatenate([[1], y[corners], [0]])
     assert (np.diff(chain[0]) >= 0).all()
     slopes = np.diff(chain[1]) / np.diff(chain[0])

@@ -17,7 +17,8 @@ from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.models.routing import Chosen
 from framework.roles import Objective, Roles
-from tracking.mlflow_log.describe import about
+from tracking.figures.style import axis_label
+from tracking.mlflow_log.run_content import about
 
 _SERIES = ("hypervolume", "front_size")
 _POINTS, _FEWEST = 120, 30  # of a line of progress; the fewest where the front is large
@@ -29,7 +30,7 @@ _WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scal
 
 
 @dataclass(frozen=True)
-class Story:
+class RunData:
     """The content of the plots of one run.
 
     Attributes
@@ -75,7 +76,7 @@ class Story:
                 pieces += [b.take(b.ok & (b.ids % step == 0)) for b, _ in journal.batches()]
         return _dominated(pieces, self.front)
 
-    def drawn(self) -> Story:
+    def reduced(self) -> RunData:
         """Return it with no more of the front's solutions than a picture can show.
 
         Of solutions in one cell of a grid over all objectives the first is kept, and the chosen
@@ -124,10 +125,7 @@ class Story:
 
     def label(self, objective: Objective) -> str:
         """Return an axis label: name, unit, and which way is better."""
-        unit = self.roles.metrics[objective.metric].unit
-        text = spoken(objective.metric) + (f" ({unit})" if unit else "")
-        better = "↑ better" if objective.sense == "max" else "↓ better"
-        return f"{text}  {better}"
+        return axis_label(self.roles, objective)
 
 
 def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]]:
@@ -145,19 +143,19 @@ def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]
 
 def _progress(journal: Journal, roles: Roles, points: int) -> dict[str, FloatArray]:
     """Return the size and the hypervolume of the front against evaluations, so many points."""
-    archive, told = Archive(roles), 0
+    archive, evaluated = Archive(roles), 0
     bounded = bool(np.isfinite(roles.bounds()).all())
     rows = []
     for batch, _ in _joined(journal, -(-journal.n_batches // points)):
         archive.add(batch)
-        told += len(batch)
-        rows.append((told, len(archive), archive.hypervolume() if bounded else 0.0))
+        evaluated += len(batch)
+        rows.append((evaluated, len(archive), archive.hypervolume() if bounded else 0.0))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 3).T
     names = ("evaluations", "front_size", "hypervolume")
     return dict(zip(names[: 2 + bounded], columns, strict=False))
 
 
-def read_story(run_dir: RunDir) -> Story:
+def read_run_data(run_dir: RunDir) -> RunData:
     """Read the front and what is known of the data; journals are read where they are drawn."""
     front = run_dir.front()
     sources = [d for d in run_dir.runs() if d.journal_file.is_file()]
@@ -168,29 +166,26 @@ def read_story(run_dir: RunDir) -> Story:
     config = run_dir.config()
     repeats = f", {len(sources)} repeats" if len(sources) > 1 else ""
     subtitle = (
-        f"{_data(run_dir)}{config.algorithm['kind']}, seed {config.seed}{repeats}: {len(front):,} "
-        f"solutions on the front of {rows:,} evaluated"
+        f"{_data_text(run_dir)}{config.algorithm['kind']}, seed {config.seed}{repeats}: "
+        f"{len(front):,} solutions on the front of {rows:,} evaluated"
     )
     position = marked(run_dir, front) if len(front) else 0
     chosen = Chosen.read(run_dir.model)
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
         chosen = None  # of an earlier front, or choice
-    return Story(config.name, subtitle, front, sources, position, chosen)
+    return RunData(config.name, subtitle, front, sources, position, chosen)
 
 
-def spoken(metric: str) -> str:
-    """Return a metric's name as it is read."""
-    return metric.replace("_", " ")
-
-
-def _data(run_dir: RunDir) -> str:
-    data = about(run_dir).get("data") or {}
-    if not data.get("name"):
+def _data_text(run_dir: RunDir) -> str:
+    about_data = about(run_dir).get("data") or {}
+    if not about_data.get("name"):
         return ""
     sizes = ", ".join(
-        f"{data[key]:,} {key}" for key in ("records", "features", "models") if data.get(key)
+        f"{about_data[key]:,} {key}"
+        for key in ("records", "features", "models")
+        if about_data.get(key)
     )
-    return f"{data['name']} ({sizes}) · " if sizes else f"{data['name']} · "
+    return f"{about_data['name']} ({sizes}) · " if sizes else f"{about_data['name']} · "
 
 
 def _spread(values: FloatArray, most: int) -> IntArray:

@@ -9,7 +9,7 @@ import pytest
 from framework.analysis.compare import compare_case, compare_cases
 from framework.experiment.comparison import compare
 from tests.tracking import made_up
-from tracking.figures.report_page import write_report
+from tracking.figures.comparison_report import write_report
 
 NAMES = {
     "report.html",

@@ -1,0 +1,105 @@
+"""Pages of sections, tables, pictures and plotly's figures that need no other file or network."""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from framework.files import write_whole
+
+# plotly's pages have a button that uploads the figure: nobody's data leave by a click
+_PLOTLY = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
+_TEMPLATE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; }}
+h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.4rem 0 .3rem; }}
+p {{ color: #555; margin: .3rem 0; }}
+{style}</style></head><body><h1>{title}</h1><p>{subtitle}</p>
+{body}
+</body></html>
+"""
+_REPORT = """body { max-width: 76rem; } p { max-width: 60rem; } img { max-width: 100%; }
+table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;
+text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }
+td:first-child, th:first-child, .text td, .text th { text-align: left; }
+.text td { white-space: normal; }
+div { overflow-x: auto; } td.best { font-weight: bold; }
+.paper { color: #777; }
+"""
+
+
+def write_page(
+    path: Path, title: str, subtitle: str, sections: Sequence[str], *, style: str = ""
+) -> None:
+    """Write a page of sections; the file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    title, subtitle : str
+        Plain texts.
+    sections : sequence of str
+        HTML, as :func:`section` makes it.
+    style : str
+        Further rules of CSS.
+    """
+    page = _TEMPLATE.format(
+        title=html.escape(title),
+        subtitle=html.escape(subtitle),
+        style=style,
+        body="\n".join(sections),
+    )
+    write_whole(path, page)
+
+
+def write_report_page(path: Path, title: str, subtitle: str, sections: Sequence[str]) -> None:
+    """Write a page of tables and pictures, of a width that is read with ease."""
+    write_page(path, title, subtitle, sections, style=_REPORT)
+
+
+def write_figures_page(
+    path: Path, title: str, subtitle: str, figures: Sequence[tuple[str, str, Any]]
+) -> None:
+    """Write a page of plotly's figures, each with a heading and a text."""
+    sections = [
+        section(heading, text, figure_html(figure, first=i == 0))
+        for i, (heading, text, figure) in enumerate(figures)
+    ]
+    write_page(path, title, subtitle, sections)
+
+
+def figure_html(figure: Any, *, first: bool = True) -> str:
+    """Return a figure of plotly as HTML; the first one of a page brings plotly along."""
+    return str(figure.to_html(full_html=False, include_plotlyjs=first, config=_PLOTLY))
+
+
+def section(title: str, text: str, body: str) -> str:
+    """Return a section: a heading, a text, and what stands below it as HTML."""
+    return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{body}"
+
+
+def picture(path: Path, title: str) -> str:
+    """Return a PNG as it stands in a page."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{content}">'
+
+
+def as_table(headings: list[str], rows: list[list[str]], *, text: bool = False) -> str:
+    """Return a table of texts that are HTML already; ``text`` where its lines are prose."""
+    head = "".join(f"<th>{heading}</th>" for heading in headings)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    kind = ' class="text"' if text else ""
+    return f"<div><table{kind}><tr>{head}</tr>\n{body}</table></div>"
+
+
+def digits(value: float) -> str:
+    """Return a number to four digits, all of them before the point."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"

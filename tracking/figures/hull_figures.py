@@ -1,0 +1,264 @@
+"""The convex hull of a front, as a picture and as a page that turns, and its error rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from matplotlib.axes import Axes
+
+from framework.analysis.expected_cost import FALSE_NEGATIVES, FALSE_POSITIVES
+from framework.analysis.hulls import facing_hull
+from framework.arrays import FloatArray, IntArray
+from framework.experiment.run_dir import RunDir
+from tracking.figures.html_page import write_figures_page
+from tracking.figures.run_data import RunData
+from tracking.figures.run_figures import hover_texts
+from tracking.figures.style import BLUE, GREY, ORANGE, plain_axes, save, titled
+
+ErrorRates = tuple[FloatArray, FloatArray, IntArray]
+
+
+@dataclass(frozen=True)
+class Hull:
+    """The hull that a front makes with the points of reference of its problem.
+
+    Attributes
+    ----------
+    points : numpy.ndarray, shape (n + k, 3)
+        The front's solutions, then the points of reference, in the objectives' natural units.
+    facets : numpy.ndarray of int64, shape (facets, 3)
+        Those seen from the ideal point, by positions in ``points``.
+    solutions : int
+        How many of the points are solutions.
+    """
+
+    points: FloatArray
+    facets: IntArray
+    solutions: int
+
+    @property
+    def corners(self) -> IntArray:
+        """Positions of the solutions that are corners, ascending."""
+        found = np.unique(self.facets)
+        return found[found < self.solutions]
+
+
+def read_hull(run_dir: RunDir, data: RunData) -> Hull | None:
+    """Return the hull of a run's front.
+
+    None without points of reference, three bounded objectives, or a volume.
+    """
+    reference = run_dir.anchors()
+    roles = data.roles
+    if reference is None or not len(reference) or len(roles.objectives) != 3 or not len(data.front):
+        return None
+    low, high = roles.bounds().T
+    if not np.isfinite([low, high]).all() or (low >= high).any():
+        return None
+    shares = np.concatenate([(data.front.losses - low) / (high - low), reference])
+    facets = facing_hull(shares)
+    if not len(facets):
+        return None
+    return Hull(roles.natural(shares * (high - low) + low), facets, len(data.front))
+
+
+def read_error_rates(data: RunData) -> ErrorRates | None:
+    """Return rates of false alarms and misses of a front, and the corners of their hull.
+
+    The two rates have a value a solution; the corners are positions in them, by rising rate of
+    false alarms, of which (0, 1) and (1, 0), answering one class always, are left out. None where
+    the problem has no such rates.
+    """
+    values = data.front.rows.values
+    if FALSE_POSITIVES not in values or FALSE_NEGATIVES not in values or not len(data.front):
+        return None
+    x, y = values[FALSE_POSITIVES], values[FALSE_NEGATIVES]
+    points = np.concatenate([np.column_stack([x, y]), [[0.0, 1.0], [1.0, 0.0]]])
+    corners = np.unique(facing_hull(points))
+    corners = corners[corners < len(x)]
+    return x, y, corners[np.lexsort((-y[corners], x[corners]))]
+
+
+_DET_TICKS = (0.001, 0.005, 0.02, 0.1, 0.3, 0.6, 0.9)
+
+
+def hull_png(data: RunData, found: Hull, path: Path) -> None:
+    """Draw the facets that are seen from the ideal point; corners that are solutions stand out."""
+    figure = titled(data.title, data.subtitle, 8.0, 6.8)
+    axes: Any = figure.add_subplot(projection="3d", computed_zorder=False)
+    x, y, z = found.points.T
+    axes.plot_trisurf(
+        x, y, found.facets, z, color=BLUE, alpha=0.28, edgecolor="#374151", linewidth=0.8
+    )
+    inner = np.setdiff1d(np.arange(found.solutions), found.corners)
+    corners, reference = found.corners, slice(found.solutions, None)
+    axes.scatter(x[inner], y[inner], z[inner], s=12, color=GREY, label="front, not a corner")
+    axes.scatter(
+        x[reference], y[reference], z[reference], s=46, color="#111111", marker="^", label="R"
+    )
+    axes.scatter(
+        x[corners],
+        y[corners],
+        z[corners],
+        s=44,
+        color=ORANGE,
+        edgecolors="#333333",
+        linewidths=0.5,
+        depthshade=False,
+        label="corner of the hull",
+    )
+    for name, objective in zip("xyz", data.roles.objectives, strict=True):
+        getattr(axes, f"set_{name}label")(data.label(objective), labelpad=8)
+        axis = getattr(axes, f"{name}axis")
+        axis.set_pane_color((1, 1, 1, 1))
+        axis.set_tick_params(labelsize=8)
+    axes.view_init(elev=24, azim=38)
+    axes.set_box_aspect((1, 1, 0.85), zoom=1.02)
+    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    save(figure, path)
+
+
+def rates_png(data: RunData, rates: ErrorRates, path: Path) -> None:
+    """Draw the front's error rates as ROC and DET curves with their convex hull.
+
+    The axes of the DET curve are normal deviates; a rate of 0 is drawn at half the least one above
+    it.
+    """
+    false_positives, false_negatives, corners = rates
+    figure = titled(data.title, data.subtitle, 9.6, 5.0)
+    left, right = figure.subplots(1, 2)
+    x = np.concatenate([[0.0], false_positives[corners], [1.0]])
+    y = np.concatenate([[1.0], false_negatives[corners], [0.0]])
+    left.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    _curve(left, (x, 1 - y), (false_positives, 1 - false_negatives))
+    left.set(box_aspect=1, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    left.set_title("ROC", size=10)
+    plain_axes(left, "false positive rate  ↓ better", "true positive rate  ↑ better")
+    _det(right, (x, y), (false_positives, false_negatives))
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
+    save(figure, path)
+
+
+def _det(axes: Axes, hull: tuple[FloatArray, FloatArray], all: tuple[FloatArray, ...]) -> None:
+    """Draw the two error rates against each other, by normal deviates."""
+    from scipy.special import ndtri
+
+    everything = np.concatenate(all)
+    low = min(everything[everything > 0], default=0.01) / 2
+
+    def deviates(shares: FloatArray) -> FloatArray:
+        return np.asarray(ndtri(np.clip(shares, low, 1 - low)))
+
+    # between two corners a mixture's rates are on a line, which deviates bend
+    steps = np.linspace(0, 1, 400)
+    places = np.linspace(0, 1, len(hull[0]))
+    x, y = (np.interp(steps, places, side) for side in hull)
+    axes.plot(deviates(x), deviates(y), color=BLUE, linewidth=1.4)
+    axes.scatter(
+        deviates(all[0]), deviates(all[1]), s=26, color=ORANGE, edgecolors="#333333", linewidths=0.4
+    )
+    ticks = [tick for tick in _DET_TICKS if tick >= low]
+    for side in (axes.xaxis, axes.yaxis):
+        side.set_ticks(ndtri(ticks).tolist(), [f"{tick:.3g}" for tick in ticks])
+    axes.set_box_aspect(1)
+    axes.set_title("DET, by normal deviates", size=10)
+    plain_axes(axes, "false positive rate  ↓ better", "false negative rate  ↓ better")
+
+
+def _curve(axes: Axes, hull: tuple[FloatArray, ...], all: tuple[FloatArray, ...]) -> None:
+    axes.plot(*hull, color=BLUE, linewidth=1.4, label="convex hull: what mixtures reach")
+    x, y = all
+    axes.scatter(
+        x, y, s=26, color=ORANGE, edgecolors="#333333", linewidths=0.4, zorder=3, label="front"
+    )
+
+
+def hull_html(data: RunData, found: Hull, path: Path) -> None:
+    """Write a page with the facets that are seen from the ideal point; it needs no network."""
+    x, y, z = found.points.T
+    i, j, k = found.facets.T
+    edges = found.points[found.facets[:, [0, 1, 2, 0]]]
+    gap = np.full((len(edges), 1, 3), np.nan)  # ends a line
+    lines = np.concatenate([edges, gap], axis=1).reshape(-1, 3)
+    texts = np.array(hover_texts(data.front), dtype=object)
+    inner = np.setdiff1d(np.arange(found.solutions), found.corners)
+    figure = go.Figure(
+        [
+            go.Mesh3d(
+                x=x,
+                y=y,
+                z=z,
+                i=i,
+                j=j,
+                k=k,
+                color=BLUE,
+                opacity=0.25,
+                hoverinfo="skip",
+                name="hull",
+            ),
+            go.Scatter3d(
+                x=lines[:, 0],
+                y=lines[:, 1],
+                z=lines[:, 2],
+                mode="lines",
+                line={"color": "#4B5563", "width": 2},
+                hoverinfo="skip",
+                showlegend=False,
+            ),
+            _marks(found, np.arange(found.solutions, len(x)), "R", "#111111", 5, "diamond"),
+            _marks(found, inner, "front, not a corner", GREY, 3, "circle", texts[inner]),
+            _marks(
+                found,
+                found.corners,
+                "corner of the hull",
+                ORANGE,
+                5,
+                "circle",
+                texts[found.corners],
+            ),
+        ]
+    )
+    titles = {
+        f"{c}axis": {"title": data.label(o)}
+        for c, o in zip("xyz", data.roles.objectives, strict=True)
+    }
+    camera = {"x": 1.5, "y": 1.2, "z": 0.8}
+    figure.update_layout(
+        template="plotly_white",
+        height=720,
+        legend={"x": 0, "y": 1},
+        scene=titles | {"camera_eye": camera, "aspectmode": "cube"},
+        margin={"l": 20, "r": 20, "t": 20, "b": 20},
+    )
+    text = (
+        "Facets seen from the ideal point; whatever lies on them is had by drawing lots between "
+        "their corners. R are trivial classifiers. Drag to turn, point at a corner for its values."
+    )
+    write_figures_page(path, data.title, data.subtitle, [("The convex hull", text, figure)])
+
+
+def _marks(
+    found: Hull,
+    which: np.ndarray,
+    name: str,
+    colour: str,
+    size: int,
+    symbol: str,
+    texts: np.ndarray | None = None,
+) -> go.Scatter3d:
+    x, y, z = found.points[which].T
+    return go.Scatter3d(
+        x=x,
+        y=y,
+        z=z,
+        mode="markers",
+        name=name,
+        marker={"size": size, "color": colour, "symbol": symbol, "line": {"width": 0}},
+        hovertext=texts,
+        hoverinfo="text" if texts is not None else "skip",
+    )

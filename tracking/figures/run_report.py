@@ -1,0 +1,146 @@
+"""What is drawn and written of a run: its figures, and the report with them in it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
+from tracking.figures.run_data import RunData, read_run_data
+from tracking.figures.style import display_name
+from tracking.mlflow_log.run_content import config_text
+
+PAGE = "report.html"
+
+_MOST_ROWS = 60  # of the front; front.csv has all
+_PICTURES = {
+    "system": "The chosen system",
+    "front": "The front",
+    "test": "Test records against validation records",
+    "hull": "The convex hull",
+    "rates": "Rates of errors",
+    "progress": "Progress",
+}
+
+
+def write_plots(run_dir: RunDir) -> list[Path]:
+    """Write the plots of a run that has a front to ``plots/``; return their paths.
+
+    ``progress.png`` and, where there are test metrics, ``test.png``. Runs of problems with
+    reference points have ``hull`` (.png, and .html, which turns and needs no network), those with
+    the rates of both errors ``rates.png``.
+    """
+    from tracking.figures import hull_figures, run_figures
+
+    data = read_run_data(run_dir)
+    reduced = data.reduced()
+    drawings: dict[str, Callable[[Path], None]] = {
+        "progress.png": partial(run_figures.progress_png, data)
+    }
+    if data.front.test and len(data.front):
+        drawings["test.png"] = partial(run_figures.test_png, data)
+    if (hull := hull_figures.read_hull(run_dir, reduced)) is not None:
+        drawings["hull.png"] = partial(hull_figures.hull_png, reduced, hull)
+        drawings["hull.html"] = partial(hull_figures.hull_html, reduced, hull)
+    if (rates := hull_figures.read_error_rates(reduced)) is not None:
+        drawings["rates.png"] = partial(hull_figures.rates_png, reduced, rates)
+    return _drawn(run_dir, dict(sorted(drawings.items())))
+
+
+def write_chosen(run_dir: RunDir) -> list[Path]:
+    """Write what shows the chosen design to ``plots/``; return the paths.
+
+    ``front`` (.png and .html) has it marked, ``system`` shows what it is, where it is the run's
+    model and has stages. A front of a single objective is not drawn.
+    """
+    from tracking.figures import run_figures, system_figures
+
+    data = read_run_data(run_dir)
+    if len(data.roles.objectives) < 2 or not len(data.front):
+        return []
+    data = data.reduced()
+    drawings: dict[str, Callable[[Path], None]] = {
+        "front.html": partial(run_figures.front_html, data),
+        "front.png": partial(run_figures.front_png, data),
+    }
+    if data.chosen is not None:
+        drawings["system.html"] = partial(system_figures.system_html, data)
+        drawings["system.png"] = partial(system_figures.system_png, data)
+    return _drawn(run_dir, drawings)
+
+
+def _drawn(run_dir: RunDir, drawings: Mapping[str, Callable[[Path], None]]) -> list[Path]:
+    """Draw figures by name of file; return their paths."""
+    run_dir.plots.mkdir(exist_ok=True)
+    for name, draw in drawings.items():
+        draw(run_dir.plots / name)
+    return [run_dir.plots / name for name in drawings]
+
+
+def write_run_page(run_dir: RunDir) -> list[Path]:
+    """Write ``report.html`` of a run that has a front, with its pictures in it; return its path."""
+    data = read_run_data(run_dir)
+    front = data.front
+    if not len(front):
+        return []
+    sections = [
+        _chosen(run_dir, front, data.position),
+        *_pictures(run_dir, set() if data.chosen is not None else {"system"}),
+        _front(data),
+        section("Configuration", "", f"<pre>{html.escape(config_text(run_dir))}</pre>"),
+    ]
+    path = run_dir.path / PAGE
+    write_report_page(path, data.title, data.subtitle, sections)
+    return [path]
+
+
+def _chosen(run_dir: RunDir, front: Front, position: int) -> str:
+    """Return the metrics of the chosen design, a line each."""
+    test = front.test or {}
+    rows = [
+        [
+            html.escape(display_name(name)),
+            digits(float(column[position])),
+            digits(float(test[name][position])) if name in test else "",
+        ]
+        for name, column in front.rows.values.items()
+    ]
+    why = "nearest to the ideal point" if run_dir.choice() is None else "as chosen"
+    text = f"Solution {front.ids[position]}, {why}."
+    body = as_table(["metric", "on validation records", "on test records"], rows)
+    return section("The chosen design", text, body)
+
+
+def _pictures(run_dir: RunDir, besides: set[str]) -> Iterator[str]:
+    """Yield a section a picture: ours in the order of reading, then what a package adds."""
+    there = {path.stem: path for path in sorted(run_dir.plots.glob("*.png"))}
+    order = [*_PICTURES, *there]
+    for name in sorted(there.keys() - besides, key=order.index):
+        title = _PICTURES.get(name, display_name(name).capitalize())
+        yield section(title, "", picture(there[name], title))
+
+
+def _front(data: RunData) -> str:
+    """Return the solutions by what they cost; the chosen one among them."""
+    front, position = data.front, data.position
+    names = list(dict.fromkeys([*(o.metric for o in data.axes()), *front.roles.metrics]))
+    order = np.argsort(front.rows.values[names[0]], kind="stable")
+    places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS)).round())
+    kept = {*order[places.astype(int)].tolist(), position}
+    rows = [
+        [
+            f"{front.ids[i]}{' *' if i == position else ''}",
+            *(digits(float(front.rows.values[name][i])) for name in names),
+        ]
+        for i in order.tolist()
+        if i in kept
+    ]
+    shown = "" if len(rows) == len(front) else f"; {len(rows)} of {len(front):,} shown"
+    text = f"Values on validation records; * is the chosen design{shown}."
+    return section("Solutions", text, as_table(["id", *map(html.escape, names)], rows))

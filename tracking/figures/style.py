@@ -1,0 +1,135 @@
+"""How figures look: colours, fonts for names in any script, axes, and how they are saved.
+
+Matplotlib is imported where it is used: the colours are read without it.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.files import write_whole
+from framework.roles import Objective, Roles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette: distinguishable with every kind of colour vision
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"
+
+_DPI = 150
+_NO_GLYPHS = "Last Resort"  # a font that has a box for everything
+
+
+def display_name(metric: str) -> str:
+    """Return a metric's name as it is read."""
+    return metric.replace("_", " ")
+
+
+def axis_label(roles: Roles, objective: Objective) -> str:
+    """Return an axis label: the objective's name, its unit, and which way is better."""
+    unit = roles.metrics[objective.metric].unit
+    better = "↑ better" if objective.sense == "max" else "↓ better"
+    return f"{display_name(objective.metric)}{f' ({unit})' if unit else ''}  {better}"
+
+
+def titled(title: str, subtitle: str, width: float, height: float) -> Figure:
+    """Return an empty figure with a title and a line under it; its size is in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(f"{title}\n", x=0.012, ha="left", fontsize=13, fontweight="bold")
+    figure.text(0.012, 1 - 0.32 / height, subtitle, fontsize=8.5, color="#444444", va="top")
+    return figure
+
+
+def plain_axes(axes: Axes, x: str | None = None, y: str | None = None, size: float = 9) -> None:
+    """Label the axes and take away what distracts; ``size`` is that of the ticks' labels."""
+    if x is not None:
+        axes.set_xlabel(x)
+    if y is not None:
+        axes.set_ylabel(y)
+    axes.grid(color="#E5E7EB", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=size)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG; the file appears complete or not at all."""
+    content = BytesIO()
+    with readable(figure):
+        figure.savefig(content, format="png", dpi=_DPI)
+    write_whole(path, content.getvalue())
+
+
+@contextmanager
+def readable(figure: Figure) -> Iterator[None]:
+    """Draw a figure's texts with further fonts where the usual one lacks a glyph.
+
+    Where no font of this machine has one, that is said once, and a box is drawn.
+    """
+    from matplotlib import font_manager
+    from matplotlib.text import Text
+
+    for axes in figure.axes:  # the texts of ticks are made when they are asked for
+        axes.get_xticklabels(), axes.get_yticklabels()
+    texts = [text for text in figure.findobj(Text) if not text.get_text().isascii()]
+    usual = _glyphs(font_manager.findfont(font_manager.FontProperties()))
+    wanted = frozenset("".join(text.get_text() for text in texts)) - usual - {"\n"}
+    if wanted:
+        families, missing = _fonts_for(wanted)
+        for text in texts:
+            text.set_fontfamily([*text.get_fontfamily(), *families])
+        if missing:
+            _warn_missing(missing)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        yield
+
+
+@cache
+def _fonts_for(wanted: frozenset[str]) -> tuple[list[str], str]:
+    """Return families that have some characters, few of them, and the characters that none has."""
+    from matplotlib import font_manager
+    from matplotlib.ft2font import FT2Font
+
+    known = {str(entry.fname) for entry in font_manager.fontManager.ttflist}
+    families, missing = [], set(wanted)
+    for path in sorted({*font_manager.findSystemFonts(), *known}):
+        if not missing:
+            break
+        try:
+            found = missing & _glyphs(path)
+            name = FT2Font(path).family_name
+        except (OSError, RuntimeError):  # not a font that can be read
+            continue
+        if found and not name.startswith(_NO_GLYPHS):
+            font_manager.fontManager.addfont(path)
+            families.append(name)
+            missing -= found
+    return families, "".join(sorted(missing))
+
+
+@cache
+def _glyphs(path: str) -> frozenset[str]:
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset(map(chr, FT2Font(path).get_charmap()))
+
+
+@cache
+def _warn_missing(missing: str) -> None:
+    print(
+        f"paretolab: pictures have boxes for {missing[:20]!r}: expected a font with these "
+        "characters, found none on this machine; install one, such as Noto (the pages are right)",
+        file=sys.stderr,
+    )

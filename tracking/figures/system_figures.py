@@ -1,0 +1,265 @@
+"""The chosen system as a picture and as a page: its stages, and where records leave."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from framework.models.routing import StageWalk, Walk, shares
+from tracking.figures.html_page import figure_html, section, write_page
+from tracking.figures.run_data import RunData
+from tracking.figures.run_figures import mark_chosen, scatter_coloured, scatter_html
+from tracking.figures.style import BLUE, GREY, display_name, plain_axes, save, titled
+
+# apart for every kind of colour vision (Okabe and Ito)
+ANSWERS = (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
+_MOST_CLASSES = 8  # of which a table of answers is drawn
+_WIDTH, _LINES = 46, 3  # of the list of a stage's features
+
+
+def system_png(data: RunData, path: Path) -> None:
+    """Draw the stages from the top, beside the front with the system marked."""
+    assert data.chosen is not None
+    walk = data.chosen.walk
+    height = max(4.2, 1.9 + 0.82 * (len(walk.stages) + 1))
+    shown = bool(walk.confusions) and len(walk.classes) <= _MOST_CLASSES
+    width = 17.0 if shown else 13.0
+    figure = titled(f"{data.title}: the chosen system", _subtitle(data), width, height)
+    if shown:
+        left, right, table = figure.subplots(1, 3, width_ratios=[1.9, 1, 0.75])
+        _draw_confusion(table, walk)
+    else:
+        left, right = figure.subplots(1, 2, width_ratios=[1.9, 1])
+    _draw_stages(left, data)
+    _draw_front(figure, right, data)
+    save(figure, path)
+
+
+def _draw_confusion(axes: Axes, walk: Walk) -> None:
+    """Draw the answers by true class, of test records if there are any."""
+    part = "test" if "test" in walk.confusions else "validation"
+    counts = np.array(walk.confusions[part])
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+    for (i, j), count in np.ndenumerate(counts):
+        axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=8)
+    names = [textwrap.shorten(name, 14, placeholder="…") for name in walk.classes]
+    axes.set_xticks(np.arange(len(names) + 1), [*names, "none"], fontsize=8, rotation=30)
+    axes.set_yticks(np.arange(len(names)), names, fontsize=8)
+    axes.tick_params(length=0)
+    axes.set_title(f"answers to {part} records", fontsize=9, loc="left")
+    axes.set_xlabel("answer")
+    axes.set_ylabel("true class")
+
+
+def facts(stage: StageWalk, records: int) -> str:
+    """Return in words what becomes of the records of a stage."""
+    text = f"{stage.leaving / records:.1%} leave"
+    if not stage.leaving:
+        return text
+    return f"{text}, {stage.confidence:.0%} sure, {stage.accuracy:.0%} right"
+
+
+def values_of(data: RunData, unseen: bool = False) -> str:
+    """Return the objectives of the chosen solution in words, on validation or test records."""
+    source: Any = data.front.test if unseen else data.front.rows.values
+    return ", ".join(
+        f"{display_name(name)} {source[name][data.position]:.4g}" for name in data.roles.names
+    )
+
+
+def _subtitle(data: RunData) -> str:
+    assert data.chosen is not None
+    text = f"Solution {data.chosen.solution} · on validation records: {values_of(data)}"
+    return f"{text} · on test records: {values_of(data, True)}" if data.front.test else text
+
+
+def _draw_stages(axes: Axes, data: RunData) -> None:
+    assert data.chosen is not None
+    walk = data.chosen.walk
+    names, rows = shares(walk, len(ANSWERS))
+    left = 0.0
+    for j, (stage, row) in enumerate(zip(walk.stages, rows, strict=True)):
+        axes.barh(j, 1 - left, left=left, height=0.42, color="#ECEEF1")
+        for share, colour in zip(row, ANSWERS, strict=False):
+            axes.barh(j, share, left=left, height=0.42, color=colour)
+            left += share
+        axes.text(0.005, j - 0.3, facts(stage, walk.records), fontsize=8, color="#444444")
+    end = len(walk.stages)
+    axes.barh(
+        end,
+        walk.rejected / walk.records,
+        left=left,
+        height=0.42,
+        color=GREY,
+        hatch="///",
+        edgecolor="white",
+        linewidth=0,
+    )
+    text = f"{walk.rejected / walk.records:.1%} are rejected, no answer"
+    axes.text(0.005, end - 0.3, text, fontsize=8, color="#444444")
+    labels = [_label(j, stage) for j, stage in enumerate(walk.stages, start=1)]
+    axes.set_yticks(np.arange(end + 1), [*labels, "end"], fontsize=8)
+    axes.set(xlim=(0, 1), ylim=(end + 0.55, -0.65))
+    axes.xaxis.set_major_formatter("{x:.0%}")
+    plain_axes(axes, "share of the records; light: they go on to the next stage", "")
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0, labelsize=8)
+    handles = [axes.barh(0, 0, color=c) for c, _ in zip(ANSWERS, names, strict=False)]
+    axes.legend(
+        handles,
+        [f"answer {name}" for name in names],
+        loc="lower left",
+        ncols=3,
+        bbox_to_anchor=(0, 1.0),
+        frameon=False,
+        fontsize=8,
+    )
+
+
+def _label(number: int, stage: StageWalk) -> str:
+    lines = textwrap.wrap(", ".join(stage.features), _WIDTH)
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], f"... {len(stage.features)} features in all"]
+    cost = f"stage {number} · cost {stage.cost:g}, so far {stage.cost_so_far:g}"
+    return "\n".join([cost, *lines])
+
+
+def _draw_front(figure: Figure, axes: Axes, data: RunData) -> None:
+    x, y = data.axes()[:2]
+    values = data.front.rows.values
+    if others := data.axes()[2:]:
+        scatter_coloured(data, figure, axes, [x, y, others[0]])
+    else:
+        axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
+    mark_chosen(axes, data, "this system")
+    plain_axes(axes, data.label(x), data.label(y))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)
+
+
+_STYLE = """.both { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+.system { flex: 3 1 34rem; min-width: 0; } .front { flex: 2 1 26rem; min-width: 0; }
+.stage { border: 1px solid #D5D9DE; border-radius: 6px; padding: .5rem .7rem; }
+.stage b { margin-right: .6rem; } .cost { color: #555; }
+.down { color: #777; font-size: .85rem; padding: .15rem .7rem; }
+.chip { display: inline-block; background: #EEF2F6; border-radius: 4px; padding: .05rem .4rem;
+margin: .12rem .2rem .12rem 0; }
+.bar { display: flex; height: 1rem; background: #ECEEF1; margin: .35rem 0 .2rem; }
+.bar span { display: block; }
+.end { border-style: dashed; } .warning { color: #8A3800; }
+table { border-collapse: collapse; margin: .3rem 0 1rem; font-size: .9rem; }
+th, td { padding: .2rem .6rem; text-align: right; border: 1px solid #D5D9DE; }
+th { font-weight: normal; color: #555; background: #F6F7F9; } .wide { overflow-x: auto; }
+.key b { font-weight: normal; white-space: nowrap; }
+.key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }
+"""
+
+
+def system_html(data: RunData, path: Path) -> None:
+    """Write the stages from the top, beside the front with the system marked."""
+    assert data.chosen is not None
+    walk = data.chosen.walk
+    leaving = f"Bars are shares of the {walk.records:,} validation records; the light part goes on."
+    confusions = "".join(_confusion(walk, part) for part in walk.confusions)
+    stages = section("Where records leave", leaving, _stages(walk)) + confusions
+    front = section(
+        "The front, this system marked",
+        "Point at a solution to see all of it.",
+        figure_html(scatter_html(data, background=False)),
+    )
+    body = [
+        f'<div class="both"><div class="system">{stages}</div>',
+        f'<div class="front">{front}</div></div>',
+    ]
+    write_page(path, f"{data.title}: the chosen system", _subtitle(data), body, style=_STYLE)
+
+
+def _stages(walk: Walk) -> str:
+    names, rows = shares(walk, len(ANSWERS))
+    boxes, gone = [_key(names)], 0.0
+    for number, (stage, row) in enumerate(zip(walk.stages, rows, strict=True), start=1):
+        boxes.append(_box(number, stage, walk, _bar(gone, row)))
+        gone += sum(row)
+        left = stage.entering - stage.leaving
+        boxes.append(
+            f'<div class="down">↓ {left:,} records ({left / walk.records:.1%}) go on</div>'
+        )
+    share = walk.rejected / walk.records
+    boxes[-1] = '<div class="down">↓</div>'
+    boxes.append(
+        f'<div class="stage end"><b>End</b> {walk.rejected:,} records ({share:.1%}) are rejected: '
+        f'no stage is sure enough of them<div class="bar"><span style="width:{1 - share:.3%};'
+        f'background:white">'
+        f'</span><span style="width:{share:.3%};background:{GREY}"></span></div></div>'
+    )
+    boxes += [f'<p class="warning">Warning: {html.escape(line)}.</p>' for line in walk.warnings()]
+    return "\n".join(boxes)
+
+
+def _confusion(walk: Walk, part: str) -> str:
+    """Return the answers by true class; the darker a cell, the larger its share of the row."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in walk.classes)
+    rows = []
+    for k, (name, row) in enumerate(zip(walk.classes, walk.confusions[part], strict=True)):
+        total = max(sum(row), 1)
+        cells = [
+            f'<td style="background:{_shade(count / total, j == k, j == len(walk.classes))}" '
+            f'title="{count / total:.1%} of class {html.escape(name)}">{count:,}</td>'
+            for j, count in enumerate(row)
+        ]
+        rows.append(f"<tr><th>{html.escape(name)}</th>{''.join(cells)}</tr>")
+    return (
+        f"<h2>Answers to the {part} records, by true class</h2>"
+        f'<div class="wide"><table><tr><th>true class</th>{head}<th>no answer</th></tr>'
+        f"{''.join(rows)}</table></div>"
+    )
+
+
+def _shade(share: float, right: bool, none: bool) -> str:
+    """Return blue for right answers, orange for wrong ones, grey for none; paler for few."""
+    red, green, blue = (119, 119, 119) if none else (0, 114, 178) if right else (213, 94, 0)
+    return f"rgba({red},{green},{blue},{0.7 * share:.2f})"
+
+
+def _key(names: list[str]) -> str:
+    marks = [
+        f'<b><span style="background:{colour}"></span>answer {html.escape(name)}</b>'
+        for name, colour in zip(names, ANSWERS, strict=False)
+    ]
+    return f'<p class="key">{" ".join(marks)}</p>'
+
+
+def _bar(gone: float, row: list[float]) -> str:
+    parts = [f'<span style="width:{gone:.3%};background:white"></span>']
+    parts += [
+        f'<span style="width:{share:.3%};background:{colour}"></span>'
+        for share, colour in zip(row, ANSWERS, strict=False)
+    ]
+    return f'<div class="bar">{"".join(parts)}</div>'
+
+
+def _box(number: int, stage: StageWalk, walk: Walk, bar: str) -> str:
+    chips = "".join(f'<span class="chip">{html.escape(name)}</span>' for name in stage.features)
+    return (
+        f'<div class="stage"><b>Stage {number}</b><span class="cost">acquires, for {stage.cost:g}; '
+        f"cost so far {stage.cost_so_far:g}</span><div>{chips}</div>{bar}{_leaving(stage, walk)}"
+        "</div>"
+    )
+
+
+def _leaving(stage: StageWalk, walk: Walk) -> str:
+    if not stage.leaving:
+        return "Nobody leaves here."
+    by_answer = ", ".join(
+        f"{html.escape(name)} {count:,}" for name, count in stage.answers.items() if count
+    )
+    return (
+        f"{stage.leaving:,} records ({stage.leaving / walk.records:.1%}) leave: {by_answer}. "
+        f'<span class="cost">Claimed {stage.confidence:.3f}, right {stage.accuracy:.3f}.</span>'
+    )

@@ -1,0 +1,331 @@
+"""What is logged of a run: parameters, tags, the data set, the front, and a description."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+
+from framework.arrays import FloatArray
+from framework.experiment.config import flatten, read_yaml
+from framework.experiment.export import marked
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+from framework.models.routing import Chosen
+from framework.uris import public_uri
+
+_LONGEST_VALUE = 500
+_LONGEST_KEY = 250
+_PACKAGES = ("paretolab", "numpy", "scikit-learn", "ray", "mlflow")
+_DIGITS = 4  # MLflow's tables do not round
+_DIGEST = 36  # longest digest of a data set that MLflow takes
+
+
+def legal_key(name: str) -> str:
+    """Return a name with whatever MLflow refuses in names replaced by '_'."""
+    return re.sub(r"[^\w\-. /:]", "_", name)[:_LONGEST_KEY]
+
+
+def parameters(run_dir: RunDir) -> dict[str, str]:
+    """Return the resolved configuration but for MLflow's, flat, values cut to MLflow's limit.
+
+    Of a sweep what is varied is added, but not the address of Optuna's database. Of an experiment
+    it is what is compared; its cells have the rest.
+    """
+    tree = run_dir.config().model_dump(mode="json", exclude={"tracking"})
+    if run_dir.experiment_file.is_file():
+        tree = {"experiment": read_yaml(run_dir.experiment_file)["experiment"]}
+    if run_dir.sweep_file.is_file():
+        tree["sweep"] = read_yaml(run_dir.sweep_file) | {"storage": None}
+    flat = flatten(tree)
+    return {legal_key(key): _cut(str(value)) for key, value in flat.items() if value is not None}
+
+
+def config_text(run_dir: RunDir) -> str:
+    """Return config.yaml, without a password that a run of an earlier version has in its URI."""
+    text = run_dir.config_file.read_text(encoding="utf-8")
+    tracking = run_dir.config().tracking
+    return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))
+
+
+def start_tags(directory: Path) -> dict[str, str]:
+    """Return versions and the revision of the working tree around ``directory``, if any."""
+    tags = {"version.python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            tags[f"version.{package}"] = version(package)
+        except PackageNotFoundError:
+            continue
+    revision = _git_revision(directory)
+    return tags | ({"mlflow.source.git.commit": revision} if revision else {})
+
+
+class Subject(NamedTuple):
+    """What runs are told apart by: the method, the data by name, and their fingerprint if any."""
+
+    method: str
+    data: str
+    fingerprint: str
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags to group and filter runs by."""
+        known = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
+        return {"method": self.method, "data": self.data} | known
+
+
+def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
+    """Return the subject of a directory.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    data_of : RunDir
+        Whose ``about.json`` tells of the data: its own, or that of the run it is a part of.
+    kind : str
+        ``run``, ``sweep``, ``experiment``, or a part of one: ``repeat``, ``trial``, ``cell``.
+    """
+    config, data = run_dir.config(), about(data_of).get("data") or {}
+    method = str(config.algorithm["kind"])
+    if kind == "experiment":
+        method = "several"
+    elif kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
+        labelled = run_dir.path.parent.parent.parent.name == "cells"
+        method = run_dir.path.parent.name if labelled else method
+    name = str(data.get("name") or config.problem["kind"])
+    return Subject(method, name, str(data.get("fingerprint") or ""))
+
+
+def run_tags(run_dir: RunDir) -> dict[str, str]:
+    """Return the tags that say where a run comes from."""
+    return {
+        "problem": str(run_dir.config().problem["kind"]),
+        "paretolab.dir": run_dir.path.absolute().name,
+        "mlflow.source.name": "paretolab",
+        "mlflow.source.type": "LOCAL",
+    }
+
+
+def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the summary says about the versions that ran, and why a run failed."""
+    error = {"error": _cut(str(summary["error"]))} if "error" in summary else {}
+    return error | {
+        f"version.{name}": str(text) for name, text in summary.get("versions", {}).items()
+    }
+
+
+def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a summary: counts, seconds and indicators."""
+    kept = {key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")}
+    flat = kept | flatten(summary.get("indicators") or {})
+    return rounded({key: value for key, value in flat.items() if _is_number(value)})
+
+
+def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the finite ones by names that MLflow takes, to four digits after the point."""
+    return {
+        legal_key(name): round(float(value), _DIGITS)
+        for name, value in metrics.items()
+        if math.isfinite(value)
+    }
+
+
+def dataset_input(run_dir: RunDir) -> Any:
+    """Return the data set as MLflow's entity; None where the run has none."""
+    data = about(run_dir).get("data") or {}
+    if not {"name", "fingerprint", "source"} <= data.keys():
+        return None
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    shape = {"num_rows": data.get("records"), "num_features": data.get("features")}
+    dataset = Dataset(
+        name=data["name"],
+        digest=data["fingerprint"][:_DIGEST],
+        source_type="external",
+        source=json.dumps({"uri": data["source"]}),
+        profile=json.dumps(shape),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "search")])
+
+
+def about(run_dir: RunDir) -> dict[str, Any]:
+    """Return about.json of a directory; empty where there is none."""
+    return run_dir.about() if run_dir.about_file.is_file() else {}
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _git_revision(directory: Path) -> str | None:
+    command = ["git", "-C", str(directory), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+# that a description shows, where there are
+PICTURES = ("front.png", "fronts.png", "system.png", "history.png", "slice.png")
+
+_MOST_POINTS = 300  # of a front, as metrics: what MLflow's charts draw of a series
+
+
+@dataclass(frozen=True)
+class FrontResults:
+    """The front of a directory and the design that is chosen on it.
+
+    Attributes
+    ----------
+    run_dir : RunDir
+    front : Front
+        With at least one solution.
+    position : int
+        Of the chosen design on it.
+    """
+
+    run_dir: RunDir
+    front: Front
+    position: int
+
+    @classmethod
+    def read(cls, run_dir: RunDir) -> FrontResults | None:
+        """Return them; None where there is no front yet, or an empty one."""
+        if not run_dir.front_file.is_file():
+            return None
+        front = run_dir.front()
+        return cls(run_dir, front, marked(run_dir, front)) if len(front) else None
+
+    def chosen(self) -> dict[str, float]:
+        """Return the metrics of the chosen design, ``chosen/val_NAME`` and ``chosen/test_NAME``."""
+        parts = {"val": self.front.rows.values, "test": self.front.test or {}}
+        return rounded(
+            {
+                f"chosen/{part}_{name}": float(column[self.position])
+                for part, columns in parts.items()
+                for name, column in columns.items()
+            }
+        )
+
+    def points(self) -> dict[str, FloatArray]:
+        """Return ``front/NAME`` of each objective: at most 300 points, from low cost to high.
+
+        The cost is the first of `Roles.drawn`; every other objective has the best value that is
+        to be had for at most that cost. Two objectives give the front itself, more of them lines
+        that can be read side by side, whose points need not be solutions.
+        """
+        roles, losses = self.front.roles, self.front.losses
+        x = roles.names.index(roles.drawn()[0].metric)
+        others = [j for j in range(len(roles.names)) if j != x]
+        losses = losses[np.argsort(losses[:, x], kind="stable")]
+        losses[:, others] = np.minimum.accumulate(losses[:, others])
+        kept = np.linspace(0, len(losses) - 1, min(len(losses), _MOST_POINTS)).round().astype(int)
+        columns = roles.natural(losses[kept])
+        return {f"front/{name}": columns[:, j] for j, name in enumerate(roles.names)}
+
+    def confusions(self) -> dict[str, str]:
+        """Return the answers by true class, a table of MLflow's kind for each set of records."""
+        chosen = Chosen.read(self.run_dir.model)
+        if chosen is None or chosen.solution != int(self.front.ids[self.position]):
+            return {}
+        columns = ["true class", *chosen.walk.classes, "no answer"]
+        return {
+            f"confusion_{part}.json": json.dumps(
+                {
+                    "columns": columns,
+                    "data": [
+                        [name, *row] for name, row in zip(chosen.walk.classes, rows, strict=True)
+                    ],
+                }
+            )
+            for part, rows in chosen.walk.confusions.items()
+        }
+
+    def table(self) -> str:
+        """Return the chosen design's metrics as a table in Markdown."""
+        senses = {o.metric: _ARROWS[o.sense] for o in self.front.roles.objectives}
+        names = [*senses, *(name for name in self.front.roles.metrics if name not in senses)]
+        parts = {"validation": self.front.rows.values, "test": self.front.test or {}}
+        lines = ["", *(f"{_plain(name)} {senses.get(name, '')}".strip() for name in names)]
+        rows = [lines, ["---"] * len(lines)]
+        for part, columns in parts.items():
+            cells = [f"{columns[n][self.position]:.4g}" if n in columns else "" for n in names]
+            rows += [[part, *cells]] if columns else []
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def description(run_dir: RunDir, results: FrontResults | None, kind: str, run_id: str) -> str:
+    """Return what MLflow shows first of a run, in Markdown."""
+    parts = [_search_text(run_dir, kind)]
+    summary = run_dir.summary()
+    if summary:
+        parts.append(_summary_text(summary))
+    if results is not None:
+        ours = run_dir.choice() is None
+        which = "Recommended (nearest to the ideal point)" if ours else "Chosen"
+        parts.append(f"{which}: solution {results.front.ids[results.position]}.")
+        parts.append(results.table())
+    parts += [
+        f"![{name}](get-artifact?path=plots/{name}&run_uuid={run_id})"
+        for name in PICTURES
+        if (run_dir.plots / name).is_file()
+    ]
+    return "\n\n".join(parts)
+
+
+_ARROWS = {"max": "↑", "min": "↓"}
+
+
+def _search_text(run_dir: RunDir, kind: str) -> str:
+    """Say what was searched, for what, and where it lies."""
+    config = run_dir.config()
+    data = about(run_dir).get("data") or {}
+    sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
+    on = _plain(str(data.get("name") or config.problem["kind"]))
+    on += f" ({', '.join(sizes)})" if sizes else ""
+    goals = ", ".join(f"{_plain(o.metric)} {_ARROWS[o.sense]}" for o in config.objectives)
+    method = _plain(str(config.algorithm["kind"]))
+    if kind == "experiment":
+        grid = read_yaml(run_dir.experiment_file)
+        methods = ", ".join(map(_plain, grid["experiment"]["methods"]))
+        return f"Compares {methods} on {', '.join(map(_plain, grid['cases']))}."
+    if kind == "sweep":
+        keys = ", ".join(f"`{key}`" for key in read_yaml(run_dir.sweep_file)["search_space"])
+        return f"Sweep of **{method}** on **{on}** over {keys}; its runs aim at {goals}."
+    several = f", {config.repeats} times with other seeds" if config.repeats > 1 else ""
+    return f"**{method}** searched **{on}** for {goals}{several}; seed {config.seed}."
+
+
+def _summary_text(summary: Mapping[str, Any]) -> str:
+    """Say how it ended and how much was evaluated."""
+    said = []
+    if summary.get("front_size") is not None:
+        said.append(f"{summary['front_size']:,} solutions on the front")
+    if summary.get("evaluations") is not None:
+        said.append(f"{summary['evaluations']:,} evaluations")
+    said += [
+        f"{_plain(name)} {value:.4g}"
+        for name, value in (summary.get("indicators") or {}).items()
+        if isinstance(value, int | float)
+    ]
+    if summary.get("wall_s") is not None:
+        said.append(f"{summary['wall_s']:.1f} s")
+    return f"{str(summary.get('status', '')).capitalize()}: {', '.join(said)}."
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
