@@ -20,7 +20,7 @@ from algorithms.ensembling.kernels.picks import Picks, picks_of
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
 from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
-from framework.data.tables import Label
+from framework.data.columns import Label
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
 from framework.libraries.members import has_members

@@ -15,6 +15,7 @@ from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.setup import set_up_table
 from framework.arrays import Array, FloatArray
+from framework.data.columns import TableOptions
 from framework.data.tables import Raw, Table, assemble
 from framework.errors import InputError
 from framework.experiment.config import check
@@ -272,7 +273,8 @@ def _table(X: Any, y: Array, named: bool) -> Table:
     while target in frame.columns:
         target += "_"
     frame = frame.assign(**{target: y})
-    return assemble(Raw(frame, "records", "the records of fit"), _PLACE, target=target)
+    options = TableOptions(target=target)
+    return assemble(Raw(frame, "records", "the records of fit"), _PLACE, options)
 
 
 def _refuse_dividing(classifier: ClassifierConfig, records: int) -> None:

@@ -19,7 +19,7 @@ from algorithms.pruning import kernels
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.votes import VoteTable
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.tables import Label
+from framework.data.columns import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library

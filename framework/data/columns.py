@@ -1,233 +1,27 @@
-"""What each column of a table holds, and what is done with it unless the user says otherwise.
+"""What each column of a table holds: numbers, dates, categories, or text that stands for them.
 
 Most columns are plain: numbers, or texts that repeat. The others are doubtful: a search would
 drown in 20,000 patient numbers taken as categories. For each of those there is a sentence with
 what was found, what is done and the key that says otherwise.
+
+How a column of text is read is decided once, on the table that a search is given. The reading
+travels with the encoder, so that a model reads its records as the search read them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
-
-_LEAST = 50  # records from which columns are judged by how often their values repeat
-_UNIQUE = 0.9  # a share of distinct texts above which they name the records
-_WORDS = 4  # mean number of words from which texts are sentences
-_NAMES = re.compile(
-    r"(^|[^a-z])(id|key|nr|no|num|number|uuid|guid|index|record|row|case|patient|customer)s?($|[^a-z])"
-    r"|[a-z](Id|ID|Nr|No)$|^unnamed: 0$",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class ColumnOptions:
-    """What the user says of columns; the keys of ``dataset`` of the same names.
-
-    categorical : numbers that mean categories, and texts that are not read as numbers or dates.
-    drop : left out.
-    columns : the only ones to take, if any are named.
-    keep : taken, whatever they look like.
-    identifier : names the records; left out, and kept in predictions.
-    decimal : mark of decimals in numbers that are written as text.
-    missing : texts that stand for a missing value.
-    dates : forms of dates, by column.
-    max_categories : a column with more of them keeps the most frequent ones.
-    infer : whether columns are looked at at all.
-    """
-
-    categorical: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    keep: Sequence[str] = ()
-    identifier: str | None = None
-    decimal: str | None = None
-    missing: Sequence[str] = ()
-    dates: Mapping[str, str] = field(default_factory=dict)
-    max_categories: int = 100
-    infer: bool = True
-
-    def named(self) -> dict[str, Sequence[str]]:
-        """Return the columns that keys name, by key."""
-        return {
-            "categorical": self.categorical,
-            "drop": self.drop,
-            "columns": self.columns,
-            "keep": self.keep,
-            "identifier": () if self.identifier is None else (self.identifier,),
-            "dates": tuple(self.dates),
-        }
-
-
-class Found(NamedTuple):
-    """What was found of a column.
-
-    kind : what it is called in the sentence; empty for a plain column.
-    done : what is done with it, and the key that says otherwise.
-    left_out : whether it is no feature.
-    reading : how its texts are read, if they mean something else.
-    """
-
-    kind: str = ""
-    done: str = ""
-    left_out: bool = False
-    reading: Reading | None = None
-
-
-def look_at(column: pd.Series[Any], name: str, options: ColumnOptions) -> Found:
-    """Return what a column that shall be a feature holds."""
-    known = column.dropna()
-    if name not in options.keep:
-        if known.empty:
-            return _left_out("empty", name, key=None)
-        if name not in options.categorical:
-            unusable = _names_records(column, name) or _constant(column, name)
-            if unusable is not None:
-                return unusable
-    if is_date(column):
-        return Found()
-    if name in options.categorical or isinstance(column.dtype, pd.CategoricalDtype):
-        return _grouped(np.asarray(known.unique()), options, ())
-    return _look_at_texts(column, name, options) if is_text(column) else Found()
-
-
-def _look_at_texts(column: pd.Series[Any], name: str, options: ColumnOptions) -> Found:
-    values = column.dropna()
-    if not all(isinstance(value, str) for value in values.head(1000)):
-        return Found()
-    texts = np.asarray(spelled(values, options.missing).dropna().unique())
-    gaps = tuple(options.missing)
-    told = options.dates.get(name)
-    if told is not None:
-        return Found(reading=Reading(date=told, gaps=gaps))
-    bare = np.array([text for text in texts if text not in GAPS], dtype=object)
-    marked = (*gaps, *(text for text in texts if text in GAPS))
-    if len(bare) and (marks := marks_of(bare, options.decimal)):
-        return _number_text(bare, marks, marked, gaps)
-    if len(bare) and (form := date_form_of(bare)):
-        said = f"dates such as {bare[0]!r}, read as {form}" + _gaps_said(marked, gaps)
-        other = f"its parts are the feature; another form by dates: {{{name}: FORM}}"
-        return Found(said, other, reading=Reading(date=form, gaps=marked))
-    if name in options.keep or len(values) < _LEAST:
-        return _grouped(texts, options, gaps)
-    return _wordy(values, texts, name) or _grouped(texts, options, gaps)
-
-
-def _number_text(
-    bare: Array, marks: tuple[str, str], marked: tuple[str, ...], told: tuple[str, ...]
-) -> Found:
-    odd = next((text for text in bare if not _plain_number(text)), bare[0])
-    number = as_numbers(pd.Series([odd], dtype=object), marks).iloc[0]
-    said = f"numbers written as text, {odd!r} read as {number:.15g}" + _gaps_said(marked, told)
-    other = "list it under categorical to take the texts, or set decimal"
-    return Found(said, other, reading=Reading(marks=marks, gaps=marked))
-
-
-def _gaps_said(marked: Sequence[str], told: Sequence[str]) -> str:
-    found = [gap for gap in marked if gap not in told]
-    return f", {' and '.join(map(repr, found))} as missing" if found else ""
-
-
-def _grouped(texts: Array, options: ColumnOptions, gaps: tuple[str, ...]) -> Found:
-    reading = Reading(gaps=gaps) if gaps else None
-    if len(texts) <= options.max_categories:
-        return Found(reading=reading)
-    done = (
-        f"the {options.max_categories} most frequent ones are kept, the others are one; "
-        "set max_categories"
-    )
-    return Found(f"{len(texts):,} different categories", done, reading=reading)
-
-
-def _wordy(values: pd.Series[Any], texts: Array, name: str) -> Found | None:
-    """Return what is said of sentences and of texts that name the records; None of others."""
-    words = float(np.mean([text.count(" ") + 1 for text in texts[:1000]]))
-    if words >= _WORDS and len(texts) > 0.5 * len(values):
-        return _left_out(f"free text, such as {_short(texts[0])!r}", name)
-    if len(texts) > _UNIQUE * len(values):
-        return _identifier(f"{len(texts):,} different texts, such as {_short(texts[0])!r}", name)
-    return None
-
-
-def _names_records(column: pd.Series[Any], name: str) -> Found | None:
-    """Return what is said of whole numbers that count or name the records; None of others."""
-    if len(column) < _LEAST or not is_numeric(column) or column.isna().any():
-        return None
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return None
-    numbers = to_numbers(column)
-    if not np.isfinite(numbers).all() or (numbers != np.floor(numbers)).any():
-        return None
-    if len(np.unique(numbers)) < len(numbers):
-        return None
-    run = numbers.max() - numbers.min() + 1 == len(numbers)
-    if not (run and (np.diff(numbers) > 0).all()) and not _NAMES.search(name):
-        return None
-    return _identifier(f"{len(numbers):,} different whole numbers", name)
-
-
-def _constant(column: pd.Series[Any], name: str) -> Found | None:
-    known = column.dropna()
-    try:
-        one = known.nunique() == 1
-    except TypeError:  # values that cannot be compared are refused later
-        return None
-    gaps_tell = not is_numeric(column) and len(known) < len(column)
-    if not one or gaps_tell:
-        return None
-    return _left_out(f"always {_short(str(known.iloc[0]))!r}", name)
-
-
-def _identifier(kind: str, name: str) -> Found:
-    done = f"left out; identifier: {name} shows it in predictions, keep: [{name}] takes it"
-    return Found(kind, done, left_out=True)
-
-
-def _left_out(kind: str, name: str, key: str | None = "keep") -> Found:
-    otherwise = f"; keep: [{name}] takes it" if key else ""
-    return Found(kind, f"left out{otherwise}", left_out=True)
-
-
-def notes_of(found: Mapping[str, Found], most: int = 6) -> tuple[str, ...]:
-    """Return a sentence for each doubtful column; more than ``most`` of one kind share one."""
-    by_done: dict[str, list[str]] = {}
-    for name, what in found.items():
-        if what.kind:
-            kind = what.done.split(";")[0] + what.kind.split(",")[0].split(" such")[0]
-            by_done.setdefault(kind, []).append(name)
-    notes = []
-    for names in by_done.values():
-        if len(names) <= most:
-            notes += [f"column {n!r}: {found[n].kind}; {found[n].done}" for n in names]
-        else:
-            first = found[names[0]]
-            listed = ", ".join(map(repr, names[:3]))
-            notes.append(
-                f"columns {listed} and {len(names) - 3} more: the first is {first.kind}; "
-                f"{first.done}"
-            )
-    return tuple(notes)
-
-
-def _plain_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else f"{text[:27]}..."
-
+from framework.settings import Section
 
 ISO = "ISO8601"
 """A date as 2026-11-21, with or without a time."""
@@ -260,11 +54,85 @@ GAPS = ("?", "-", "--", ".", "*", "#N/A", "unknown")
 
 _CURRENCY = "$€£¥%"
 _LONGEST_DATE = 40
+_LEAST = 50  # records from which columns are judged by how often their values repeat
+_UNIQUE = 0.9  # a share of distinct texts above which they name the records
+_WORDS = 4  # mean number of words from which texts are sentences
+_NAMES = re.compile(
+    r"(^|[^a-z])(id|key|nr|no|num|number|uuid|guid|index|record|row|case|patient|customer)s?($|[^a-z])"
+    r"|[a-z](Id|ID|Nr|No)$|^unnamed: 0$",
+    re.IGNORECASE,
+)
+_SHOWN = 6  # columns of one kind that have a sentence each
+
+
+def is_numeric(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds numbers or truth values (gaps allowed), and no categories."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return False
+    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
+        return not pd.api.types.is_complex_dtype(column.dtype)
+    if column.dtype != object:
+        return False
+    known = column.dropna()
+    return all(isinstance(value, bool | np.bool_ | int | float | np.number) for value in known)
+
+
+def is_date(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds dates, with a zone or without."""
+    return bool(pd.api.types.is_datetime64_any_dtype(column.dtype))
+
+
+def is_text(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds texts (or objects that may be such)."""
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        kind = kind.categories.dtype
+    return isinstance(kind, pd.StringDtype) or kind.kind == "O"
+
+
+def to_numbers(column: pd.Series[Any]) -> FloatArray:
+    """Return a column as float64 (n,), missing values as NaN.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A value is neither a number nor missing.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def to_texts(column: pd.Series[Any]) -> tuple[Array, BoolArray]:
+    """Return the spellings (n,) of a column's categories as an object array, and what is missing.
+
+    The spelling of a missing value is the empty text.
+    """
+    missing = column.isna().to_numpy(dtype=bool)
+    texts = np.full(len(column), "", dtype=object)
+    texts[~missing] = [category_text(value) for value in column.astype(object)[~missing]]
+    return texts, missing
+
+
+def category_text(value: object) -> str:
+    """Return the one spelling of a category: whole numbers without a point, the rest as it is.
+
+    The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``"3"`` or
+    as an entry of a pandas categorical. A single spelling makes them equal, in training and later.
+    """
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return str(value)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How the texts of a column are read.
+    """How the texts of a column are read: as numbers with marks, as dates, or as categories.
 
     Attributes
     ----------
@@ -287,7 +155,7 @@ class Reading:
         """
         if not is_text(column):
             return column
-        texts = spelled(column, self.gaps)
+        texts = stripped(column, self.gaps)
         if self.date is not None:
             values, wanted = as_dates(texts, self.date), f"dates of the form {self.date}"
         elif self.marks is not None:
@@ -316,15 +184,7 @@ class Reading:
         return cls(None if marks is None else tuple(marks), date, tuple(map(str, plain["gaps"])))
 
 
-def is_text(column: pd.Series[Any]) -> bool:
-    """Return whether a column holds texts (or objects that may be such)."""
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        kind = kind.categories.dtype
-    return isinstance(kind, pd.StringDtype) or kind.kind == "O"
-
-
-def spelled(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]:
+def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]:
     """Return the texts of a column without blanks around them, None where one is missing."""
     values = column.astype(object)
     texts = values.where(values.isna(), values.astype(str).str.strip())
@@ -340,7 +200,7 @@ def as_dates(texts: pd.Series[Any], form: str) -> pd.Series[Any]:
 def as_numbers(texts: pd.Series[Any], marks: tuple[str, str]) -> pd.Series[Any]:
     """Return texts as float64, NaN where one is no number with these marks."""
     thousands, decimals = marks
-    known = texts.dropna().astype(str).str.replace("\u00a0", " ").str.replace("\u202f", " ")
+    known = texts.dropna().astype(str).map(_plain_blanks)
     fits = known.str.fullmatch(_pattern(marks))
     plain = known.where(fits).str.replace(rf"[{_CURRENCY}]", "", regex=True)
     plain = plain.str.replace(thousands, "", regex=False).str.replace(" ", "", regex=False)
@@ -380,6 +240,7 @@ def _looks_like_a_date(text: str) -> bool:
 
 
 def _plain_blanks(text: str) -> str:
+    """Make spaces of the no-break spaces that some locales write between thousands."""
     return text.replace("\u00a0", " ").replace("\u202f", " ")
 
 
@@ -391,58 +252,209 @@ def _pattern(marks: tuple[str, str]) -> str:
     return rf"\s*{sign}{number}\s*[{_CURRENCY}]?\s*"
 
 
-def is_numeric(column: pd.Series[Any]) -> bool:
-    """Return whether a column holds numbers or truth values (gaps allowed), and no categories."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
+Label = str | int | float | bool
+
+
+class TableOptions(Section):
+    """What the user says of a table's columns.
+
+    target : column of the labels.
+    categorical : columns that mean categories, though they look like numbers or dates.
+    drop : columns to leave out.
+    columns : the only columns to take as features, if any are named.
+    keep : columns to take although they look like identifiers, free text or constants.
+    identifier : the column that names the records: no feature, shown in predictions.
+    separator : of the fields of a CSV file; recognised if None.
+    decimal : the mark of decimals in numbers written as text; recognised if None.
+    missing : texts that stand for a missing value.
+    dates : the form of dates by column, such as ``%d.%m.%Y``; recognised if not given.
+    max_categories : most categories of a column that are told apart; the rarer ones are one.
+    merge_rare : classes with fewer records become one class, ``other``.
+    positive : label of the positive class; the last one of two classes if it is not given.
+    """
+
+    target: str = "target"
+    categorical: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    identifier: str | None = None
+    separator: Literal[",", ";", "\t", "|"] | None = None
+    decimal: Literal[".", ","] | None = None
+    missing: tuple[str, ...] = ()
+    dates: dict[str, str] = Field(default_factory=dict)
+    max_categories: int = Field(default=100, ge=1)
+    merge_rare: int | None = Field(default=None, ge=2)
+    positive: Label | None = None
+
+    @property
+    def infer(self) -> bool:
+        """Whether what columns hold is inferred; prepared tables are taken as they are."""
         return False
-    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
-        return not pd.api.types.is_complex_dtype(column.dtype)
-    if column.dtype != object:
-        return False
+
+    def named(self) -> dict[str, Sequence[str]]:
+        """Return the columns that keys name, by key."""
+        return {
+            "target": (self.target,),
+            "categorical": self.categorical,
+            "drop": self.drop,
+            "columns": self.columns,
+            "keep": self.keep,
+            "identifier": () if self.identifier is None else (self.identifier,),
+            "dates": tuple(self.dates),
+        }
+
+
+class ColumnInference(NamedTuple):
+    """What a column holds.
+
+    kind : what it is called in the sentence; empty for a plain column.
+    action : what is done with it, and the key that says otherwise.
+    left_out : whether it is no feature.
+    reading : how its texts are read, if they mean something else.
+    """
+
+    kind: str = ""
+    action: str = ""
+    left_out: bool = False
+    reading: Reading | None = None
+
+
+def infer_column(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference:
+    """Return what a column that shall be a feature holds."""
     known = column.dropna()
-    return all(isinstance(value, bool | np.bool_ | int | float | np.number) for value in known)
+    if name not in options.keep:
+        if known.empty:
+            return ColumnInference("empty", "left out", left_out=True)
+        if name not in options.categorical:
+            unusable = _record_numbers(column, name) or _constant(column, name)
+            if unusable is not None:
+                return unusable
+    if is_date(column):
+        return ColumnInference()
+    if name in options.categorical or isinstance(column.dtype, pd.CategoricalDtype):
+        return _categories(np.asarray(known.unique()), options, ())
+    return _infer_text(column, name, options) if is_text(column) else ColumnInference()
 
 
-def is_date(column: pd.Series[Any]) -> bool:
-    """Return whether a column holds dates, with a zone or without."""
-    return bool(pd.api.types.is_datetime64_any_dtype(column.dtype))
+def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference:
+    """Try what text may stand for, the most telling first: numbers, dates, sentences, names."""
+    values = column.dropna()
+    if not all(isinstance(value, str) for value in values.head(1000)):
+        return ColumnInference()
+    texts = np.asarray(stripped(values, options.missing).dropna().unique())
+    gaps = tuple(options.missing)
+    if name in options.dates:
+        return ColumnInference(reading=Reading(date=options.dates[name], gaps=gaps))
+    bare = np.array([text for text in texts if text not in GAPS], dtype=object)
+    found_gaps = [text for text in texts if text in GAPS]
+    marked = (*gaps, *found_gaps)
+    as_missing = f", {' and '.join(map(repr, found_gaps))} as missing" if found_gaps else ""
+    if len(bare) and (marks := marks_of(bare, options.decimal)):
+        unusual = next((text for text in bare if not _plain_number(text)), bare[0])
+        number = as_numbers(pd.Series([unusual], dtype=object), marks).iloc[0]
+        return ColumnInference(
+            f"numbers written as text, {unusual!r} read as {number:.15g}{as_missing}",
+            "list it under categorical to take the texts, or set decimal",
+            reading=Reading(marks=marks, gaps=marked),
+        )
+    if len(bare) and (form := date_form_of(bare)):
+        return ColumnInference(
+            f"dates such as {bare[0]!r}, read as {form}{as_missing}",
+            f"its parts are the feature; another form by dates: {{{name}: FORM}}",
+            reading=Reading(date=form, gaps=marked),
+        )
+    if name in options.keep or len(values) < _LEAST:
+        return _categories(texts, options, gaps)
+    return _sentences_or_names(values, texts, name) or _categories(texts, options, gaps)
 
 
-def to_numbers(column: pd.Series[Any]) -> FloatArray:
-    """Return a column as float64 (n,), missing values as NaN.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A value is neither a number nor missing.
-    """
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+def _categories(texts: Array, options: TableOptions, gaps: tuple[str, ...]) -> ColumnInference:
+    reading = Reading(gaps=gaps) if gaps else None
+    if len(texts) <= options.max_categories:
+        return ColumnInference(reading=reading)
+    action = (
+        f"the {options.max_categories} most frequent ones are kept, the others are one; "
+        "set max_categories"
+    )
+    return ColumnInference(f"{len(texts):,} different categories", action, reading=reading)
 
 
-def to_texts(column: pd.Series[Any]) -> tuple[Array, BoolArray]:
-    """Return the spellings (n,) of a column's categories as an object array, and what is missing.
-
-    The spelling of a missing value is the empty text.
-    """
-    missing = column.isna().to_numpy(dtype=bool)
-    values = column.astype(object).to_numpy()
-    spelled = [
-        "" if gap else category_text(value) for value, gap in zip(values, missing, strict=True)
-    ]
-    texts = np.empty(len(spelled), dtype=object)
-    texts[:] = spelled
-    return texts, missing
+def _sentences_or_names(values: pd.Series[Any], texts: Array, name: str) -> ColumnInference | None:
+    words = float(np.mean([text.count(" ") + 1 for text in texts[:1000]]))
+    if words >= _WORDS and len(texts) > 0.5 * len(values):
+        return _left_out(f"free text, such as {_short(texts[0])!r}", name)
+    if len(texts) > _UNIQUE * len(values):
+        return _identifier(f"{len(texts):,} different texts, such as {_short(texts[0])!r}", name)
+    return None
 
 
-def category_text(value: object) -> str:
-    """Return the one spelling of a category: whole numbers without a point, the rest as it is."""
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, int | np.integer):
-        return str(int(value))
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return str(value)
+def _record_numbers(column: pd.Series[Any], name: str) -> ColumnInference | None:
+    """Recognise whole numbers that count the records, or name them by the column's name."""
+    if len(column) < _LEAST or not is_numeric(column) or column.isna().any():
+        return None
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return None
+    numbers = to_numbers(column)
+    if not np.isfinite(numbers).all() or (numbers != np.floor(numbers)).any():
+        return None
+    if len(np.unique(numbers)) < len(numbers):
+        return None
+    consecutive = numbers.max() - numbers.min() + 1 == len(numbers)
+    if not (consecutive and (np.diff(numbers) > 0).all()) and not _NAMES.search(name):
+        return None
+    return _identifier(f"{len(numbers):,} different whole numbers", name)
+
+
+def _constant(column: pd.Series[Any], name: str) -> ColumnInference | None:
+    known = column.dropna()
+    try:
+        constant = known.nunique() == 1
+    except TypeError:  # values that cannot be compared are refused later
+        return None
+    gaps_tell = not is_numeric(column) and len(known) < len(column)
+    if not constant or gaps_tell:
+        return None
+    return _left_out(f"always {_short(str(known.iloc[0]))!r}", name)
+
+
+def _identifier(kind: str, name: str) -> ColumnInference:
+    action = f"left out; identifier: {name} shows it in predictions, keep: [{name}] takes it"
+    return ColumnInference(kind, action, left_out=True)
+
+
+def _left_out(kind: str, name: str) -> ColumnInference:
+    return ColumnInference(kind, f"left out; keep: [{name}] takes it", left_out=True)
+
+
+def describe_columns(inferred: Mapping[str, ColumnInference]) -> tuple[str, ...]:
+    """Return one sentence for each doubtful column; more than six of one kind share one."""
+    by_kind: dict[str, list[str]] = {}
+    for name, what in inferred.items():
+        if what.kind:
+            kind = what.action.split(";")[0] + what.kind.split(",")[0].split(" such")[0]
+            by_kind.setdefault(kind, []).append(name)
+    notes = []
+    for names in by_kind.values():
+        if len(names) <= _SHOWN:
+            notes += [f"column {n!r}: {inferred[n].kind}; {inferred[n].action}" for n in names]
+        else:
+            first = inferred[names[0]]
+            listed = ", ".join(map(repr, names[:3]))
+            notes.append(
+                f"columns {listed} and {len(names) - 3} more: the first is {first.kind}; "
+                f"{first.action}"
+            )
+    return tuple(notes)
+
+
+def _plain_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 30 else f"{text[:27]}..."

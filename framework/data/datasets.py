@@ -1,19 +1,21 @@
-"""The section ``dataset`` of a configuration, and the table that it describes."""
+"""Data sets: the section ``dataset`` of a configuration, and the table that it describes.
+
+A data set comes from a folder of files, OpenML, scikit-learn or a generator.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pandas as pd
 from pydantic import Field, model_validator
 
-from framework.data.columns import ColumnOptions
-from framework.data.table_files import PLAIN, TABLE_ENDINGS, FileOptions, read_frame, size_of
-from framework.data.tables import Label, Raw, Table, ValueTable, assemble, assemble_values
+from framework.data.columns import TableOptions
+from framework.data.table_files import TABLE_ENDINGS, FileOptions, read_frame, size_of
+from framework.data.tables import Raw, Table, ValueTable, assemble, assemble_values
 from framework.errors import InputError
 from framework.limits import TABLE_CELLS
 from framework.registry import nearest
@@ -70,8 +72,8 @@ class SyntheticConfig(Section):
         return self
 
 
-class DatasetConfig(Section):
-    """The source of a data set, exactly one of the first five keys, and how to read it.
+class SourceConfig(Section):
+    """The source of a data set, exactly one of the first five keys.
 
     name : a file of the folder ``PARETOLAB_DATA`` without its ending, or a known set.
     path : a CSV (also ``.csv.gz``) or Parquet file, or a folder of Parquet files, relative to the
@@ -79,22 +81,6 @@ class DatasetConfig(Section):
     sklearn : a data set that is part of scikit-learn.
     openml : an id or a name of OpenML, the latter with ``version`` (the active one if None).
     synthetic : a generated set.
-    target : column of the labels.
-    categorical : columns that mean categories, though they look like numbers or dates.
-    drop : columns to leave out.
-    columns : the only columns to take as features, if any are named.
-    keep : columns to take although they look like identifiers, free text or constants.
-    identifier : the column that names the records: no feature, shown in predictions.
-    separator : of the fields of a CSV file; recognised if None.
-    decimal : the mark of decimals in numbers written as text; recognised if None.
-    missing : texts that stand for a missing value.
-    dates : the form of dates by column, such as ``%d.%m.%Y``; recognised if not given.
-    max_categories : most categories of a column that are told apart; the rarer ones are one.
-    merge_rare : classes with fewer records become one class, ``other``.
-    positive : label of the positive class; the last one of two classes if it is not given.
-
-    What columns hold is inferred, and doubtful ones are told, for ``path`` and ``openml``; the
-    other sources have tables that were prepared.
     """
 
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
@@ -103,22 +89,9 @@ class DatasetConfig(Section):
     openml: Annotated[int, Field(ge=1)] | str | None = None
     synthetic: SyntheticConfig | None = None
     version: int | None = Field(default=None, ge=1)
-    target: str = TARGET
-    categorical: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    identifier: str | None = None
-    separator: Literal[",", ";", "\t", "|"] | None = None
-    decimal: Literal[".", ","] | None = None
-    missing: tuple[str, ...] = ()
-    dates: dict[str, str] = Field(default_factory=dict)
-    max_categories: int = Field(default=100, ge=1)
-    merge_rare: int | None = Field(default=None, ge=2)
-    positive: Label | None = None
 
     @model_validator(mode="after")
-    def _one_source(self) -> DatasetConfig:
+    def _one_source(self) -> SourceConfig:
         given = [key for key in _SOURCES if getattr(self, key) is not None]
         if len(given) != 1:
             raise ValueError(
@@ -129,20 +102,23 @@ class DatasetConfig(Section):
             raise ValueError("expected version only with openml and a name (an id has one)")
         return self
 
-    def options(self) -> ColumnOptions:
-        """Return what the keys say of columns."""
-        return ColumnOptions(
-            categorical=self.categorical,
-            drop=self.drop,
-            columns=self.columns,
-            keep=self.keep,
-            identifier=self.identifier,
-            decimal=self.decimal,
-            missing=self.missing,
-            dates=self.dates,
-            max_categories=self.max_categories,
-            infer=self.path is not None or self.openml is not None,
-        )
+
+class DatasetConfig(TableOptions, SourceConfig):
+    """The source of a data set, and how to read it.
+
+    What columns hold is inferred, and doubtful ones are told, for ``path`` and ``openml``; the
+    other sources have tables that were prepared.
+    """
+
+    @property
+    def infer(self) -> bool:
+        """See :class:`TableOptions`."""
+        return self.path is not None or self.openml is not None
+
+    def file_options(self) -> FileOptions:
+        """Return how a file is read."""
+        wanted = [*self.columns, self.target, *filter(None, [self.identifier])]
+        return FileOptions(self.separator, tuple(wanted) if self.columns else None)
 
 
 def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
@@ -159,14 +135,12 @@ def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
     InputError
         The data cannot be loaded, or cannot be used.
     """
-    return assemble(
-        _raw(config, where),
-        where,
-        target=config.target,
-        options=config.options(),
-        positive=config.positive,
-        merge_rare=config.merge_rare,
-    )
+    return assemble(_raw(config, where), where, config)
+
+
+def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
+    """Load and check a data set for regression; parameters and errors as of :func:`load_table`."""
+    return assemble_values(_raw(config, where), where, config)
 
 
 def memory_to_load(config: DatasetConfig) -> int:
@@ -177,52 +151,21 @@ def memory_to_load(config: DatasetConfig) -> int:
     made = config.synthetic
     if made is not None:
         return _TIMES * _VALUE * made.samples * made.features
-    path = config.path if config.name is None else file_of(config.name)
-    return 0 if path is None else _TIMES * size_of(path, _file_options(config))
-
-
-def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
-    """Load and check a data set for regression; parameters and errors as of :func:`load_table`."""
-    return assemble_values(
-        _raw(config, where),
-        where,
-        target=config.target,
-        options=config.options(),
-    )
+    path = config.path if config.name is None else _file_of(config.name)
+    return 0 if path is None else _TIMES * size_of(path, config.file_options())
 
 
 def _raw(config: DatasetConfig, where: str) -> Raw:
     if config.name is not None:
-        return from_name(config.name, where, _file_options(config))
+        return _from_name(config.name, where, config.file_options())
+    if config.path is not None:
+        return _from_path(config.path, config.file_options())
     if config.sklearn is not None:
-        return from_sklearn(config.sklearn)
+        return _from_sklearn(config.sklearn)
     if config.openml is not None:
-        return from_openml(config.openml, config.version, where)
-    if config.synthetic is not None:
-        return _synthetic(config.synthetic, where)
-    assert config.path is not None  # one source is given: the model says so
-    return from_path(config.path, _file_options(config))
-
-
-def _file_options(config: DatasetConfig) -> FileOptions:
-    wanted = [*config.columns, config.target, *filter(None, [config.identifier])]
-    return FileOptions(config.separator, tuple(wanted) if config.columns else None)
-
-
-def _synthetic(config: SyntheticConfig, where: str) -> Raw:
-    return from_generator(
-        where,
-        n_samples=config.samples,
-        n_features=config.features,
-        n_informative=config.informative,
-        n_redundant=config.redundant,
-        n_classes=config.classes,
-        n_clusters_per_class=config.clusters_per_class,
-        class_sep=config.class_sep,
-        flip_y=config.flip_y,
-        weights=config.weights,
-        random_state=config.seed,
-    )
+        return _from_openml(config.openml, config.version, where)
+    assert config.synthetic is not None  # one source is given: the model says so
+    return _from_generator(config.synthetic, where)
 
 
 class _OnOpenML(NamedTuple):
@@ -237,11 +180,11 @@ class _OnOpenML(NamedTuple):
     version: int
     target: str
     positive: str
-    features: tuple[str, ...] = ()
+    features: str = ""
 
 
-def _numbered(count: int, prefix: str = "f") -> tuple[str, ...]:
-    return tuple(f"{prefix}{i}" for i in range(1, count + 1))
+def _numbered(count: int, prefix: str = "f") -> str:
+    return " ".join(f"{prefix}{i}" for i in range(1, count + 1))
 
 
 _HEART_FAILURE = (
@@ -260,18 +203,14 @@ _HEART_STATLOG = (
 
 _KNOWN = {
     "australian": _OnOpenML("Australian", 4, "A15", "1", _numbered(14, "A")),
-    "breast_w": _OnOpenML("breast-w", 1, "Class", "malignant", tuple(_BREAST_W.split())),
+    "breast_w": _OnOpenML("breast-w", 1, "Class", "malignant", _BREAST_W),
     "german": _OnOpenML("credit-g", 1, "class", "bad"),
-    "heart_failure": _OnOpenML(
-        "heart-failure", 1, "DEATH_EVENT", "1", tuple(_HEART_FAILURE.split())
-    ),
-    "heart_statlog": _OnOpenML(
-        "heart-statlog", 1, "class", "present", tuple(_HEART_STATLOG.split())
-    ),
+    "heart_failure": _OnOpenML("heart-failure", 1, "DEATH_EVENT", "1", _HEART_FAILURE),
+    "heart_statlog": _OnOpenML("heart-statlog", 1, "class", "present", _HEART_STATLOG),
     "hill_valley": _OnOpenML("hill-valley", 1, "Class", "1", _numbered(100)),
     "ionosphere": _OnOpenML("ionosphere", 1, "class", "b", _numbered(34)),
     "parkinsons": _OnOpenML("parkinsons", 1, "Class", "2"),
-    "pima": _OnOpenML("diabetes", 1, "class", "tested_positive", tuple(_PIMA.split())),
+    "pima": _OnOpenML("diabetes", 1, "class", "tested_positive", _PIMA),
     "qsar_biodeg": _OnOpenML("qsar-biodeg", 1, "Class", "2"),
     "sonar": _OnOpenML("sonar", 1, "Class", "Mine", _numbered(60)),
     "spambase": _OnOpenML("spambase", 1, "class", "1"),
@@ -286,18 +225,12 @@ def known_names() -> list[str]:
     return sorted(name for name in names if name.removesuffix("_groups") not in names - {name})
 
 
-def from_name(name: str, where: str, options: FileOptions = PLAIN) -> Raw:
-    """Return a data set by its name: from the folder ``PARETOLAB_DATA``, otherwise from OpenML.
-
-    Raises
-    ------
-    InputError
-        The name is neither in the folder nor known, or the data set cannot be loaded.
-    """
+def _from_name(name: str, where: str, options: FileOptions) -> Raw:
+    """Return a data set by its name: from the folder ``PARETOLAB_DATA``, otherwise from OpenML."""
     folder = _data_folder()
     if folder is not None and not folder.is_dir():
         raise InputError(f"{DATA_VARIABLE}: expected a folder, found {str(folder)!r}")
-    path = file_of(name)
+    path = _file_of(name)
     if path is not None:
         return Raw(read_frame(path, options), name, str(path))
     if name not in _KNOWN:
@@ -310,7 +243,7 @@ def from_name(name: str, where: str, options: FileOptions = PLAIN) -> Raw:
     return _known_on_openml(name, where)
 
 
-def file_of(name: str) -> Path | None:
+def _file_of(name: str) -> Path | None:
     """Return the file of the folder ``PARETOLAB_DATA`` that a name stands for; None for none."""
     folder = _data_folder()
     for ending in TABLE_ENDINGS if folder is not None else ():
@@ -320,7 +253,7 @@ def file_of(name: str) -> Path | None:
     return None
 
 
-def from_path(path: Path, options: FileOptions = PLAIN) -> Raw:
+def _from_path(path: Path, options: FileOptions) -> Raw:
     """Return the table in a file, or in a folder of Parquet files."""
     name = path.name
     for ending in TABLE_ENDINGS:
@@ -328,7 +261,7 @@ def from_path(path: Path, options: FileOptions = PLAIN) -> Raw:
     return Raw(read_frame(path, options), name, str(path))
 
 
-def from_openml(dataset: int | str, version: int | None, where: str) -> Raw:
+def _from_openml(dataset: int | str, version: int | None, where: str) -> Raw:
     """Return a data set of OpenML by its id, or by name and version (the active one if None).
 
     The labels are in the column ``target``, whatever OpenML calls it.
@@ -343,36 +276,40 @@ def from_openml(dataset: int | str, version: int | None, where: str) -> Raw:
     return Raw(frame, str(details["name"]), source)
 
 
-def from_sklearn(name: BuiltIn) -> Raw:
+def _from_sklearn(name: BuiltIn) -> Raw:
     """Return one of the data sets that are part of scikit-learn."""
     from sklearn import datasets
 
-    loaders: dict[BuiltIn, Callable[..., Any]] = {
-        "breast_cancer": datasets.load_breast_cancer,
-        "diabetes": datasets.load_diabetes,
-        "digits": datasets.load_digits,
-        "iris": datasets.load_iris,
-        "wine": datasets.load_wine,
-    }
-    bunch = loaders[name](as_frame=True)
+    bunch = getattr(datasets, f"load_{name}")(as_frame=True)
     frame = bunch.frame.copy()
     if "target_names" in bunch:  # classes; diabetes has values
         frame[TARGET] = [bunch.target_names[code].item() for code in bunch.target]
     return Raw(frame, name, f"scikit-learn {name}")
 
 
-def from_generator(where: str, **parameters: Any) -> Raw:
+def _from_generator(config: SyntheticConfig, where: str) -> Raw:
     """Return a data set of ``sklearn.datasets.make_classification`` with columns f1 to fn."""
     from sklearn.datasets import make_classification
 
     try:
-        X, y = make_classification(**parameters)
+        X, y = make_classification(
+            n_samples=config.samples,
+            n_features=config.features,
+            n_informative=config.informative,
+            n_redundant=config.redundant,
+            n_classes=config.classes,
+            n_clusters_per_class=config.clusters_per_class,
+            class_sep=config.class_sep,
+            flip_y=config.flip_y,
+            weights=config.weights,
+            random_state=config.seed,
+        )
     except ValueError as error:
         raise InputError(f"{where}.synthetic: {error}") from error
-    frame = pd.DataFrame(X, columns=list(_numbered(X.shape[1])))
+    frame = pd.DataFrame(X, columns=_numbered(X.shape[1]).split())
     frame[TARGET] = y
-    seed = parameters["random_state"]
-    return Raw(frame, f"synthetic{X.shape[1]}", f"make_classification with seed {seed}")
+    source = f"make_classification with seed {config.seed}"
+    return Raw(frame, f"synthetic{X.shape[1]}", source)
 
 
 def _data_folder() -> Path | None:
@@ -408,17 +345,17 @@ def _known_on_openml(name: str, where: str) -> Raw:
 
 
 def _renamed(features: pd.DataFrame, known: _OnOpenML, where: str) -> pd.DataFrame:
-    if not known.features:
+    names = known.features.split()
+    if not names:
         return features
-    if features.shape[1] != len(known.features):
+    if features.shape[1] != len(names):
         raise InputError(
-            f"{where}: expected {len(known.features)} features on OpenML, found "
-            f"{features.shape[1]}; put {where.split()[-1]}.csv in the folder that "
-            f"{DATA_VARIABLE} names"
+            f"{where}: expected {len(names)} features on OpenML, found {features.shape[1]}; put "
+            f"{where.split()[-1]}.csv in the folder that {DATA_VARIABLE} names"
         )
-    if set(known.features) == set(features.columns):
-        return features[list(known.features)]
-    return features.set_axis(list(known.features), axis="columns")
+    if set(names) == set(features.columns):
+        return features[names]
+    return features.set_axis(names, axis="columns")
 
 
 def _fetch(dataset: int | str, version: int | None, where: str) -> Any:

@@ -1,24 +1,25 @@
-"""Turns a raw frame into a ``Table`` and reports what is wrong with the data."""
+"""Tables: data sets as searches read them, assembled from raw frames and checked."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.data.columns import (
-    ColumnOptions,
-    Found,
+    ColumnInference,
+    Label,
     Reading,
+    TableOptions,
+    describe_columns,
+    infer_column,
     is_date,
     is_numeric,
-    look_at,
-    notes_of,
     to_numbers,
     to_texts,
 )
@@ -28,8 +29,8 @@ from framework.registry import nearest
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
-
-_PLAIN = ColumnOptions(infer=False)
+_LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
+_OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,16 @@ class Features:
 
     def about(self) -> dict[str, Any]:
         """Return what reports say of the table, as JSON values."""
-        notes = {"notes": list(self.notes)} if self.notes else {}
-        named = {"identifier": self.identifier} if self.identifier else {}
-        return {
+        about: dict[str, Any] = {
             "name": self.name,
             "source": self.source,
             "fingerprint": self.fingerprint,
-            **named,
-            **notes,
         }
+        if self.identifier:
+            about["identifier"] = self.identifier
+        if self.notes:
+            about["notes"] = list(self.notes)
+        return about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +104,14 @@ class Table(Features):
     positive: int | None
 
 
-@dataclass(frozen=True)
-class Raw:
+@dataclass(frozen=True, kw_only=True)
+class ValueTable(Features):
+    """A data set for regression: ``values``, float64 (n,), are the target."""
+
+    values: FloatArray
+
+
+class Raw(NamedTuple):
     """A frame as read from its source; ``name`` and ``source`` are as in ``Table``."""
 
     frame: pd.DataFrame
@@ -111,29 +119,15 @@ class Raw:
     source: str
 
 
-def assemble(
-    raw: Raw,
-    where: str,
-    *,
-    target: str,
-    options: ColumnOptions = _PLAIN,
-    positive: Label | None = None,
-    merge_rare: int | None = None,
-) -> Table:
-    """Check a raw frame and turn it into a table.
+def assemble(raw: Raw, where: str, options: TableOptions) -> Table:
+    """Check a raw frame and turn it into a table for classification.
 
     Parameters
     ----------
     raw : Raw
     where : str
         Key of the section, for messages.
-    target : str
-        Column of the labels.
-    options : ColumnOptions
-        What the user says of columns; nothing is inferred unless they say so.
-    positive : label, optional
-    merge_rare : int, optional
-        Classes with fewer records become one, ``other``.
+    options : TableOptions
 
     Raises
     ------
@@ -142,29 +136,18 @@ def assemble(
         class, too few records of a class, or features that cannot be used.
     """
     place = f"{where}: {raw.source}"
-    _check(raw.frame, place, target, options)
-    column, merged = with_rare_merged(raw.frame[target], merge_rare, target)
-    labels, classes = labels_of(column, target, place)
-    features, found = _features(raw.frame, place, target, options)
+    _check(raw.frame, place, options)
+    column, merged = _with_rare_merged(raw.frame[options.target], options)
+    labels, classes = _labels(column, options.target, place)
     return Table(
-        **_common(raw, features, found, options, np.argsort(labels, kind="stable"), merged),
-        fingerprint=_fingerprint(features, classes, labels.astype("<i8"), _most(options)),
+        **_features(raw, place, options, labels.astype("<i8"), classes, merged),
         labels=frozen(labels),
         classes=classes,
-        positive=position_of(positive, classes, where),
+        positive=_positive(options.positive, classes, where),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ValueTable(Features):
-    """A data set for regression: ``values``, float64 (n,), are the target."""
-
-    values: FloatArray
-
-
-def assemble_values(
-    raw: Raw, where: str, *, target: str, options: ColumnOptions = _PLAIN
-) -> ValueTable:
+def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
     """Check a raw frame whose target holds values and turn it into a table.
 
     Raises
@@ -173,71 +156,28 @@ def assemble_values(
         As ``assemble``; a target that is not numeric, missing or infinite.
     """
     place = f"{where}: {raw.source}"
-    _check(raw.frame, place, target, options)
-    features, found = _features(raw.frame, place, target, options)
-    column = raw.frame[target]
+    _check(raw.frame, place, options)
+    column = raw.frame[options.target]
     if not is_numeric(column):
         raise InputError(
-            f"{place}: expected numbers in {target!r} for a regression, found other values"
+            f"{place}: expected numbers in {options.target!r} for a regression, found other values"
         )
     values = to_numbers(column)
     if not np.isfinite(values).all():
         first = int((~np.isfinite(values)).argmax())
         raise InputError(
-            f"{place}: expected a finite value in each record of {target!r}, found "
+            f"{place}: expected a finite value in each record of {options.target!r}, found "
             f"{values[first]} in record {first + 1}; correct or remove it"
         )
-    return ValueTable(
-        **_common(raw, features, found, options, np.argsort(values, kind="stable")),
-        fingerprint=_fingerprint(features, (), values.astype("<f8"), _most(options)),
-        values=frozen(values),
-    )
+    return ValueTable(**_features(raw, place, options, values.astype("<f8")), values=frozen(values))
 
 
-def _common(
-    raw: Raw,
-    features: pd.DataFrame,
-    found: Mapping[str, Found],
-    options: ColumnOptions,
-    order: IntArray,
-    said: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """Return what both kinds of tables have; ``order`` sorts the records by their target."""
-    readings = {name: what.reading for name, what in found.items() if what.reading is not None}
-    others = [str(c) for c in raw.frame.columns if c not in features.columns]
-    shown = [c for c in raw.frame.columns if c in features.columns or c == options.identifier]
-    places = np.linspace(0, len(order) - 1, min(_EXAMPLES, len(order))).astype(np.int64)
-    return {
-        "name": raw.name,
-        "features": features,
-        "source": raw.source,
-        "readings": readings,
-        "max_categories": _most(options),
-        "left_out": tuple(others),
-        "identifier": options.identifier,
-        "notes": (*said, *notes_of(found)),
-        "example": _plain(raw.frame[shown].iloc[order[places]]),
-    }
-
-
-def _most(options: ColumnOptions) -> int | None:
-    return options.max_categories if options.infer else None
-
-
-def _plain(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return columns of numbers and texts, None where a value is missing."""
-    dated = [c for c in frame.columns if is_date(frame[c])]
-    frame = frame.assign(**{c: frame[c].astype(str).where(frame[c].notna(), None) for c in dated})
-    plain = frame.astype(object).where(frame.notna(), None)
-    return {str(name): plain[name].tolist() for name in plain.columns}
-
-
-def _check(frame: pd.DataFrame, place: str, target: str, options: ColumnOptions) -> None:
+def _check(frame: pd.DataFrame, place: str, options: TableOptions) -> None:
     """Refuse a frame without records, and names of columns that it has not."""
     if frame.empty:
         raise InputError(f"{place}: expected records, found none")
     known = [str(c) for c in frame.columns]
-    for key, names in {"target": (target,), **options.named()}.items():
+    for key, names in options.named().items():
         for name in names:
             if name not in known:
                 raise InputError(
@@ -247,39 +187,88 @@ def _check(frame: pd.DataFrame, place: str, target: str, options: ColumnOptions)
 
 
 def _features(
-    frame: pd.DataFrame, place: str, target: str, options: ColumnOptions
-) -> tuple[pd.DataFrame, dict[str, Found]]:
-    """Return the features' columns, and what was found of every column that may be one."""
-    left_out = {target, *options.drop, options.identifier}
-    names = [str(c) for c in frame.columns if c not in left_out]
+    raw: Raw,
+    place: str,
+    options: TableOptions,
+    target: Array,
+    classes: tuple[Label, ...] = (),
+    merged: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return the attributes of ``Features``; ``merged`` is said of rare classes."""
+    frame = raw.frame
+    no_features = {options.target, *options.drop, options.identifier}
+    names = [str(c) for c in frame.columns if c not in no_features]
     if options.columns:
         names = [name for name in names if name in options.columns]
-    found = {n: look_at(frame[n], n, options) if options.infer else Found() for n in names}
-    taken = [name for name in names if not found[name].left_out]
+    inferred = {
+        name: infer_column(frame[name], name, options) if options.infer else ColumnInference()
+        for name in names
+    }
+    notes = describe_columns(inferred)
+    taken = [name for name in names if not inferred[name].left_out]
     if not taken:
-        said = "".join(f"; {note}" for note in notes_of(found))
-        raise InputError(f"{place}: expected feature columns beside the target, found none{said}")
-    columns = {n: _feature(frame[n], n, n in options.categorical, found[n], place) for n in taken}
-    return pd.DataFrame(columns), found
+        reasons = "".join(f"; {note}" for note in notes)
+        raise InputError(
+            f"{place}: expected feature columns beside the target, found none{reasons}"
+        )
+    readings = {name: what.reading for name, what in inferred.items() if what.reading is not None}
+    features = pd.DataFrame(
+        {n: _feature(frame[n], n, n in options.categorical, readings.get(n), place) for n in taken}
+    )
+    most = options.max_categories if options.infer else None
+    shown = [c for c in frame.columns if c in taken or c == options.identifier]
+    # examples of low and of high targets, evenly spread
+    order = np.argsort(target, kind="stable")
+    examples = np.linspace(0, len(order) - 1, min(_EXAMPLES, len(order))).astype(np.int64)
+    return {
+        "name": raw.name,
+        "features": features,
+        "source": raw.source,
+        "fingerprint": _fingerprint(features, classes, target, most),
+        "readings": readings,
+        "max_categories": most,
+        "left_out": tuple(str(c) for c in frame.columns if c not in taken),
+        "identifier": options.identifier,
+        "notes": (*merged, *notes),
+        "example": _json_columns(frame[shown].iloc[order[examples]]),
+    }
+
+
+def _json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return columns of numbers and texts, None where a value is missing."""
+    dated = [c for c in frame.columns if is_date(frame[c])]
+    frame = frame.assign(**{c: frame[c].astype(str).where(frame[c].notna(), None) for c in dated})
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {str(name): plain[name].tolist() for name in plain.columns}
 
 
 def _feature(
-    column: pd.Series[Any], name: str, as_category: bool, found: Found, place: str
+    column: pd.Series[Any], name: str, as_category: bool, reading: Reading | None, place: str
 ) -> pd.Series[Any]:
+    """Return a feature's values in one of the three types that ``Features`` names."""
     if column.isna().all():
         raise InputError(
             f"{place}: expected values in column {name!r}, found it entirely empty; "
             f"leave it out with drop: [{name}]"
         )
-    if found.reading is not None:
+    if reading is not None:
         try:
-            column = found.reading.read(column, name)
+            column = reading.read(column, name)
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
     if is_date(column):
-        return pd.Series(_naive(column).to_numpy("datetime64[us]"), name=name)
+        if isinstance(column.dtype, pd.DatetimeTZDtype):
+            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        return pd.Series(column.to_numpy("datetime64[us]"), name=name)
     if is_numeric(column) and not as_category:
-        return _numeric_feature(column, name, place)
+        numbers = to_numbers(column)
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            raise InputError(
+                f"{place}: expected finite numbers in column {name!r}, found {infinite.sum()} "
+                f"infinite, the first in record {int(infinite.argmax()) + 1}"
+            )
+        return pd.Series(numbers, name=name)
     sample = column.dropna().iloc[0]
     if not isinstance(sample, str | bool | int | float | np.generic):
         raise InputError(
@@ -292,23 +281,6 @@ def _feature(
     categories = sorted(set(texts[~missing]))
     texts[missing] = None
     return pd.Series(pd.Categorical(texts, categories=categories), name=name)
-
-
-def _naive(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return dates without a zone: those of UTC."""
-    zoned = isinstance(column.dtype, pd.DatetimeTZDtype)
-    return column.dt.tz_convert("UTC").dt.tz_localize(None) if zoned else column
-
-
-def _numeric_feature(column: pd.Series[Any], name: str, place: str) -> pd.Series[Any]:
-    numbers = to_numbers(column)
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        raise InputError(
-            f"{place}: expected finite numbers in column {name!r}, found {infinite.sum()} "
-            f"infinite, the first in record {int(infinite.argmax()) + 1}"
-        )
-    return pd.Series(numbers, name=name)
 
 
 def _check_text(texts: Array, records: IntArray, name: str, place: str) -> None:
@@ -355,16 +327,11 @@ def _fingerprint(
     return digest.hexdigest()
 
 
-Label = str | int | float | bool
-
-_LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
-_OTHER = "other"
-
-
-def with_rare_merged(
-    column: pd.Series[Any], least: int | None, target: str
+def _with_rare_merged(
+    column: pd.Series[Any], options: TableOptions
 ) -> tuple[pd.Series[Any], tuple[str, ...]]:
     """Return labels of which the rare ones are ``other``, and the sentence that says so."""
+    least = options.merge_rare
     if least is None:
         return column, ()
     counts = column.value_counts()
@@ -375,20 +342,15 @@ def with_rare_merged(
     spelling = merged.where(merged.isna(), pd.Series(to_texts(merged)[0], index=merged.index))
     listed = ", ".join(f"{label} ({counts[label]})" for label in rare[:6])
     more = f" and {len(rare) - 6} more" if len(rare) > 6 else ""
-    said = f"target {target!r}: classes {listed}{more} have fewer than {least} records; together "
-    return spelling, (f"{said}they are the class {_OTHER!r}",)
+    note = (
+        f"target {options.target!r}: classes {listed}{more} have fewer than {least} records; "
+        f"together they are the class {_OTHER!r}"
+    )
+    return spelling, (note,)
 
 
-def labels_of(
-    column: pd.Series[Any], target: str, place: str
-) -> tuple[IntArray, tuple[Label, ...]]:
-    """Return the class (n,) of each record and the classes, sorted.
-
-    Raises
-    ------
-    InputError
-        A label is missing, there is one class, or one of too few records.
-    """
+def _labels(column: pd.Series[Any], target: str, place: str) -> tuple[IntArray, tuple[Label, ...]]:
+    """Return the class (n,) of each record and the classes, sorted."""
     missing = column.isna().to_numpy(dtype=bool)
     if missing.any():
         raise InputError(
@@ -422,12 +384,12 @@ def _plain_labels(column: pd.Series[Any]) -> list[Label]:
         return [bool(value) for value in column]
     if is_numeric(column):
         numbers = to_numbers(column)
-        whole = bool(np.all(np.isfinite(numbers) & (numbers == np.floor(numbers))))
-        return [int(number) if whole else float(number) for number in numbers]
+        integral = bool(np.all(np.isfinite(numbers) & (numbers == np.floor(numbers))))
+        return [int(number) if integral else float(number) for number in numbers]
     return [str(value) for value in column]
 
 
-def position_of(wanted: Label | None, classes: tuple[Label, ...], where: str) -> int | None:
+def _positive(wanted: Label | None, classes: tuple[Label, ...], where: str) -> int | None:
     """Return the position of the positive class: the one named, else the last one of two."""
     if wanted is None:
         return len(classes) - 1 if len(classes) == 2 else None

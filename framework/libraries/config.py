@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from framework.data.columns import Label
 from framework.data.datasets import DatasetConfig
-from framework.data.tables import Label
 from framework.libraries.pool import FAMILIES
 from framework.registry import nearest
 from framework.settings import FolderName, PlacedPath, Section
