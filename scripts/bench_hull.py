@@ -10,11 +10,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from algorithms.hull.ch_emoa import CHEMOA
-from algorithms.hull.fch_emoa import FCHEMOA
-from algorithms.hull.kernels import frontal
 from algorithms.hull.kernels import network as kernels
-from algorithms.hull.reference import THREE_CLASSES, Reference
+from algorithms.hull.kernels import populations
+from algorithms.hull.reference import THREE_CLASSES, ExactReference
+from algorithms.hull.searches import CHEMOA, FCHEMOA
 from algorithms.moves import reals
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
@@ -82,11 +81,11 @@ def asked(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tup
 
 def compiled(n: int, evaluations: int) -> tuple[float, float]:
     """Return VAS and CPU seconds of variation, evaluation and selection in one compiled loop."""
-    reference = Reference(THREE_CLASSES)
+    reference = ExactReference(THREE_CLASSES)
     vas = seconds = 0.0
     for seed, stop in ((1, n + 20), (0, evaluations)):
         rng = np.random.default_rng(seed)
-        population = frontal.empty_population(reference.fixed, n)
+        population = populations.empty_population(reference.fixed, n)
         genomes = np.zeros((len(population.ids), 3))
         begun = time.process_time()
         loop(population, n, genomes, rng.random((n, 3)), rng.random((stop - n, 16)))
@@ -96,7 +95,9 @@ def compiled(n: int, evaluations: int) -> tuple[float, float]:
 
 
 @njit
-def loop(pop: frontal.Population, n: int, genomes: Array, first: Array, draws: FloatArray) -> None:
+def loop(
+    pop: populations.Population, n: int, genomes: Array, first: Array, draws: FloatArray
+) -> None:
     """Run Algorithm 7 on ZED1: random rows, then a child a row of ``draws``."""
     low, high = np.zeros(3), np.ones(3)
     usable, ids, point = np.ones(1, dtype=np.bool_), np.zeros(1, dtype=np.int64), np.zeros((1, 3))
@@ -117,7 +118,7 @@ def loop(pop: frontal.Population, n: int, genomes: Array, first: Array, draws: F
         point[0, 2] = 1.0 - r * np.sin(x)
         ids[0] = step
         whole = np.rint(point * STEPS).astype(np.int64)
-        frontal.absorb(pop, n, frontal.OLDEST, genomes, child, whole, usable, ids, point[0])
+        populations.absorb(pop, n, populations.OLDEST, genomes, child, whole, usable, ids, point[0])
 
 
 def mask_rates(inputs: int, records: int) -> tuple[float, float]:

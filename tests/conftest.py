@@ -16,19 +16,13 @@ from algorithms.ensembling.searches.baselines import SingleBest, Singles
 from algorithms.ensembling.searches.greedy import GES, MultiGES
 from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
 from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
-from algorithms.general.grid import GridSearch
+from algorithms.general.baselines import GridSearch, RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.pymoo_searches import NSGAII, NSGAIII, RVEA, SMSEMOA
-from algorithms.general.random_search import RandomSearch
-from algorithms.hull.ch_emoa import CHEMOA
-from algorithms.hull.fch_emoa import FCHEMOA
-from algorithms.hull.ndfch_emoa import NDFCHEMOA
-from algorithms.hull.network import NetworkProblem
-from algorithms.hull.network_config import NetworkConfig
-from algorithms.hull.peers.ar_moea import ARMOEA
-from algorithms.hull.peers.moea_dd import MOEADD
-from algorithms.hull.peers.mpso_d import MPSOD
-from algorithms.hull.peers.two_arch2 import TwoArch2
+from algorithms.hull.network import NetworkConfig, NetworkProblem
+from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
+from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
+from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
 from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
 from algorithms.multistage.baselines.tuned import Tuned
 from algorithms.multistage.config import MultiStageConfig

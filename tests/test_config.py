@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import yaml
 
-from algorithms.general.random_search import RandomSearch
+from algorithms.general.baselines import RandomSearch
 from framework.errors import InputError
 from framework.experiment.config import check, flatten, load_config, parameters
 from framework.libraries.config import ModelsConfig
@@ -195,6 +196,19 @@ def test_a_key_that_is_an_option_now():
     with pytest.raises(InputError) as caught:
         check(ModelsConfig, given, "library.yaml: import.models")
     assert str(caught.value) == "library.yaml: import.models.trusted: is now the option --trust"
+
+
+def test_options_of_a_search_inherit():
+    class Narrow(RandomSearch):
+        def __init__(self, problem, roles, *, width: int = 3, batch: float = 0.5, **options: Any):
+            super().__init__(problem, roles, **options)
+
+    fields = parameters(Narrow).model_fields
+    assert list(fields) == ["batch", "sampling", "width"]
+    assert fields["batch"].default == 0.5
+    assert fields["sampling"].default == "uniform"
+    with pytest.raises(InputError, match=r"samplin: unknown key.*one of batch, sampling, width"):
+        check(parameters(Narrow), {"samplin": "uniform"}, "algorithm")
 
 
 def test_several_mistakes_are_all_named(write):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from algorithms.moves import partition_operators as operators
-from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours
+from algorithms.moves import partitions
+from algorithms.moves.partitions import neighbourhood_size, neighbours
 from algorithms.multistage.emsco import EMSCO
 from framework.errors import InputError
 from framework.front import Archive
@@ -46,7 +46,7 @@ def losses_of(algorithm, batch):
 def test_property_2_fitness_grows_with_rank_first_and_length_second(rows, epsilon):
     gains = np.array(rows)
     layers = pareto_layers(-gains, np.zeros(len(gains)))
-    fitness = operators.log_fitness(gains, layers, epsilon)
+    fitness = partitions.log_fitness(gains, layers, epsilon)
     length = np.maximum(np.sqrt((gains**2).sum(axis=1)), 1e-12)
     assert np.isfinite(fitness).all()
     for i in range(len(rows)):
@@ -61,7 +61,7 @@ def test_property_2_holds_for_300_layers_far_apart():
     gains = np.linspace(0.001, 1.0, 300)[:, None].repeat(3, axis=1) / math.sqrt(3)
     layers = pareto_layers(-gains, np.zeros(300))
     assert layers.max() == 299
-    fitness = operators.log_fitness(gains, layers, 0.01)
+    fitness = partitions.log_fitness(gains, layers, 0.01)
     assert np.isfinite(fitness).all()
     assert (np.diff(fitness) > 0).all()
     assert math.isclose(
@@ -75,7 +75,7 @@ def test_fitness_is_equation_9():
     gains = np.array([[0.6, 0.8, 0.0], [0.3, 0.4, 0.0], [0.0, 0.0, 0.25]])
     gamma = 1.0 / 0.25 + 0.01
     want = [gamma**1 * 1.0, gamma**0 * 0.5, gamma**1 * 0.25]
-    fitness = operators.log_fitness(gains, np.array([0, 1, 0]), 0.01)
+    fitness = partitions.log_fitness(gains, np.array([0, 1, 0]), 0.01)
     assert np.allclose(np.exp(fitness), want, rtol=1e-12)
 
 

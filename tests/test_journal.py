@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.general.random_search import RandomSearch
+from algorithms.general.baselines import RandomSearch
 from framework.batch import Evaluated
 from framework.errors import JournalError
 from framework.front import Front

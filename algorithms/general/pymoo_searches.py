@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from pymoo.algorithms.moo.nsga3 import NSGA3
 from pymoo.algorithms.moo.rvea import RVEA as PymooRVEA
 from pymoo.core.crossover import Crossover
 from pymoo.core.mutation import Mutation
+from pymoo.core.population import Population
 from pymoo.core.problem import Problem as PymooProblem
 from pymoo.core.sampling import Sampling
 from pymoo.core.termination import NoTermination
@@ -22,9 +23,8 @@ from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.termination.max_gen import MaximumGenerationTermination
 from pymoo.util.ref_dirs import get_reference_directions
 
-from algorithms.general.members import CrowdedMembers, Members, PymooMembers
-from algorithms.moves.seen import Seen
-from algorithms.moves.unseen import unseen
+from algorithms.general import crowding
+from algorithms.moves.seen import Seen, unseen
 from algorithms.moves.variation import SPACES, Variation, variation
 from framework.algorithm import Algorithm, MaxPending, Outcome, known_horizon, name_of
 from framework.arrays import Array, FloatArray, IntArray
@@ -35,7 +35,7 @@ from framework.roles import Roles
 from framework.settings import Rate
 
 
-class Peer(Algorithm):
+class PymooSearch(Algorithm):
     """A search with the selection and survival of pymoo and variation operators of paretolab.
 
     Parameters
@@ -101,7 +101,7 @@ class Peer(Algorithm):
         self._step = self.make_asynchronous(max_pending, population) if max_pending else 0
         self._moves = variation(self.space, mutation_rate, crossover_rate, beta)
         self._seen, self._started = Seen(), 0
-        self._search = self._made()
+        self._search = self._make_search()
         self._search.setup(
             PymooProblem(
                 n_var=self.space.d,
@@ -115,7 +115,7 @@ class Peer(Algorithm):
         )
         self._search.random_state = self.rng
         self._children: Any = None
-        self._members = self._flowing() if max_pending else None
+        self._members = self._make_members() if max_pending else None
 
     def _termination(self, population: int) -> Any:
         """Return what pymoo's algorithm believes to end it; it never does, the budget does."""
@@ -125,7 +125,7 @@ class Peer(Algorithm):
     def _pymoo(self, population: int, **parts: Any) -> Any:
         """Return pymoo's algorithm of a population size, made of these operators."""
 
-    def _made(self) -> Any:
+    def _make_search(self) -> Any:
         return self._pymoo(
             self.population,
             sampling=_Init(self._moves),
@@ -134,7 +134,7 @@ class Peer(Algorithm):
             eliminate_duplicates=True,
         )
 
-    def _flowing(self) -> Members:
+    def _make_members(self) -> Members:
         """Return the population of the form without generations."""
         return PymooMembers(self._search)
 
@@ -163,9 +163,7 @@ class Peer(Algorithm):
         children.set("F", losses)
         children.set("G", violation[:, np.newaxis])
         children.set("row", rows.ids)
-        # NSGA-III switches warnings off for the whole process; RVEA takes arcs of 1 + 1e-16
-        with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-            self._search.tell(infills=children)
+        _tell(self._search, children)
         self._children = None
 
     def _next_step(self, members: Members) -> Array | None:
@@ -194,21 +192,22 @@ class Peer(Algorithm):
         return np.asarray((losses - low) / (high - low))
 
 
-class NSGAII(Peer):
+class NSGAII(PymooSearch):
     """NSGA-II: non-dominated sorting and crowding distance.
 
-    Deb, Pratap, Agarwal and Meyarivan 2002, doi:10.1109/4235.996017. Parameters: :class:`Peer`.
+    Deb, Pratap, Agarwal and Meyarivan 2002, doi:10.1109/4235.996017. Parameters: those of
+    :class:`PymooSearch`.
     """
 
     def _pymoo(self, population: int, **parts: Any) -> Any:
         return NSGA2(pop_size=population, **parts)
 
-    def _flowing(self) -> Members:
+    def _make_members(self) -> Members:
         m = len(self.roles.objectives)
         return CrowdedMembers(self.population, self.space.d, m, self._moves.dtype)
 
 
-class _Directed(Peer):
+class _Directed(PymooSearch):
     """A search around reference directions; it returns its members, unless it looks ahead."""
 
     def outcome(self) -> Outcome:
@@ -224,8 +223,8 @@ class NSGAIII(_Directed):
     """NSGA-III: non-dominated sorting and niches around reference directions.
 
     The directions are the finest simplex lattice (Das and Dennis 1998) of at most ``population``
-    points. A parent is the less infeasible of two random rows. Parameters: :class:`Peer`. Without
-    ``max_pending`` the last members are returned, as PlatEMO does.
+    points. A parent is the less infeasible of two random members. Parameters: those of
+    :class:`PymooSearch`. Without ``max_pending`` the last members are returned, as PlatEMO does.
 
     Deb and Jain 2014, doi:10.1109/TEVC.2013.2281535.
     """
@@ -248,7 +247,7 @@ class RVEA(_Directed):
     alpha : float
         How late they do (2 in the paper).
     population, mutation_rate, crossover_rate, beta
-        See :class:`Peer`. Directions as for :class:`NSGAIII`; members are at most as many.
+        See :class:`PymooSearch`. Directions as for :class:`NSGAIII`; members are at most as many.
 
     Notes
     -----
@@ -288,11 +287,11 @@ class RVEA(_Directed):
         return PymooRVEA(directions, alpha=self.alpha, pop_size=population, **parts)
 
 
-class SMSEMOA(Peer):
+class SMSEMOA(PymooSearch):
     """SMS-EMOA: non-dominated sorting and hypervolume contributions.
 
     A generation makes ``population`` children and drops the least contributors one by one (the
-    original makes one child at a time). Parameters: :class:`Peer`.
+    original makes one child at a time). Parameters: :class:`PymooSearch`.
 
     Beume, Naujoks and Emmerich 2007, doi:10.1016/j.ejor.2006.08.008.
     """
@@ -304,7 +303,96 @@ class SMSEMOA(Peer):
         return sms.SMSEMOA(pop_size=population, selection=selection, **parts)
 
 
-def _directions(search: Peer, population: int) -> FloatArray:
+class Members(ABC):
+    """A population; rows compete with its members as soon as they are known."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many members there are."""
+
+    @abstractmethod
+    def parents(self, n: int, rng: np.random.Generator) -> Array:
+        """Return the genomes of ``n`` pairs of parents, shape (2, n, d)."""
+
+    @abstractmethod
+    def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
+        """Take rows in: genomes (b, d), losses (b, m) and violations (b,)."""
+
+
+class CrowdedMembers(Members):
+    """NSGA-II's: layers and crowding distance decide, and a row replaces one member at most.
+
+    Parameters
+    ----------
+    size, d, m : int
+        Members, genes, objectives.
+    dtype : numpy.dtype
+        Of the genomes.
+
+    Notes
+    -----
+    Layers are kept up to date (Li, Deb, Zhang, Suganthan and Chen 2017,
+    doi:10.1109/TCYB.2016.2621008), O(n m) a row.
+    """
+
+    def __init__(self, size: int, d: int, m: int, dtype: np.dtype[Any]) -> None:
+        self._crowd = crowding.empty_crowd(size, m)
+        self._genomes: Array = np.zeros((size + 1, d), dtype=dtype)
+
+    def __len__(self) -> int:
+        return int(self._crowd.held[0])
+
+    def parents(self, n: int, rng: np.random.Generator) -> Array:
+        """Return winners of binary tournaments by layer and crowding distance."""
+        pairs = (rng.random((2 * n, 2)) * len(self)).astype(np.int64)
+        chosen: IntArray = crowding.winners(self._crowd, pairs, rng.random(2 * n))
+        return self._genomes[chosen.reshape(2, n)]
+
+    def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
+        rows = np.ascontiguousarray(X, dtype=self._genomes.dtype)
+        crowding.absorb(self._crowd, self._genomes, rows, losses, violation)
+
+
+class PymooMembers(Members):
+    """The population of an algorithm of pymoo, with its own selection and survival.
+
+    Parameters
+    ----------
+    search : pymoo's algorithm, set up
+    """
+
+    def __init__(self, search: Any) -> None:
+        self._search = search
+
+    def __len__(self) -> int:
+        return len(self._search.pop) if self._search.is_initialized else 0
+
+    def parents(self, n: int, rng: np.random.Generator) -> Array:
+        search = self._search
+        pairs = search.mating.selection(
+            search.problem,
+            search.pop,
+            n,
+            n_parents=2,
+            to_pop=False,
+            algorithm=search,
+            random_state=rng,
+        )
+        return np.asarray(search.pop.get("X")[np.asarray(pairs, dtype=np.int64).T])
+
+    def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
+        rows = Population.new("X", X, "F", losses, "G", violation[:, np.newaxis])
+        _tell(self._search, rows)
+
+
+def _tell(search: Any, evaluated: Any) -> None:
+    """Have pymoo's algorithm select among its members and what was evaluated."""
+    # NSGA-III switches warnings off for the whole process; RVEA takes arcs of 1 + 1e-16
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+        search.tell(infills=evaluated)
+
+
+def _directions(search: PymooSearch, population: int) -> FloatArray:
     """Return the finest simplex lattice of at most ``population`` points."""
     m, kind = len(search.roles.objectives), name_of(type(search))
     _several(search.roles, kind)

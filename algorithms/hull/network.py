@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field
 
 from algorithms.hull.kernels import network as kernels
-from algorithms.hull.network_config import NetworkConfig, Records
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.components import Components, ComponentStore
-from framework.data.datasets import memory_to_load
+from framework.data.datasets import DatasetConfig, load_table, memory_to_load
+from framework.data.encoding import Encoder
+from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.problem import Deployable, Problem
@@ -24,8 +26,55 @@ from framework.space import Bits
 from framework.streams import CandidateStreams
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
-_KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only part there is
+_KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only shared component there is
+_LABEL = " label"  # no column's name: those of tables are stripped
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
+
+
+class NetworkSplit(SplitConfig):
+    """The paper's shares of records, unless others are given."""
+
+    train: float = Field(default=0.25, gt=0, lt=1)
+    validation: float = Field(default=0.25, gt=0, lt=1)
+    test: float = Field(default=0.5, ge=0, lt=1)
+
+
+class TrainingConfig(Section):
+    """How a network is trained; ``seed`` draws its first weights and the order of records."""
+
+    epochs: int = Field(default=100, ge=0)
+    batch: int = Field(default=5, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
+class NetworkConfig(Section):
+    """``{kind: network, dataset: {sklearn: breast_cancer}}``.
+
+    distinct : whether of equal records only the first one counts, so that none is in two parts.
+    hidden : units of each hidden layer.
+    gates : whether a gene keeps a connection, or an input or hidden unit with all of its.
+    finetune : epochs of training of the masked network before it is scored.
+    """
+
+    dataset: DatasetConfig
+    split: NetworkSplit = NetworkSplit.model_validate({})
+    distinct: bool = False
+    hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
+    gates: Literal["connections", "neurons"] = "connections"
+    training: TrainingConfig = TrainingConfig()
+    finetune: int = Field(default=0, ge=0)
+
+
+class Records:
+    """Encoded records of a part: float32 (features, at least n), and which are positive (n,)."""
+
+    def __init__(self, design: FloatArray, positive: BoolArray) -> None:
+        self.columns = kernels.padded(design)
+        self.positive = np.ascontiguousarray(positive)
+
+    def __len__(self) -> int:
+        return len(self.positive)
 
 
 class NetworkProblem(Problem, Deployable):
@@ -115,9 +164,7 @@ class NetworkProblem(Problem, Deployable):
     @classmethod
     def from_config(cls, config: NetworkConfig) -> Self:
         """Load, split and encode the data of a configuration."""
-        from algorithms.hull.network_setup import set_up
-
-        problem = cls(**set_up(config))
+        problem = cls(**_loaded(config))
         problem.open_store()
         return problem
 
@@ -283,9 +330,19 @@ class NetworkProblem(Problem, Deployable):
 
     def decode(self, x: Array) -> Any:
         """Return the sparse network of a genome."""
-        from algorithms.hull.network_setup import deploy
+        from algorithms.hull.model import SparseNetworkClassifier
 
-        return deploy(self, x)
+        X = np.asarray(x)[np.newaxis]
+        masks = self.masks(X)
+        weights, biases = self.tuned(X, masks)
+        return SparseNetworkClassifier.from_fitted(
+            encoder=Encoder.from_json(self.about["encoder"]),
+            sizes=self.sizes,
+            weights=weights[0],
+            biases=biases[0],
+            mask=masks[0],
+            classes=self.about["classes"],
+        )
 
     def _train(
         self,
@@ -309,6 +366,60 @@ class NetworkProblem(Problem, Deployable):
             training.batch,
             training.learning_rate,
         )
+
+
+def _loaded(config: NetworkConfig) -> dict[str, Any]:
+    """Load, split and encode the data; return the arguments of ``NetworkProblem``.
+
+    Raises
+    ------
+    InputError
+        Other than two classes, or no validation records.
+    """
+    table = load_table(config.dataset)
+    if table.positive is None or len(table.classes) != 2:
+        raise InputError(
+            "problem.dataset: expected two classes, found "
+            f"{len(table.classes)}: {', '.join(map(str, table.classes[:5]))}"
+        )
+    features, labels = table.features, table.labels
+    if config.distinct:
+        first = ~features.assign(**{_LABEL: labels}).duplicated().to_numpy()
+        features, labels = features[first], labels[first]
+    split = split_records(labels, config.split)
+    if len(split.validation) == 0:
+        raise InputError("problem.split.validation: expected a share above 0, found 0")
+    training = features.iloc[split.train]
+    encoder = table.fit_encoder(training)
+    positive = labels == table.positive
+
+    def part(rows: Array) -> Records:
+        return Records(encoder.transform(features.iloc[rows]), positive[rows])
+
+    settings = config.model_dump_json(exclude={"dataset"})
+    return {
+        "design": encoder.transform(training),
+        "positive": positive[split.train],
+        "validation": part(split.validation),
+        "test": part(split.test),
+        "config": config,
+        "fingerprint": f"network {table.fingerprint} {table.positive} {settings}",
+        "about": {
+            "encoder": encoder.to_json(),
+            "classes": (table.classes[1 - table.positive], table.classes[table.positive]),
+            "example": table.example,
+            "describe": {
+                **table.about(),
+                "records": len(labels),
+                "features": len(table.features.columns),
+                "classes": [str(label) for label in table.classes],
+                "positive": str(table.classes[table.positive]),
+                "train": len(split.train),
+                "validation": len(split.validation),
+                "test": len(split.test),
+            },
+        },
+    }
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:

@@ -1,22 +1,20 @@
-"""The reference points R that a hull hangs from, and the whole-numbered cube it is measured in."""
+"""The reference points R of convex-hull searches: exact in three losses, or floating point."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Annotated
+from typing import Protocol
 
 import numpy as np
-from pydantic import Field
+from scipy.spatial import ConvexHull, QhullError
 
-from algorithms.hull.hull3d import MOST_VOLUME, Hull3D
-from algorithms.hull.kernels.facets import MOST_STEPS
-from framework.arrays import BoolArray, FloatArray, IntArray
+from algorithms.hull.kernels.hull3d import MOST_STEPS, MOST_VOLUME, Hull3D
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit
 from framework.roles import Roles
-from framework.settings import Rate
 
 THREE_CLASSES = ((1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
 """R of three classes, of which a trivial classifier always answers one (ZED)."""
@@ -26,11 +24,27 @@ TWO_CLASSES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0
 
 Point = tuple[int, int, int]
 
-Points = Annotated[list[tuple[Rate, Rate, Rate]], Field(min_length=3)]
-"""R as a configuration gives it."""
+NEAR = 1e-9
+"""How near to a plane a point lies in it, in floating point."""
 
 
-class Reference:
+class ReferencePoints(Protocol):
+    """What a hull search needs of R.
+
+    Attributes
+    ----------
+    corners : int
+        How many points R has.
+    """
+
+    corners: int
+
+    def normalised(self, shares: FloatArray) -> tuple[Array, BoolArray]:
+        """Return losses, shape (n, m), as points of the hull's cube, and which may be vertices."""
+        ...
+
+
+class ExactReference:
     """Losses scaled to a cube of whole numbers, with R in it.
 
     0 is the best value of an objective and the number of its steps the worst one.
@@ -72,8 +86,8 @@ class Reference:
         self.corners = len(corners)
         self.fixed: IntArray = np.array([*corners, *caps], dtype=np.int64)
 
-    def placed(self, shares: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return losses, shape (n, 3), as whole points, and which may be corners.
+    def normalised(self, shares: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Return losses, shape (n, 3), as whole points, and which may be vertices.
 
         Points that are worse than the worst value lie outside the cube: they are not.
         """
@@ -85,7 +99,7 @@ class Reference:
         return float((volume6 - self._cap_volume) / (6 * x * y * z))
 
 
-def reference_of(roles: Roles, points: Sequence[Sequence[float]] | None) -> Reference:
+def exact_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> ExactReference:
     """Return the reference of a search over three losses: THREE_CLASSES if no points are given.
 
     Raises
@@ -104,7 +118,99 @@ def reference_of(roles: Roles, points: Sequence[Sequence[float]] | None) -> Refe
         0 if moved else roles.metrics[name].steps
         for name, moved in zip(roles.names, worst, strict=True)
     ]
-    return Reference(points or THREE_CLASSES, steps)
+    return ExactReference(points or THREE_CLASSES, steps)
+
+
+class FloatReference:
+    """R in the unit cube of m losses.
+
+    Parameters
+    ----------
+    points : sequence of m floats each
+        As shares of each objective's way from best (0) to worst (1). Either they span a volume
+        that leaves the ideal point out, or they lie in one hyperplane off it. Points beyond that
+        hyperplane, or in it, are never vertices.
+    losses : int
+        m.
+
+    Attributes
+    ----------
+    corners : int
+        How many points R has.
+    fixed : float64 (corners, m)
+
+    Raises
+    ------
+    InputError
+        Points outside the cube or of another length, in less than a hyperplane, in one with the
+        ideal point, or around it.
+    """
+
+    def __init__(self, points: Sequence[Sequence[float]], losses: int) -> None:
+        if any(len(point) != losses for point in points):
+            raise InputError(
+                f"reference: expected points of {losses} numbers, one an objective, found "
+                f"{[list(point) for point in points]}"
+            )
+        self.fixed: FloatArray = np.array(points, dtype=np.float64)
+        if not ((self.fixed >= 0) & (self.fixed <= 1)).all():
+            raise InputError("reference: expected numbers from 0 (best) to 1 (worst), found others")
+        self.corners = len(self.fixed)
+        self._normal, self._offset = self._plane()
+
+    def normalised(self, shares: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return losses, shape (n, m), and which may be vertices: in the cube, better than R."""
+        points = np.ascontiguousarray(shares, dtype=np.float64)
+        usable = np.asarray(((points >= 0) & (points <= 1)).all(axis=1))
+        if self._normal is not None:
+            usable = usable & (points @ self._normal < self._offset - NEAR)
+        return points, usable
+
+    def _plane(self) -> tuple[FloatArray | None, float]:
+        """Return the hyperplane of R, the ideal point below it; None where R spans a volume."""
+        start = self.fixed[0]
+        _, sizes, directions = np.linalg.svd(self.fixed - start)
+        rank = int((sizes > NEAR).sum())
+        m = self.fixed.shape[1]
+        if rank < m - 1:
+            raise _refused_floats(self.corners, "all lie in less than a hyperplane")
+        if rank == m:
+            self._check_outside()
+            return None, 0.0
+        normal = directions[-1]
+        offset = float(normal @ start)
+        if abs(offset) < NEAR:
+            raise _refused_floats(self.corners, "the hyperplane holds the ideal point")
+        return (normal, offset) if offset > 0 else (-normal, -offset)
+
+    def _check_outside(self) -> None:
+        try:
+            planes = ConvexHull(self.fixed).equations
+        except QhullError as error:
+            raise _refused_floats(self.corners, "the hull is too thin") from error
+        if (planes[:, -1] <= NEAR).all():
+            raise _refused_floats(
+                self.corners, "the hull holds the ideal point: nothing is left to gain"
+            )
+
+
+def float_reference(roles: Roles, points: Sequence[Sequence[float]] | None) -> FloatReference:
+    """Return the reference of a search; if no points are given, that of m classes.
+
+    These are the classifiers that always answer one class, wrong in all losses but one.
+
+    Raises
+    ------
+    InputError
+        Fewer than two objectives, or one without bounds.
+    """
+    m = len(roles.objectives)
+    if m < 2:
+        raise InputError(
+            f"objectives: a hull search needs two or more to be minimised or maximised, found {m}"
+        )
+    check_bounded(roles)
+    return FloatReference(points or (1.0 - np.eye(m)).tolist(), m)
 
 
 def check_bounded(roles: Roles) -> None:
@@ -215,4 +321,11 @@ def _refused(corners: list[Point], why: str) -> InputError:
     return InputError(
         "reference: expected points that span a volume off the ideal point, or all corners of a "
         f"plane's section of the cube; found {len(corners)} of which {why}"
+    )
+
+
+def _refused_floats(corners: int, why: str) -> InputError:
+    return InputError(
+        "reference: expected points that span a volume or a hyperplane off the ideal point; found "
+        f"{corners} of which {why}"
     )

@@ -6,12 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from algorithms.moves import bits, integers, reals
-from algorithms.moves import counts as moves
-from algorithms.moves import partition_neighbours as neighbours
-from algorithms.moves import partition_operators as operators
-from framework.arrays import Array, FloatArray
-from framework.jit import njit
+from algorithms.moves import counts, integers, partitions, reals
+from framework.arrays import Array
 from framework.space import Bits, Box, Counts, Integers, Partition, Space
 
 
@@ -126,16 +122,16 @@ class _Partitions(Variation):
         super().__init__(mutation, crossover)
         self.space = space
         self.n, self.k, self.removal = space.n, space.k, space.removal
-        self.cdf = operators.beta_binomial_cdf(space.k, beta)
+        self.cdf = partitions.beta_binomial_cdf(space.k, beta)
 
     def room(self, x: Array) -> int:
-        return neighbours.neighbourhood_size(self.n, self.k)
+        return partitions.neighbourhood_size(self.n, self.k)
 
     def neighbours(self, x: Array, out: Array) -> int:
-        return neighbours.neighbours(x, self.k, self.removal, out)
+        return partitions.neighbours(x, self.k, self.removal, out)
 
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
-        neighbours.wander(X, self.k, self.removal, fewest, most, rng)
+        partitions.wander(X, self.k, self.removal, fewest, most, rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
         return self.space.sample_by_size(rng, n)
@@ -144,10 +140,10 @@ class _Partitions(Variation):
         return self.mutate(np.zeros((n, self.n), np.int64), rng)
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        return _recombined(A, B, rng)
+        return partitions.recombine_rows(A, B, rng)
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        _mutate_rows(X, self.k, self.mutation_rate, self.cdf, self.removal, rng)
+        partitions.mutate_rows(X, self.k, self.mutation_rate, self.cdf, self.removal, rng)
         return X
 
 
@@ -163,25 +159,25 @@ class _Picks(Variation):
         self.empty = bool(space.contains(np.zeros((1, space.d), space.dtype))[0])
 
     def room(self, x: Array) -> int:
-        return moves.neighbourhood_size(x)
+        return counts.neighbourhood_size(x)
 
     def neighbours(self, x: Array, out: Array) -> int:
-        return moves.neighbours(x, self.max_count, self.empty, out)
+        return counts.neighbours(x, self.max_count, self.empty, out)
 
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
-        moves.wander(X, self.max_count, self.empty, fewest, most, rng)
+        counts.wander(X, self.max_count, self.empty, fewest, most, rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
         return self.first(n, rng).astype(self._genes)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
-        return moves.first_rows(n, self.d, rng)
+        return counts.first_rows(n, self.d, rng)
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        return moves.recombine_rows(A, B, self.empty, rng)
+        return counts.recombine_rows(A, B, self.empty, rng)
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        moves.mutate_rows(X, self.max_count, self.empty, self.mutation_rate, rng)
+        counts.mutate_rows(X, self.max_count, self.empty, self.mutation_rate, rng)
         return X
 
 
@@ -196,10 +192,10 @@ class _Bits(_Picks):
         return rng.integers(0, 2, size=(n, self.d))
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        return bits.recombine_rows(A, B, rng.random(len(A)))
+        return counts.single_point_crossover(A, B, rng.random(len(A)))
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        bits.mutate_rows(X, self.mutation_rate, rng.random(X.shape))
+        counts.flip_bits(X, self.mutation_rate, rng.random(X.shape))
         return X
 
 
@@ -272,7 +268,7 @@ class _Integers(Variation):
     def first(self, n: int, rng: np.random.Generator) -> Array:
         X = self.space.sample(rng, n).astype(np.int64)
         if self.members:
-            picks = moves.first_rows(n, self.members, rng)
+            picks = counts.first_rows(n, self.members, rng)
             rows = picks & (self.upper[: self.members] > 0)
             X[:, : self.members] = np.where(
                 rows.any(axis=1, keepdims=True), rows, X[:, : self.members]
@@ -285,22 +281,3 @@ class _Integers(Variation):
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
         integers.mutate_rows(X, self.lower, self.upper, self.members, self.mutation_rate, rng)
         return X
-
-
-@njit
-def _recombined(A: Array, B: Array, rng: np.random.Generator) -> Array:
-    """Return a child of each pair of rows, without gaps, at least one item kept."""
-    out = np.empty_like(A)
-    for r in range(len(A)):
-        operators.recombine(A[r], int(A[r].max()) + 1, B[r], int(B[r].max()) + 1, out[r], rng)
-        if operators.compress_in_place(out[r]) == 0:
-            out[r, int(rng.random() * out.shape[1])] = 0
-    return out
-
-
-@njit
-def _mutate_rows(
-    X: Array, k: int, rate: float, cdf: FloatArray, removal: bool, rng: np.random.Generator
-) -> None:
-    for r in range(len(X)):
-        operators.mutate(X[r], int(X[r].max()) + 1, k, rate, cdf, removal, rng)

@@ -8,10 +8,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from algorithms.moves import partition_neighbours as neighbours
-from algorithms.moves import partition_operators as operators
-from algorithms.moves.seen import Seen
-from algorithms.moves.unseen import unseen
+from algorithms.moves import partitions
+from algorithms.moves.seen import Seen, unseen
 from framework.algorithm import Algorithm, MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -60,7 +58,7 @@ class EMSCO(Algorithm):
         By which two rows count as the same for the elite.
     memetic : float
         Share of the children that are made by local search instead: rows of the elite after one
-        random move (:func:`~algorithms.moves.partition_neighbours.wander`), none that was asked for
+        random move (:func:`~algorithms.moves.partitions.wander`), none that was asked for
         before. 0 is the paper's algorithm.
     returns : {'front', 'fittest'}
         What the method returns by its own definition: the front of everything, or one solution,
@@ -121,7 +119,7 @@ class EMSCO(Algorithm):
         self.mutation_rate, self.crossover_rate = mutation_rate, crossover_rate
         self.epsilon, self.convergence, self.unique = epsilon, convergence, unique
         self.memetic, self._asked_before = memetic, Seen()
-        self._cdf = operators.beta_binomial_cdf(self.space.k, beta)
+        self._cdf = partitions.beta_binomial_cdf(self.space.k, beta)
         self._elite: Evaluated | None = None
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._weights: FloatArray = np.zeros(0)
@@ -171,7 +169,7 @@ class EMSCO(Algorithm):
         assert isinstance(space, Partition)
         if len(self._generation) == 0 or (self._step and self._started < self.population):
             X = np.empty((n, space.d), dtype=space.dtype)
-            operators.first_generation(
+            partitions.first_generation(
                 n,
                 space.d,
                 space.k,
@@ -183,7 +181,7 @@ class EMSCO(Algorithm):
             )
             return X
         moves = int((self.rng.random(n) < self.memetic).sum()) if self._step else 0
-        bred = operators.breed(
+        bred = partitions.breed(
             self._generation,
             self._weights.cumsum(),
             n - moves,
@@ -218,7 +216,7 @@ class EMSCO(Algorithm):
         assert isinstance(space, Partition)
         assert elite is not None
         rows = np.array(elite.X[self.rng.integers(len(elite), size=count)])
-        neighbours.wander(rows, space.k, space.removal, 1, 1, self.rng)
+        partitions.wander(rows, space.k, space.removal, 1, 1, self.rng)
         return rows
 
     def learn(self, batch: Evaluated) -> None:
@@ -246,7 +244,7 @@ class EMSCO(Algorithm):
         rows = Evaluated.concat(generation)
         losses = self.roles.losses(rows.values)
         layers = pareto_layers(losses, self.roles.violation(rows.values))
-        fitness = operators.log_fitness(self._gains(losses), layers, self.epsilon)
+        fitness = partitions.log_fitness(self._gains(losses), layers, self.epsilon)
         self._generation = np.array(rows.X, dtype=self.space.dtype)
         self._weights = np.exp(fitness - fitness.max())
         by_fitness = np.lexsort((rows.ids, -fitness))

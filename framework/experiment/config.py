@@ -296,16 +296,27 @@ def parameters(cls: type) -> type[BaseModel]:
 
     It is ``Config`` of the class if it has one. Otherwise it is made from the keyword parameters
     of ``__init__``, so that a configuration takes the same names, types and defaults as Python.
+    Where ``__init__`` passes ``**options`` on, it also has those of the next class that has one;
+    of a parameter of both, type and default are the subclass's.
     """
     own = getattr(cls, "Config", None)
     if own is not None:
         return typing.cast("type[BaseModel]", own)
-    hints = typing.get_type_hints(typing.cast("Any", cls).__init__, include_extras=True)
     fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(cls).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY and name != "seed":
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hints[name], default)
+    for base in cls.__mro__:
+        constructor = vars(base).get("__init__")
+        if constructor is None:
+            continue
+        hints = typing.get_type_hints(constructor, include_extras=True)
+        known = inspect.signature(constructor).parameters.values()
+        keys = {
+            p.name: (hints[p.name], ... if p.default is p.empty else p.default)
+            for p in known
+            if p.kind is p.KEYWORD_ONLY and p.name != "seed"
+        }
+        fields = keys | fields  # the base's keys come first, but the subclass's types win
+        if all(p.kind is not p.VAR_KEYWORD for p in known):
+            break
     model = create_model(f"{cls.__name__}Config", __base__=Section, **fields)
     model.renamed = getattr(cls, "renamed", {})
     return model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from algorithms.hull.hull3d import Hull3D
+from algorithms.hull.kernels.hull3d import Hull3D
 from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Metric, Objective, Roles

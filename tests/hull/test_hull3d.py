@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
-from algorithms.hull.hull3d import Hull3D
+from algorithms.hull.kernels.hull3d import Hull3D
 from framework.errors import InputError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from algorithms.hull.indicators import (
+from algorithms.hull.papers.indicators import (
     GINI,
     IGD,
     PURE_DIVERSITY,
@@ -19,7 +19,7 @@ from algorithms.hull.indicators import (
     vas,
     vas_of_classes,
 )
-from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES, Reference
+from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES, ExactReference
 from framework.analysis.indicators import Judged, indicators
 from framework.problems.functions import FunctionProblem
 from tests.hull.cloud import roles
@@ -31,7 +31,7 @@ def test_vas_is_qhulls_volume_on_the_good_side(anchors, seed):
     points = np.random.default_rng(seed).random((60, 3))
     side = points.sum(axis=1) < 2 if anchors is THREE_CLASSES else points[:, :2].sum(axis=1) < 1
     qhull = ConvexHull(np.concatenate([points[side], anchors]))
-    assert vas(points, Reference(anchors)) == pytest.approx(qhull.volume, abs=1e-5)
+    assert vas(points, ExactReference(anchors)) == pytest.approx(qhull.volume, abs=1e-5)
 
 
 def test_vas_of_the_best_fronts():
@@ -39,9 +39,9 @@ def test_vas_of_the_best_fronts():
     for name, limit in (("zed1", np.pi / 6 - 1 / 6), ("zejd1", 0.4650688582)):
         problem = FunctionProblem(name)
         front = problem.true_front(4000)
-        found = vas(front, Reference(problem.anchors(problem.metric_names)))
+        found = vas(front, ExactReference(problem.anchors(problem.metric_names)))
         assert 0.97 * limit < found < limit
-    nothing = vas(np.ones((1, 3)), Reference(THREE_CLASSES))
+    nothing = vas(np.ones((1, 3)), ExactReference(THREE_CLASSES))
     assert nothing == 0.0
 
 
@@ -54,7 +54,9 @@ def test_vas_of_any_number_of_losses():
         assert vas_of_classes(np.concatenate([point, np.ones((1, m))])) == pytest.approx(simplex)
         assert vas_of_classes(1.0 - np.eye(m)) == 0.0
     cloud = rng.random((60, 3))
-    assert vas_of_classes(cloud) == pytest.approx(vas(cloud, Reference(THREE_CLASSES)), abs=1e-5)
+    assert vas_of_classes(cloud) == pytest.approx(
+        vas(cloud, ExactReference(THREE_CLASSES)), abs=1e-5
+    )
 
 
 def test_gini_by_hand():

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from algorithms.hull.kernels import network as kernels
-from algorithms.hull.network import NetworkProblem
-from algorithms.hull.network_config import NetworkConfig
+from algorithms.hull.network import NetworkConfig, NetworkProblem
 from framework.errors import InputError
 from tests.conftest import network
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from algorithms.hull.fch_emoa import FCHEMOA
-from algorithms.hull.indicators import vas_of_classes
-from algorithms.hull.ndfch_emoa import NDFCHEMOA
-from algorithms.hull.open_reference import OpenReference
+from algorithms.hull.papers.indicators import vas_of_classes
+from algorithms.hull.reference import FloatReference
+from algorithms.hull.searches import FCHEMOA, NDFCHEMOA
 from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Metric, Objective, Roles
@@ -126,7 +125,7 @@ def test_r_may_span_a_volume():
 )
 def test_what_is_no_r_is_refused(points, words):
     with pytest.raises(InputError, match=words):
-        OpenReference(points, 4)
+        FloatReference(points, 4)
 
 
 def test_one_objective_and_unbounded_ones_are_refused():

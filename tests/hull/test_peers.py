@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from algorithms.general.pymoo_searches import RVEA
-from algorithms.hull.hull3d import Hull3D
-from algorithms.hull.peers import ar_moea, moea_dd, two_arch2
-from algorithms.hull.peers.ar_moea import ARMOEA
-from algorithms.hull.peers.base import crowding, lattice, neighbours
-from algorithms.hull.peers.moea_dd import MOEADD
-from algorithms.hull.peers.mpso_d import MPSOD
-from algorithms.hull.peers.two_arch2 import TwoArch2
-from algorithms.hull.reference import Reference
+from algorithms.hull.kernels.hull3d import Hull3D
+from algorithms.hull.papers import archive_peers, decomposition_peers
+from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
+from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
+from algorithms.hull.papers.peers import crowding, lattice, neighbours
+from algorithms.hull.reference import ExactReference
 from framework.errors import InputError, Unfit
 from framework.experiment.config import check_config
 from framework.pareto import pareto_layers
@@ -34,8 +32,8 @@ def searched(cls, name, evaluations=HORIZON, **parameters):
 
 
 def vas(problem, losses):
-    reference = Reference(problem.anchors(problem.metric_names))
-    points, usable = reference.placed(losses)
+    reference = ExactReference(problem.anchors(problem.metric_names))
+    points, usable = reference.normalised(losses)
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
 
 
@@ -91,7 +89,7 @@ def test_the_convergence_archive_weeds_as_written(seed):
             for j in left
         }
         left.remove(min(fitness, key=fitness.get))
-    assert np.flatnonzero(two_arch2._weed(F, 6)).tolist() == left
+    assert np.flatnonzero(archive_peers._least_epsilon(F, 6)).tolist() == left
 
 
 def igd_ns(F, R):
@@ -110,14 +108,14 @@ def test_ar_moea_weeds_by_the_whole_indicator(seed):
     while len(left) > 5:
         left.remove(min(left, key=lambda k: igd_ns(F[[i for i in left if i != k]], R)))
     # an idle member's distance is to its nearest reference point, whoever is left
-    assert ar_moea._weed(distance, 5).tolist() == left
+    assert archive_peers._least_igd_ns(distance, 5).tolist() == left
     alive = np.ones(16, dtype=bool)
-    assert ar_moea._igd_ns(distance, alive) == pytest.approx(igd_ns(F, R))
+    assert archive_peers._igd_ns(distance, alive) == pytest.approx(igd_ns(F, R))
 
 
 def test_reference_points_move_to_the_foot_of_the_nearest_member():
     F, R = np.array([[1.0, 0.1, 0.1], [0.1, 0.1, 2.0]]), np.array([[1.0, 1e-6, 1e-6]])
-    distance = ar_moea._distances(F, R)[:, 0]
+    distance = archive_peers._distances(F, R)[:, 0]
     foot = np.array([1.0, 0.0, 0.0])
     np.testing.assert_allclose(distance, np.linalg.norm(F - foot, axis=1), atol=1e-4)
 
@@ -156,7 +154,9 @@ def test_moea_dd_deletes_as_its_algorithms_say(seed):
     )
     layers = pareto_layers(np.ascontiguousarray(F), np.zeros(n))
     region, pbi = rng.integers(places, size=n), rng.random(n)
-    assert moea_dd._victim(layers, region, pbi, places) == moea_dd_victim(layers, region, pbi)
+    assert decomposition_peers._victim(layers, region, pbi, places) == moea_dd_victim(
+        layers, region, pbi
+    )
 
 
 def layers_by_peeling(F):
@@ -196,7 +196,7 @@ def test_moea_dd_keeps_whom_a_twin_keeps(name):
 def test_pbi_by_hand():
     W = np.array([[1.0, 1.0]])
     F = np.array([[2.0, 2.0], [2.0, 1.0]])
-    found = moea_dd._pbi(F, W, np.zeros(2, np.int64), np.zeros(2), 5.0)
+    found = decomposition_peers._pbi(F, W, np.zeros(2, np.int64), np.zeros(2), 5.0)
     np.testing.assert_allclose(found, [8**0.5, 3 / 2**0.5 + 5 / 2**0.5])
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from algorithms.hull.ch_emoa import CHEMOA
-from algorithms.hull.fch_emoa import FCHEMOA
-from algorithms.hull.kernels import frontal
-from algorithms.hull.reference import TWO_CLASSES, Reference
+from algorithms.hull.kernels import populations
+from algorithms.hull.reference import TWO_CLASSES, ExactReference
+from algorithms.hull.searches import CHEMOA, FCHEMOA
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
@@ -29,7 +28,7 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
     first = 0
     for _ in range(150):
         batch, first = answered(problem, algorithm, first)
-        points, usable = algorithm.reference.placed(
+        points, usable = algorithm.reference.normalised(
             np.column_stack([batch.values[name] for name in "abc"])
         )
         assert usable.all()
@@ -38,7 +37,7 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
         outcome = algorithm.outcome()
         assert outcome.returned.tolist() == sorted(id for id, _ in twin.frontal)
         assert outcome.findings["vas"] == algorithm.reference.share(twin.volume6())
-        assert frontal.queued(algorithm._state).tolist() == [id for id, _ in twin.queue]
+        assert populations.queued(algorithm._state).tolist() == [id for id, _ in twin.queue]
 
 
 @pytest.mark.parametrize("mode", ["oldest", "birth", "random"])
@@ -67,7 +66,7 @@ def test_levels_of_3dch_emoa(steps, seed):
     twin = Twin(algorithm.reference.fixed.tolist(), 9)
     for _ in range(120):
         batch, first = answered(problem, algorithm, first)
-        points, _ = algorithm.reference.placed(
+        points, _ = algorithm.reference.normalised(
             np.column_stack([batch.values[name] for name in "abc"])
         )
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
@@ -197,7 +196,7 @@ def test_what_cannot_be_searched_is_said(cls):
 )
 def test_what_is_no_reference_is_said(points, message):
     with pytest.raises(InputError, match=message):
-        Reference(points)
+        ExactReference(points)
 
 
 def test_a_reference_with_volume_needs_no_plane():
@@ -208,11 +207,11 @@ def test_a_reference_with_volume_needs_no_plane():
 
 
 def test_counts_are_used_as_steps_where_they_fit():
-    assert Reference(TWO_CLASSES, (30, 70, 162)).steps.tolist() == [30, 70, 162]
-    assert Reference(TWO_CLASSES, (0, 70, 1 << 40)).steps.tolist() == [1 << 20] * 3
+    assert ExactReference(TWO_CLASSES, (30, 70, 162)).steps.tolist() == [30, 70, 162]
+    assert ExactReference(TWO_CLASSES, (0, 70, 1 << 40)).steps.tolist() == [1 << 20] * 3
     halves = [(1, 0.5, 0), (1, 0, 0.5), (0.5, 1, 0), (0, 1, 0.5), (0.5, 0, 1), (0, 0.5, 1)]
-    assert Reference(halves, (4, 6, 8)).steps.tolist() == [4, 6, 8]
-    assert Reference(halves, (4, 7, 8)).steps.tolist() == [1 << 20] * 3
+    assert ExactReference(halves, (4, 6, 8)).steps.tolist() == [4, 6, 8]
+    assert ExactReference(halves, (4, 7, 8)).steps.tolist() == [1 << 20] * 3
 
 
 def test_the_volume_on_the_way_is_a_table():

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from algorithms.general.random_search import RandomSearch
+from algorithms.general.baselines import RandomSearch
 from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
 from framework.front import Front

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from simulate import Answers, EvaluationTimes, Workers, main, simulate
 
+from algorithms.general.baselines import RandomSearch
 from algorithms.general.pymoo_searches import NSGAII
-from algorithms.general.random_search import RandomSearch
 from framework.errors import InputError
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem

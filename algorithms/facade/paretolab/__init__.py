@@ -32,10 +32,10 @@ from paretolab.hiding import check_packages
 if TYPE_CHECKING:
     from algorithms.ensembling.estimator import ParetoEnsemble as ParetoEnsemble
     from algorithms.ensembling.problem import EnsembleProblem as EnsembleProblem
-    from algorithms.general.grid import GridSearch as GridSearch
+    from algorithms.general.baselines import GridSearch as GridSearch
+    from algorithms.general.baselines import RandomSearch as RandomSearch
     from algorithms.general.local_search import ParetoLocalSearch as ParetoLocalSearch
     from algorithms.general.pymoo_searches import NSGAII as NSGAII
-    from algorithms.general.random_search import RandomSearch as RandomSearch
     from algorithms.hull.network import NetworkProblem as NetworkProblem
     from algorithms.multistage.emsco import EMSCO as EMSCO
     from algorithms.multistage.estimator import ParetoMultiStage as ParetoMultiStage
@@ -120,10 +120,10 @@ _HOMES = {
     "Outcome": "framework.algorithm:Outcome",
     "ParetoEnsemble": "algorithms.ensembling.estimator:ParetoEnsemble",
     "EnsembleProblem": "algorithms.ensembling.problem:EnsembleProblem",
-    "GridSearch": "algorithms.general.grid:GridSearch",
+    "GridSearch": "algorithms.general.baselines:GridSearch",
     "ParetoLocalSearch": "algorithms.general.local_search:ParetoLocalSearch",
     "NSGAII": "algorithms.general.pymoo_searches:NSGAII",
-    "RandomSearch": "algorithms.general.random_search:RandomSearch",
+    "RandomSearch": "algorithms.general.baselines:RandomSearch",
     "EMSCO": "algorithms.multistage.emsco:EMSCO",
     "ParetoMultiStage": "algorithms.multistage.estimator:ParetoMultiStage",
     "Exact": "algorithms.multistage.exact.search:Exact",

@@ -1,36 +1,217 @@
 """The convex hull of a changing set of points in space, in exact whole numbers.
 
-Equal, collinear and coplanar points are no special cases: a facet is a triangle of positive area,
-and the vertices are the extreme points and nothing else. ``facets.py`` has the arrays.
+Points have int64 coordinates in ``[0, X] x [0, Y] x [0, Z]`` with ``X Y Z <= 2^60``. Every plane,
+every height over a plane and every volume is then exact, and equal, collinear and coplanar points
+are no special cases: a facet is a triangle of positive area, and the vertices are the extreme
+points and nothing else.
+
+Facets are kept as structures of arrays: ``planes`` (4, F) holds ``a, b, c, d`` with
+``a x + b y + c z + d > 0`` outside, ``corners`` (F, 3) the vertices counter-clockwise seen from
+outside, ``across`` (F, 3) the facet beyond the edge from corner ``i`` to corner ``i + 1``. A dead
+facet has the plane ``0, 0, 0, -1``: no point sees it, so that loops over facets need no test of
+which are alive.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from algorithms.hull.kernels.facets import (
-    BLOCK,
-    DROPPED,
-    MADE,
-    TOP,
-    VOLUME,
-    State,
-    above,
-    collinear,
-    corner,
-    drop_facet,
-    height,
-    join,
-    link,
-    new_facet,
-    normal,
-    same,
-)
 from framework.arrays import BoolArray, IntArray
+from framework.errors import InputError
 from framework.jit import njit, njit_lean
+
+MOST_VOLUME = 1 << 60
+"""Greatest product of the three extents; up to it all arithmetic is exact."""
+
+MOST_STEPS = 1 << 20
+"""Steps of a coordinate that suit floats: three such axes keep every volume exact."""
 
 MOST_LOST = (1 << 63) - 1
 """More than any volume."""
+
+BLOCK = 64
+"""Facets looked at together; arrays of facets are a multiple of it long."""
+TOP, FREE, VOLUME, DROPPED, MADE = range(5)
+"""Places in ``State.counts``."""
+
+
+class State(NamedTuple):
+    """A hull's arrays; whoever changes one changes the hull.
+
+    Attributes
+    ----------
+    points : int64 (capacity, 3)
+    planes : int64 (4, facets), a multiple of 64 facets
+    corners, across : int64 (facets, 3)
+    facet_of : int64 (capacity,)
+        A facet at each vertex; -1 for a point that is none.
+    free, stack, mark : int64 (facets,)
+        Facets to use again; two workplaces.
+    ring, outer, other : int64 (capacity,)
+        Workplaces: a closed polygon, the facets beyond its edges, a polygon more.
+    gone : int64 (capacity,)
+        Vertices that the last insertion displaced.
+    counts : int64 (5,)
+        Facets ever used, facets to use again, six times the volume; how many facets the last
+        insertion dropped (in ``stack``) and made (in ``outer``).
+    """
+
+    points: IntArray
+    planes: IntArray
+    corners: IntArray
+    across: IntArray
+    facet_of: IntArray
+    free: IntArray
+    stack: IntArray
+    mark: IntArray
+    ring: IntArray
+    outer: IntArray
+    other: IntArray
+    gone: IntArray
+    counts: IntArray
+
+
+def empty_state(capacity: int) -> State:
+    """Return a hull with room for ``capacity`` points, and no facet yet."""
+    facets = BLOCK * -(-(2 * capacity + 8) // BLOCK)
+    planes = np.zeros((4, facets), dtype=np.int64)
+    planes[3] = -1
+
+    def numbers(*shape: int) -> IntArray:
+        return np.full(shape, -1, dtype=np.int64)
+
+    return State(
+        points=np.zeros((capacity, 3), dtype=np.int64),
+        planes=planes,
+        corners=numbers(facets, 3),
+        across=numbers(facets, 3),
+        facet_of=numbers(capacity),
+        free=numbers(facets),
+        stack=numbers(facets),
+        mark=np.zeros(facets, dtype=np.int64),
+        ring=numbers(capacity),
+        outer=numbers(capacity),
+        other=numbers(capacity),
+        gone=numbers(capacity),
+        counts=np.zeros(5, dtype=np.int64),
+    )
+
+
+@njit_lean
+def _from(points: IntArray, a: int, b: int) -> tuple[int, int, int]:
+    """Return the vector from point a to point b."""
+    return (
+        points[b, 0] - points[a, 0],
+        points[b, 1] - points[a, 1],
+        points[b, 2] - points[a, 2],
+    )
+
+
+@njit_lean
+def normal(points: IntArray, a: int, b: int, c: int) -> tuple[int, int, int]:
+    """Return the normal of the triangle a, b, c; its length is twice the area."""
+    ux, uy, uz = _from(points, a, b)
+    vx, vy, vz = _from(points, a, c)
+    return uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+
+
+@njit_lean
+def height(points: IntArray, a: int, b: int, c: int, p: int) -> int:
+    """Return six times the signed volume of a tetrahedron; positive with p above a, b, c."""
+    nx, ny, nz = normal(points, a, b, c)
+    wx, wy, wz = _from(points, a, p)
+    return int(wx * nx + wy * ny + wz * nz)
+
+
+@njit_lean
+def above(s: State, f: int, p: int) -> int:
+    """Return the height of point p over facet f, times twice the facet's area."""
+    points, planes = s.points, s.planes
+    return int(
+        planes[0, f] * points[p, 0]
+        + planes[1, f] * points[p, 1]
+        + planes[2, f] * points[p, 2]
+        + planes[3, f]
+    )
+
+
+@njit_lean
+def new_facet(s: State, a: int, b: int, c: int) -> int:
+    """Make the facet a, b, c; the facets beyond its edges are the caller's business."""
+    if s.counts[FREE] > 0:
+        s.counts[FREE] -= 1
+        f = s.free[s.counts[FREE]]
+    else:
+        f = s.counts[TOP]
+        s.counts[TOP] += 1
+    points = s.points
+    nx, ny, nz = normal(points, a, b, c)
+    s.planes[0, f], s.planes[1, f], s.planes[2, f] = nx, ny, nz
+    s.planes[3, f] = -(nx * points[a, 0] + ny * points[a, 1] + nz * points[a, 2])
+    s.corners[f, 0], s.corners[f, 1], s.corners[f, 2] = a, b, c
+    s.facet_of[a], s.facet_of[b], s.facet_of[c] = f, f, f
+    return int(f)
+
+
+@njit_lean
+def drop_facet(s: State, f: int) -> None:
+    """Take facet f out; its number may be used again."""
+    s.planes[0, f], s.planes[1, f], s.planes[2, f], s.planes[3, f] = 0, 0, 0, -1
+    s.corners[f, 0] = -1
+    s.free[s.counts[FREE]] = f
+    s.counts[FREE] += 1
+
+
+@njit_lean
+def corner(s: State, f: int, v: int) -> int:
+    """Return which corner of facet f is v: 0, 1 or 2."""
+    if s.corners[f, 0] == v:
+        return 0
+    return 1 if s.corners[f, 1] == v else 2
+
+
+@njit_lean
+def join(s: State, f: int, i: int, g: int, at: int) -> None:
+    """Make g the facet beyond edge i of f; in g the edge starts at vertex ``at``."""
+    s.across[f, i] = g
+    s.across[g, corner(s, g, at)] = f
+
+
+@njit_lean
+def link(s: State, v: int) -> int:
+    """Put v's neighbours into ``ring``, counter-clockwise from outside; return their number.
+
+    ``outer`` gets the facet beyond each edge of that polygon. O(neighbours).
+    """
+    first = s.facet_of[v]
+    f, n = first, 0
+    while True:
+        i = corner(s, f, v)
+        s.ring[n] = s.corners[f, (i + 1) % 3]
+        s.outer[n] = s.across[f, (i + 1) % 3]
+        n += 1
+        f = s.across[f, (i + 2) % 3]
+        if f == first:
+            return n
+
+
+@njit_lean
+def same(points: IntArray, a: int, b: int) -> bool:
+    """Tell whether points a and b are equal."""
+    return bool(
+        points[a, 0] == points[b, 0]
+        and points[a, 1] == points[b, 1]
+        and points[a, 2] == points[b, 2]
+    )
+
+
+@njit_lean
+def collinear(points: IntArray, a: int, b: int, c: int) -> bool:
+    """Tell whether three points lie on a line."""
+    nx, ny, nz = normal(points, a, b, c)
+    return nx == 0 and ny == 0 and nz == 0
 
 
 @njit_lean
@@ -327,3 +508,82 @@ def delete(s: State, v: int) -> None:
         for k in range(j, n - 1):
             s.ring[k], s.outer[k] = s.ring[k + 1], s.outer[k + 1]
         n -= 1
+
+
+class Hull3D:
+    """The convex hull of whole-numbered points, exact whatever their position.
+
+    Parameters
+    ----------
+    points : numpy.ndarray of int64, shape (n, 3)
+        Not negative; the product of the greatest coordinates is at most 2^60. They must span a
+        volume.
+    room : int
+        How many more points :meth:`insert` may bring.
+
+    Raises
+    ------
+    InputError
+        Another shape, coordinates out of range, or points that lie in one plane.
+
+    Notes
+    -----
+    Insertion as in the incremental algorithm (Clarkson, Mehlhorn and Seidel 1993): O(facets) with
+    a small factor, since every facet is tested for being seen. Deletion: O(neighbours^2).
+    """
+
+    def __init__(self, points: IntArray, room: int = 0) -> None:
+        given = np.asarray(points, dtype=np.int64)
+        if given.ndim != 2 or given.shape[1] != 3:
+            raise InputError(f"hull: expected points with shape (n, 3), found {given.shape}")
+        extents = np.maximum(given.max(axis=0, initial=1), 1).tolist()
+        if given.min(initial=0) < 0 or extents[0] * extents[1] * extents[2] > MOST_VOLUME:
+            raise InputError(
+                "hull: expected coordinates from 0 to X, Y, Z with X Y Z of at most 2^60, found "
+                f"{given.min(initial=0)} to {extents}"
+            )
+        self._state = empty_state(len(given) + room)
+        self._state.points[: len(given)] = given
+        self._n = len(given)
+        if not build(self._state, self._n):
+            raise InputError("hull: expected points that span a volume, found a plane's or fewer")
+
+    def insert(self, point: IntArray) -> int:
+        """Add a point; return its number, whether it is a vertex or not."""
+        self._state.points[self._n] = point
+        insert(self._state, self._n)
+        self._n += 1
+        return self._n - 1
+
+    def delete(self, vertex: int) -> None:
+        """Take a vertex out for good; points that it hid become vertices."""
+        state = self._state
+        delete(state, vertex)
+        state.points[vertex] = state.points[self.vertices[0]]  # a duplicate is never a vertex
+        for p in np.flatnonzero(state.facet_of[: self._n] < 0).tolist():
+            insert(state, p)
+
+    def contribution(self, vertex: int) -> float:
+        """Return the volume lost with a vertex (Equation 8), were there no points inside."""
+        return float(contribution(self._state, vertex)) / 6.0
+
+    @property
+    def volume6(self) -> int:
+        """Six times the volume, a whole number."""
+        return int(self._state.counts[2])
+
+    @property
+    def volume(self) -> float:
+        """The volume."""
+        return self.volume6 / 6.0
+
+    @property
+    def vertices(self) -> IntArray:
+        """Numbers of the extreme points, ascending."""
+        return np.flatnonzero(self._state.facet_of[: self._n] >= 0)
+
+    @property
+    def facets(self) -> IntArray:
+        """Triangles, counter-clockwise from outside, shape (f, 3)."""
+        corners = self._state.corners
+        return corners[corners[:, 0] >= 0].copy()

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from algorithms.general.grid import GridSearch
+from algorithms.general.baselines import GridSearch
 from algorithms.multistage.baselines.grids import Criterion
 from algorithms.multistage.baselines.problem import RivalProblem
 from framework.algorithm import Outcome

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.general.kernels import crowding
+from algorithms.general import crowding
 from framework.pareto import pareto_layers
 
 

@@ -1,18 +1,20 @@
-"""AR-MOEA: an indicator that counts idle members, with reference points that adapt."""
+"""Peers with archives: AR-MOEA adapts its reference points by one, Two_Arch2 keeps two."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from algorithms.hull.peers.base import PeerSearch, Size, lattice, unit
-from framework.arrays import Array, FloatArray, IntArray
+from algorithms.hull.papers.peers import PeerSearch, lattice, unit
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
 from framework.pareto import nondominated, pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
-from framework.settings import Rate
 
-_LEAST = 1e-6
+_LEAST = 1e-6  # of a scaled loss, so that no direction lies in a face
+_KAPPA = 0.05  # the epsilon indicator's scale (Zitzler and Kuenzli 2004)
 
 
 class ARMOEA(PeerSearch):
@@ -20,8 +22,8 @@ class ARMOEA(PeerSearch):
 
     Parameters
     ----------
-    population, mutation_rate, crossover_rate
-        See :class:`~algorithms.hull.peers.base.PeerSearch`.
+    **options
+        See :class:`~algorithms.hull.papers.peers.PeerSearch`.
 
     Notes
     -----
@@ -32,25 +34,9 @@ class ARMOEA(PeerSearch):
     to, and then archive rows farthest from these by angle. O(n^2) a deletion, the slowest here.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        roles: Roles,
-        *,
-        seed: int,
-        population: Size = 100,
-        mutation_rate: Rate | None = None,
-        crossover_rate: Rate | None = None,
-    ) -> None:
-        super().__init__(
-            problem,
-            roles,
-            seed=seed,
-            population=population,
-            mutation_rate=mutation_rate,
-            crossover_rate=crossover_rate,
-        )
-        self.W = lattice(self.m, population)
+    def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
+        super().__init__(problem, roles, **options)
+        self.W = lattice(self.m, self.population)
         self._archive: FloatArray = np.zeros((0, self.m))
         self._points = self.W
         self._ideal = np.full(self.m, np.inf)
@@ -78,7 +64,7 @@ class ARMOEA(PeerSearch):
             chosen = np.flatnonzero(layers < last)
             front = np.flatnonzero(layers == last)
             F = (self.F[front] - self._ideal) / self._range
-            kept = _weed(_distances(F, self._points), self.population - len(chosen))
+            kept = _least_igd_ns(_distances(F, self._points), self.population - len(chosen))
             self.keep(np.sort(np.concatenate([chosen, front[kept]])))
         span = self.F.max(axis=0) - self._ideal
         self._range = np.where(span < _LEAST, 1.0, span)
@@ -179,7 +165,7 @@ def _without(distance: FloatArray, gone: int) -> float:
 
 
 @njit
-def _weed(distance: FloatArray, size: int) -> Array:
+def _least_igd_ns(distance: FloatArray, size: int) -> Array:
     """Delete the member without which IGD-NS is least, until ``size`` are left.
 
     Each reference point's nearest and second nearest members are kept up to date, so that every
@@ -239,3 +225,139 @@ def _two_nearest(distance: FloatArray, alive: Array, j: int, one: IntArray, two:
         elif second < 0 or distance[i, j] < distance[second, j]:
             second = i
     one[j], two[j] = first, (second if second >= 0 else first)
+
+
+class TwoArch2(PeerSearch):
+    """Two_Arch2: an archive by epsilon indicator, and one of distant non-dominated members.
+
+    Parameters
+    ----------
+    **options
+        See :class:`~algorithms.hull.papers.peers.PeerSearch`; ``population`` is the size of either
+        archive.
+
+    Notes
+    -----
+    Wang, Jiao and Yao 2015, doi:10.1109/TEVC.2014.2350987. A generation is ``population``
+    recombined children (a parent of the convergence archive by binary tournament, one of the
+    diversity archive) and as many mutants of the convergence archive. Diversity is counted in the
+    L(1/m) norm. The diversity archive is returned. O(n^2) a generation, and O(n) a deletion.
+    """
+
+    def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
+        super().__init__(problem, roles, **options)
+        self._convergent: BoolArray = np.zeros(0, dtype=bool)
+        self._diverse: BoolArray = np.zeros(0, dtype=bool)
+
+    def children(self) -> Array:
+        """Return recombined children, then mutants."""
+        n, rng = self.population, self.rng
+        convergent, diverse = np.flatnonzero(self._convergent), np.flatnonzero(self._diverse)
+        pairs = convergent[rng.integers(len(convergent), size=(n, 2))]
+        one, two = self.F[pairs[:, 0]], self.F[pairs[:, 1]]
+        second = (two <= one).all(axis=1) & (two < one).any(axis=1)
+        first = (one <= two).all(axis=1) & (one < two).any(axis=1)
+        lot = rng.random(n) < 0.5
+        winner = np.where(first | (lot & ~second), pairs[:, 0], pairs[:, 1])
+        other = diverse[rng.integers(len(diverse), size=n)]
+        crossed = self._moves.crossed(self.X[winner], self.X[other], rng)
+        mutants = self.X[convergent[rng.integers(len(convergent), size=n)]]
+        return np.concatenate([crossed, self._moves.mutate(mutants.copy(), rng)])
+
+    def select(self) -> None:
+        """Update either archive with all that is new."""
+        new = len(self.X) - len(self._convergent)
+        grown = np.ones(new, dtype=bool)
+        convergent = np.flatnonzero(np.concatenate([self._convergent, grown]))
+        diverse = np.flatnonzero(np.concatenate([self._diverse, grown]))
+        chosen = [
+            convergent[_convergence(self.F[convergent], self.population)],
+            diverse[_diversity(self.F[diverse], self.population, self.rng)],
+        ]
+        masks = []
+        for rows in chosen:
+            mask = np.zeros(len(self.X), dtype=bool)
+            mask[rows] = True
+            masks.append(mask)
+        kept = masks[0] | masks[1]
+        self._convergent, self._diverse = masks[0][kept], masks[1][kept]
+        self.keep(kept)
+
+    def returned(self) -> IntArray:
+        """Return the diversity archive."""
+        return np.flatnonzero(self._diverse)
+
+
+def _to_unit_range(F: FloatArray) -> FloatArray:
+    low, high = F.min(axis=0), F.max(axis=0)
+    return np.ascontiguousarray((F - low) / np.where(high > low, high - low, 1.0))
+
+
+@njit
+def _least_epsilon(F: FloatArray, size: int) -> BoolArray:
+    """Delete the row of least fitness by the epsilon indicator until ``size`` are left."""
+    n, m = F.shape
+    loss = np.empty((n, n))
+    fitness = np.empty(n)
+    for j in range(n):
+        worst = 0.0
+        for i in range(n):
+            gap = F[i, 0] - F[j, 0]
+            for k in range(1, m):
+                gap = max(gap, F[i, k] - F[j, k])
+            loss[i, j] = gap
+            worst = max(worst, abs(gap))
+        fitness[j] = 1.0
+        for i in range(n):
+            loss[i, j] = np.exp(-loss[i, j] / (worst if worst > 0.0 else 1.0) / _KAPPA)
+            fitness[j] -= loss[i, j]
+    alive = np.ones(n, dtype=np.bool_)
+    for _ in range(n - size):
+        gone = -1
+        for j in range(n):
+            if alive[j] and (gone < 0 or fitness[j] < fitness[gone]):
+                gone = j
+        alive[gone] = False
+        for j in range(n):
+            fitness[j] += loss[gone, j]
+    return alive
+
+
+def _convergence(F: FloatArray, size: int) -> BoolArray:
+    if len(F) <= size:
+        return np.ones(len(F), dtype=bool)
+    kept: BoolArray = _least_epsilon(_to_unit_range(F), size)
+    return kept
+
+
+def _diversity(F: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+    """Return non-dominated rows: all, or the ends and then the most distant ones."""
+    best = np.flatnonzero(nondominated(F))
+    if len(best) <= size:
+        return best
+    G = F[best]
+    ends = np.unique(np.concatenate([G.argmin(axis=0), G.argmax(axis=0)]))
+    if len(ends) > size:
+        ends = np.sort(rng.permutation(ends)[:size])
+    rows: IntArray = _spread(np.ascontiguousarray(G), ends, size, 1.0 / G.shape[1])
+    return best[rows]
+
+
+@njit
+def _spread(F: FloatArray, ends: IntArray, size: int, p: float) -> IntArray:
+    """Return ``size`` rows: ``ends``, then always the one farthest from all chosen (L_p)."""
+    n = len(F)
+    chosen = np.empty(size, dtype=np.int64)
+    nearest = np.full(n, np.inf)
+    count = 0
+    while count < size:
+        row = ends[count] if count < len(ends) else int(np.argmax(nearest))
+        chosen[count] = row
+        count += 1
+        for i in range(n):
+            total = 0.0
+            for k in range(F.shape[1]):
+                total += abs(F[i, k] - F[row, k]) ** p
+            nearest[i] = min(nearest[i], total)
+        nearest[row] = -1.0
+    return chosen

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.general.local_search import ParetoLocalSearch
-from algorithms.moves.partition_neighbours import neighbourhood_size, neighbours, wander
+from algorithms.moves.partitions import neighbourhood_size, neighbours, wander
 from algorithms.moves.seen import Seen
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+from algorithms.general.baselines import RandomSearch
 from algorithms.general.pymoo_searches import (
     NSGAII,
     NSGAIII,
@@ -15,7 +16,6 @@ from algorithms.general.pymoo_searches import (
     _dominating,
     _less_infeasible,
 )
-from algorithms.general.random_search import RandomSearch
 from framework.algorithm import name_of
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem

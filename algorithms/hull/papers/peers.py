@@ -1,4 +1,4 @@
-"""What the peers share: losses on one scale, lattices of directions, children a generation."""
+"""Base of the searches that the 3DFCH-EMOA paper compares with, and lattices of directions."""
 
 from __future__ import annotations
 

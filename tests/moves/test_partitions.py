@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import betabinom, binom
 
-from algorithms.moves import partition_operators as operators
+from algorithms.moves import partitions
 from framework.space import Partition, compress
 from tests import oracles
 from tests.landscape import Landscape, emsco, generations
@@ -22,7 +22,7 @@ from tests.toys import StagesToy
 def test_compress_as_in_section_3_1():
     assert compress(np.array([[0, 0, 0, 2]])).tolist() == [[0, 0, 0, 1]]
     x = np.array([0, 0, 0, 2], dtype=np.int8)
-    assert operators.compress_in_place(x) == 2
+    assert partitions.compress_in_place(x) == 2
     assert x.tolist() == [0, 0, 0, 1]
 
 
@@ -34,7 +34,7 @@ def test_compress_is_the_papers_loop(genome):
     want = [kept.pop(0) if stage >= 0 else -1 for stage in genome]
     x = np.array([min(stage, len(genome)) for stage in genome], dtype=np.int8)
     if (x == genome).all():
-        stages = operators.compress_in_place(x)
+        stages = partitions.compress_in_place(x)
         assert x.tolist() == want
         assert stages == max(want) + 1
     assert compress(np.array([genome])).tolist() == [want]
@@ -43,13 +43,13 @@ def test_compress_is_the_papers_loop(genome):
 def test_recombination_of_figure_5():
     """Parents of 3 and 2 stages, a child of 2: normalised, parent A is 0 1 0 1 0."""
     a, b = np.array([0, 2, 1, 2, 1], dtype=np.int8), np.array([1, 0, 0, 1, 0], dtype=np.int8)
-    assert [operators.rescale(gene, 3, 2) for gene in a] == [0, 1, 0, 1, 0]
-    assert [operators.rescale(gene, 2, 2) for gene in b] == [1, 0, 0, 1, 0]
+    assert [partitions.rescale(gene, 3, 2) for gene in a] == [0, 1, 0, 1, 0]
+    assert [partitions.rescale(gene, 2, 2) for gene in b] == [1, 0, 0, 1, 0]
     rng = np.random.default_rng(0)
     children = set()
     for _ in range(2000):
         child = np.empty(5, dtype=np.int8)
-        operators.recombine(a, 3, b, 2, child, rng)
+        partitions.recombine(a, 3, b, 2, child, rng)
         children.add(tuple(child.tolist()))
     options = {count: genes_of_children(a, 3, b, 2, count) for count in (2, 3)}
     assert all(any(inside(child, genes) for genes in options.values()) for child in children)
@@ -88,7 +88,7 @@ def test_children_take_each_gene_from_a_parent(seed, n, k, removal):
     a, b = space.sample(rng, 2)
     counts = int(a.max()) + 1, int(b.max()) + 1
     child = np.empty(n, dtype=space.dtype)
-    operators.recombine(a, counts[0], b, counts[1], child, rng)
+    partitions.recombine(a, counts[0], b, counts[1], child, rng)
     fits = []
     for count in {*counts, sum(counts) // 2}:
         genes = genes_of_children(a, counts[0], b, counts[1], count)
@@ -120,7 +120,7 @@ def test_size_of_the_space_is_the_number_of_ordered_partitions(n, k, removal):
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0, 7.5])
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
 def test_beta_binomial_table(most, beta):
-    table = operators.beta_binomial_cdf(most, beta)
+    table = partitions.beta_binomial_cdf(most, beta)
     assert table.shape == (most + 1, most + 1)
     for m in range(1, most + 1):
         want = betabinom(m, 1, beta).cdf(np.arange(m + 1))
@@ -132,15 +132,15 @@ def test_beta_binomial_table(most, beta):
 def test_mutated_genes_follow_the_beta_binomial(k):
     """One gene of a stage of three is redrawn; most draws must fall in early stages."""
     draws, beta, stages = 20_000, 2.0, 3
-    cdf = operators.beta_binomial_cdf(k, beta)
+    cdf = partitions.beta_binomial_cdf(k, beta)
     rng = np.random.default_rng(5)
     counts = np.zeros(k + 1)
     changed = 0
     for _ in range(draws):
         x = np.array([0, 0, 0, 1, 1, 2, 2], dtype=np.int8)
-        operators.mutate(x[:1], 1, 1, 0.0, cdf, False, rng)  # rate 0 changes nothing
+        partitions.mutate(x[:1], 1, 1, 0.0, cdf, False, rng)  # rate 0 changes nothing
         assert x[0] == 0
-        operators.mutate(x, stages, k, 0.02, cdf, False, rng)
+        partitions.mutate(x, stages, k, 0.02, cdf, False, rng)
         if (x[1:] == [0, 0, 1, 1, 2, 2]).all():
             counts[x[0]] += 1
             changed += x[0] != 0
@@ -163,29 +163,29 @@ def test_mutated_genes_follow_the_beta_binomial(k):
 def test_mutants_are_genomes_without_gaps(seed, n, k, removal, rate):
     rng = np.random.default_rng(seed)
     space = Partition(n, min(k, n), removal)
-    cdf = operators.beta_binomial_cdf(space.k, 2.0)
+    cdf = partitions.beta_binomial_cdf(space.k, 2.0)
     for x in space.sample(rng, 5):
-        stages = operators.mutate(x, int(x.max()) + 1, space.k, rate, cdf, removal, rng)
+        stages = partitions.mutate(x, int(x.max()) + 1, space.k, rate, cdf, removal, rng)
         assert space.contains(x[None]).all()
         assert stages == x.max() + 1 <= space.k
 
 
 def test_the_last_feature_of_a_stage_stays():
-    cdf = operators.beta_binomial_cdf(4, 2.0)
+    cdf = partitions.beta_binomial_cdf(4, 2.0)
     rng = np.random.default_rng(0)
     for _ in range(200):
         x = np.array([0, 1, 2], dtype=np.int8)
-        operators.mutate(x, 3, 4, 1.0, cdf, False, rng)
+        partitions.mutate(x, 3, 4, 1.0, cdf, False, rng)
         assert x.tolist() == [0, 1, 2]
 
 
 def test_features_are_removed_and_come_back():
-    cdf = operators.beta_binomial_cdf(3, 2.0)
+    cdf = partitions.beta_binomial_cdf(3, 2.0)
     rng = np.random.default_rng(0)
     gone, back = 0, 0
     for _ in range(300):
         x = np.array([0, 0, 0, -1], dtype=np.int8)
-        operators.mutate(x, 1, 3, 0.3, cdf, True, rng)
+        partitions.mutate(x, 1, 3, 0.3, cdf, True, rng)
         gone += -1 in x[:3].tolist()
         back += x[3] >= 0
     assert gone > 0

@@ -1,13 +1,14 @@
-"""Every genome once."""
+"""Grid search has every genome once; what random search draws."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from algorithms.general.grid import GridSearch
+from algorithms.general.baselines import GridSearch, RandomSearch
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
+from framework.roles import Objective, Roles
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
@@ -44,3 +45,17 @@ def test_what_cannot_be_gone_through_is_refused():
     for problem in (FunctionProblem("zdt1", 3), FunctionProblem("lotz", 40)):
         with pytest.raises(InputError, match=r"grid (searches|goes through at most)"):
             GridSearch(problem, roles_of(problem), seed=0)
+
+
+def stage_counts(**parameters):
+    problem = StagesToy()
+    roles = Roles(problem.metrics, [Objective("cost", "min")])
+    search = RandomSearch(problem, roles, seed=0, batch=4000, **parameters)
+    return np.bincount(search.ask().max(axis=1)) / 4000
+
+
+def test_designs_are_drawn_from_all_alike_unless_their_stages_come_first():
+    space = StagesToy().space
+    alike, by_size = stage_counts(), stage_counts(sampling="by_size")
+    assert alike[0] < 3 / space.size + 0.01
+    assert by_size[0] >= 1 / space.k - 0.03

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.moves import bits, reals
+from algorithms.moves import counts, reals
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import variation
 from framework.space import Bits, Box
@@ -55,7 +55,7 @@ def test_mutation_rates():
     assert (X != 0.5).mean() == pytest.approx(0.05, abs=0.004)
     for rate in (0.0, 0.01, 0.3, 1.0):
         B = np.zeros((4000, 50), dtype=np.int64)
-        bits.mutate_rows(B, rate, rng.random(B.shape))
+        counts.flip_bits(B, rate, rng.random(B.shape))
         assert B.mean() == pytest.approx(rate, abs=0.006)
         assert B.mean(axis=0).std() < 0.02  # no bit is more likely than another
 
@@ -63,13 +63,13 @@ def test_mutation_rates():
 def test_single_point_crossover_is_a_head_and_a_tail():
     rng = np.random.default_rng(4)
     A, B = np.zeros((5000, 9), dtype=np.int64), np.ones((5000, 9), dtype=np.int64)
-    children = bits.recombine_rows(A, B, rng.random(5000))
+    children = counts.single_point_crossover(A, B, rng.random(5000))
     assert (np.diff(children, axis=1) >= 0).all()
-    points, counts = np.unique((children == 0).sum(axis=1), return_counts=True)
+    points, times = np.unique((children == 0).sum(axis=1), return_counts=True)
     assert points.tolist() == list(range(1, 9))
-    assert counts.min() > 500
+    assert times.min() > 500
     single = np.zeros((1, 1), dtype=np.int64)
-    assert bits.recombine_rows(single, 1 - single, np.array([0.9])).tolist() == [[0]]
+    assert counts.single_point_crossover(single, 1 - single, np.array([0.9])).tolist() == [[0]]
 
 
 def test_neighbours_in_a_box():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import ConvexHull, cKDTree
 
-from algorithms.hull.hull3d import Hull3D
-from algorithms.hull.reference import THREE_CLASSES, Reference
+from algorithms.hull.kernels.hull3d import Hull3D
+from algorithms.hull.reference import THREE_CLASSES, ExactReference
 from framework.analysis.indicators import Indicator, Judged
 from framework.arrays import FloatArray
 from framework.jit import njit
@@ -15,7 +15,7 @@ _EXPONENT = 0.1  # of the distances of pure diversity
 _FLAT = 1e-9  # how near to R's plane a point is no better than it
 
 
-def vas(shares: FloatArray, reference: Reference) -> float:
+def vas(shares: FloatArray, reference: ExactReference) -> float:
     """Return the volume above the DET surface (Equation 6); larger is better.
 
     Parameters
@@ -23,14 +23,14 @@ def vas(shares: FloatArray, reference: Reference) -> float:
     shares : numpy.ndarray, shape (n, 3)
         Losses, as shares of the way from best (0) to worst (1). Points beyond the plane of R
         count as points in it; points outside the cube add nothing.
-    reference : Reference
+    reference : ExactReference
 
     Notes
     -----
     The paper does not say what becomes of points beyond R's plane. Taken as they are, a single
     one near (1, 1, 1) makes VAS of ZED1 0.52 where the best front has 0.357.
     """
-    points, usable = reference.placed(shares)
+    points, usable = reference.normalised(shares)
     return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
 
 
@@ -173,7 +173,7 @@ def _vas(judged: Judged) -> float:
         return vas_of_classes(_shares(judged))
     points = THREE_CLASSES if judged.anchors is None else judged.anchors.tolist()
     steps = [judged.roles.metrics[name].steps for name in judged.roles.names]
-    return vas(_shares(judged), Reference(points, steps))
+    return vas(_shares(judged), ExactReference(points, steps))
 
 
 VAS = Indicator(

@@ -1,1 +1,0 @@
-"""What the experiments of the 3DFCH-EMOA paper add to the report of a comparison."""

@@ -1,1 +1,0 @@
-"""Searches that convex-hull evolution is compared with, written from their papers."""

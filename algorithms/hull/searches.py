@@ -1,0 +1,512 @@
+"""Convex-hull-based evolutionary searches: 3DFCH-EMOA, 3DCH-EMOA, and for any dimension."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import numpy as np
+from pydantic import Field
+from scipy.spatial import ConvexHull, QhullError
+
+from algorithms.hull.kernels import hull3d, populations
+from algorithms.hull.reference import (
+    NEAR,
+    ExactReference,
+    FloatReference,
+    ReferencePoints,
+    exact_reference,
+    float_reference,
+)
+from algorithms.moves.seen import Seen, unseen
+from algorithms.moves.variation import SPACES, variation
+from framework.algorithm import Algorithm, MaxPending, Outcome
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.jit import njit
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.settings import Rate
+
+Points3D = Annotated[list[tuple[Rate, Rate, Rate]], Field(min_length=3)]
+Points = Annotated[list[list[Rate]], Field(min_length=2)]
+"""R as a configuration gives it: for three objectives, and for any number."""
+
+_NONE = np.zeros(0, dtype=np.int64)
+_MODES = {"oldest": populations.OLDEST, "birth": populations.BIRTH, "random": populations.RANDOM}
+
+R = TypeVar("R", bound=ReferencePoints)
+
+
+class HullSearch(Algorithm, Generic[R]):
+    """Base of the convex-hull searches: a population whose hull with R is to grow.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its objectives have a best and a worst value.
+    roles : Roles
+        Infeasible candidates are members, but never vertices of the hull.
+    seed : int
+    population : int
+        Members, and random genomes at the start; at least as many as R has points.
+    batch : int
+        Children of one state of the population; they are taken in one by one. 1 is the papers';
+        more give workers something to do at once.
+    max_pending : int, optional
+        None: a batch waits for the one before. Else so many candidates may be pending while the
+        search goes on, no genome is proposed twice, and ``batch`` is not used: the steps of
+        :meth:`~framework.algorithm.Algorithm.make_asynchronous` take its place.
+    mutation_rate, crossover_rate : float, optional
+        What suits the space if None (:func:`~algorithms.moves.variation.variation`).
+    reference : sequence of points, optional
+        R, as shares of each objective's way from best (0) to worst (1); the problem's own
+        (``anchors``) if None, else those of as many classes as there are objectives.
+
+    Raises
+    ------
+    InputError
+        Objectives of another number or without bounds, an R that is no R, or a population
+        smaller than R.
+    """
+
+    spaces = SPACES
+    genomes: Array
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        population: Annotated[int, Field(ge=1)] = 100,
+        batch: Annotated[int, Field(ge=1)] = 1,
+        max_pending: MaxPending = None,
+        mutation_rate: Rate | None = None,
+        crossover_rate: Rate | None = None,
+        reference: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self.population, self.batch = population, batch
+        if batch < population:
+            self.evaluations_per_generation = population
+        self._seen: Seen | None = None
+        if max_pending is not None:
+            self.batch, self._seen = self.make_asynchronous(max_pending, population), Seen()
+        self.reference = self.make_reference(roles, reference or problem.anchors(roles.names))
+        if population < self.reference.corners:
+            raise InputError(
+                "algorithm.population: expected at least as many as R has points "
+                f"({self.reference.corners}), found {population}"
+            )
+        low, high = roles.bounds().T
+        self._low, self._span = low, high - low
+        self._moves = variation(self.space, mutation_rate, crossover_rate)
+        self._started = 0
+
+    def propose(self) -> Array | None:
+        """Return random genomes first, shape (population, d), then children, shape (batch, d)."""
+        if self._seen is None:
+            drawn = self._drawn(self.batch if len(self._parents()) else self.population)
+        else:
+            drawn = unseen(
+                self._seen, self.batch, self._drawn, lambda n: self._moves.scatter(n, self.rng)
+            )
+            if not len(drawn):
+                return self.give_up("no new genome from mating")
+        self._started += len(drawn)
+        return drawn.astype(self.space.dtype, copy=False)
+
+    def _parents(self) -> IntArray:
+        """Return where in ``genomes`` the parents of the next children are."""
+        return self.members() if self._started >= self.population else _NONE
+
+    def _drawn(self, n: int) -> Array:
+        """Return children of uniform parents, random genomes where there are none."""
+        slots = self._parents()
+        if not len(slots):
+            return self._moves.first(n, self.rng)
+        parents = _picked(self.genomes, slots, self.rng.random(2 * n))
+        return self._moves.children(parents[:n], parents[n:], self.rng)
+
+    def scored(self, batch: Evaluated) -> tuple[Evaluated, Array, BoolArray]:
+        """Return the evaluations that succeeded, their points, and which may be vertices."""
+        rows = batch.take(batch.ok) if batch.errors else batch
+        losses = self.roles.losses(rows.values)
+        losses -= self._low
+        losses /= self._span
+        points, usable = self.reference.normalised(losses)
+        if self.roles.constraints:
+            usable &= self.roles.violation(rows.values) == 0.0
+        return rows, points, usable
+
+    @abstractmethod
+    def make_reference(self, roles: Roles, points: Sequence[Sequence[float]] | None) -> R:
+        """Return the reference points R; the usual ones if ``points`` is None."""
+
+    @abstractmethod
+    def members(self) -> IntArray:
+        """Return where in ``genomes`` the members are."""
+
+
+@njit
+def _picked(genomes: Array, slots: IntArray, U: FloatArray) -> Array:
+    """Return the genome of a slot for each number in [0, 1), all slots equally likely."""
+    picked = np.empty((len(U), genomes.shape[1]), dtype=genomes.dtype)
+    for r in range(len(U)):
+        picked[r] = genomes[slots[int(U[r] * len(slots))]]
+    return picked
+
+
+class CHEMOA(HullSearch[ExactReference]):
+    """3DCH-EMOA, the reference: rank the population in layers of hulls, delete from the last one.
+
+    Parameters
+    ----------
+    reference, **options
+        See :class:`HullSearch`.
+
+    Notes
+    -----
+    - Zhao et al., 3D convex-hull-based evolutionary multiobjective optimisation, as Sections 3.1
+      to 3.3 of the 3DFCH-EMOA paper describe it: (mu + 1), layers of convex hulls with R without
+      redundancy, contributions by Equation 8. Every candidate has all hulls computed anew.
+    - Of two equal points the later member is redundant; redundant members are the last level.
+    - Points beyond the plane of R are never vertices (see :class:`FCHEMOA`); without that rule a
+      point near (1, 1, 1) stays.
+    - ``outcome().returned`` has the ids of the first layer.
+
+    A candidate costs a hull of n points for each layer, and n contributions.
+    """
+
+    def __init__(
+        self, problem: Problem, roles: Roles, *, reference: Points3D | None = None, **options: Any
+    ) -> None:
+        super().__init__(problem, roles, reference=reference, **options)
+        n = self.population + 1
+        self._state = hull3d.empty_state(len(self.reference.fixed) + n)
+        self.genomes = np.zeros((n, self.space.d), dtype=self.space.dtype)
+        self._points = np.zeros((n, 3), dtype=np.int64)
+        self._usable = np.zeros(n, dtype=bool)
+        self._ids = np.zeros(n, dtype=np.int64)
+        self._n = 0
+
+    def make_reference(
+        self, roles: Roles, points: Sequence[Sequence[float]] | None
+    ) -> ExactReference:
+        """Return R in the cube of whole numbers."""
+        return exact_reference(roles, points)
+
+    def members(self) -> IntArray:
+        """Return where in ``genomes`` the members are."""
+        return np.arange(self._n)
+
+    def learn(self, batch: Evaluated) -> None:
+        """Take the evaluations in, one by one; each costs a member."""
+        rows, points, usable = self.scored(batch)
+        for r in range(len(rows)):
+            at = self._n
+            self.genomes[at], self._points[at] = rows.X[r], points[r]
+            self._usable[at], self._ids[at] = usable[r], rows.ids[r]
+            self._n += 1
+            if self._n > self.population:
+                self._drop()
+
+    def _drop(self) -> None:
+        gone = populations.worst(
+            self._state, self.reference.fixed, self._points, self._usable, self._ids
+        )
+        self._n -= 1
+        for column in (self.genomes, self._points, self._usable, self._ids):
+            column[gone] = column[self._n]
+
+    def outcome(self) -> Outcome:
+        """Return VAS and the ids of the first layer."""
+        first = len(self.reference.fixed)
+        state = hull3d.empty_state(first + self._n)
+        state.points[:first] = self.reference.fixed
+        hull3d.build(state, first)
+        for k in np.flatnonzero(self._usable[: self._n]).tolist():
+            state.points[first + k] = self._points[k]
+            hull3d.insert(state, first + k)
+        ids = np.sort(self._ids[: self._n][state.facet_of[first:] >= 0])
+        return Outcome({"vas": self.reference.share(int(state.counts[2]))}, returned=ids)
+
+
+class _FastHullSearch(HullSearch[R]):
+    """A hull kept up to date: vertices are frontal members, a queue has the others.
+
+    ``outcome().returned`` has the ids of the frontal members, which the method returns. The
+    Pareto front of a run, over everything evaluated, is another set. ``by_queue`` is the share of
+    deletions that were not by contribution; the table ``hull`` has VAS after every
+    ``population`` evaluations.
+    """
+
+    vas: float
+    """Volume above the DET surface (Equation 6), as a share of the cube."""
+
+    def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
+        super().__init__(problem, roles, **options)
+        self._evaluated = 0
+        self._history: list[tuple[int, float]] = []
+
+    def learn(self, batch: Evaluated) -> None:
+        """Take the evaluations in, one by one."""
+        self.absorb(*self.scored(batch))
+        before, self._evaluated = self._evaluated, self._evaluated + len(batch)
+        if self._evaluated // self.population > before // self.population:
+            self._history.append((self._evaluated, self.vas))
+
+    def outcome(self) -> Outcome:
+        """Return VAS, also on the way, the frontal members, and the share of queue deletions."""
+        deleted, by_queue = self.deletions()
+        findings = {"vas": self.vas, "by_queue": by_queue / max(deleted, 1)}
+        evaluations, volumes = zip(*self._history, strict=True) if self._history else ((), ())
+        columns = {"evaluations": np.array(evaluations, dtype=np.int64), "vas": np.array(volumes)}
+        return Outcome(findings, returned=self.frontal_ids(), tables={"hull": columns})
+
+    @abstractmethod
+    def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
+        """Take in what :meth:`scored` returns, one by one."""
+
+    @abstractmethod
+    def deletions(self) -> tuple[int, int]:
+        """Return how many members were deleted, and how many of these from the queue."""
+
+    @abstractmethod
+    def frontal_ids(self) -> IntArray:
+        """Return the ids of the frontal members, ascending; a copy."""
+
+
+class FCHEMOA(_FastHullSearch[ExactReference]):
+    """3DFCH-EMOA: maximise the volume of the convex hull of the population and R (Equation 6).
+
+    Each child joins the hull, or else the queue of non-frontal members; then one member goes:
+    the head of the queue, or, where the queue is empty, the vertex whose loss costs the hull
+    least. The volume never falls from one evaluation to the next.
+
+    Parameters
+    ----------
+    non_frontal : {'oldest', 'birth', 'random'}
+        Which non-frontal member goes: the one that was so the longest (a queue, Algorithms 2, 5
+        and 7), the one born first (Section 3.2's words), or any (Section 4.3).
+    reference, **options
+        See :class:`HullSearch`.
+
+    Notes
+    -----
+    - Zhao, Jiao, Liu, Basto Fernandes, Yevseyeva, Xia and Emmerich: 3D Fast Convex-Hull-Based
+      Evolutionary Multiobjective Optimization Algorithm, Algorithms 1 to 7.
+    - Equal points, points inside the hull and points on its boundary are non-frontal.
+    - Points beyond the plane of R never are vertices: the paper does not say so, but its fast
+      contribution with r = (1, 1, 1) has the same effect.
+    - Contributions are exact (Equation 8), at the cost of Equation 9: where the queue is empty,
+      the hole that a vertex leaves is closed by its neighbours alone.
+    - Parents are uniform over all members; the first queue is in the order of the evaluations.
+    - Losses are counted in whole steps, 2^20 of them unless the metrics have their own, so that
+      every decision is exact; points nearer than a step are equal.
+    - ``outcome()``: frontal members, ``vas``, ``by_queue`` and the table ``hull``
+      (:class:`_FastHullSearch`).
+
+    A candidate costs O(n) with a small factor (is it seen from a facet?), the rest O(neighbours).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        reference: Points3D | None = None,
+        non_frontal: Literal["oldest", "birth", "random"] = "oldest",
+        **options: Any,
+    ) -> None:
+        super().__init__(problem, roles, reference=reference, **options)
+        self._mode = _MODES[non_frontal]
+        self._state = populations.empty_population(self.reference.fixed, self.population)
+        self.genomes = np.zeros((len(self._state.ids), self.space.d), dtype=self.space.dtype)
+
+    def make_reference(
+        self, roles: Roles, points: Sequence[Sequence[float]] | None
+    ) -> ExactReference:
+        """Return R in the cube of whole numbers."""
+        return exact_reference(roles, points)
+
+    def members(self) -> IntArray:
+        """Return where in ``genomes`` the members are."""
+        return populations.members(self._state)
+
+    def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
+        """Take evaluations in, one by one (Algorithm 7)."""
+        populations.absorb(
+            self._state,
+            self.population,
+            self._mode,
+            self.genomes,
+            np.ascontiguousarray(rows.X),
+            points,
+            usable,
+            rows.ids,
+            self.rng.random(len(rows) if self._mode == populations.RANDOM else 1),
+        )
+
+    @property
+    def vas(self) -> float:  # type: ignore[override]
+        """Volume above the DET surface (Equation 6), as a share of the cube."""
+        return self.reference.share(int(self._state.hull.counts[2]))
+
+    def deletions(self) -> tuple[int, int]:
+        """Return how many members were deleted, and how many of these from the queue."""
+        return populations.deletions(self._state)
+
+    def frontal_ids(self) -> IntArray:
+        """Return the ids of the vertices of the hull, ascending."""
+        return self._state.ids[populations.frontal(self._state)].copy()
+
+
+class NDFCHEMOA(_FastHullSearch[FloatReference]):
+    """The rules of 3DFCH-EMOA in any number of objectives, at the speed of Qhull.
+
+    Parameters
+    ----------
+    reference, **options
+        See :class:`HullSearch`.
+
+    Notes
+    -----
+    - Beyond the paper, which has three objectives; for these take :class:`FCHEMOA`, which is
+      exact and tens of times as fast.
+    - Each child joins the hull, or else the queue; then one member goes: the head of the queue,
+      or, where the queue is empty, the vertex whose loss costs the hull least (of equal ones the
+      oldest).
+    - Floating point: what is within 1e-9 of the hull is inside.
+    - ``outcome()`` has what FCHEMOA's has.
+
+    A candidate that joins costs a hull of the vertices, O(n^(m/2)); where a vertex has to go, each
+    whose neighbours changed costs two hulls of its neighbours.
+    """
+
+    def __init__(
+        self, problem: Problem, roles: Roles, *, reference: Points | None = None, **options: Any
+    ) -> None:
+        super().__init__(problem, roles, reference=reference, **options)
+        k, room = self.reference.corners, self.population + 1
+        self.genomes = np.zeros((room, self.space.d), dtype=self.space.dtype)
+        self._ids = np.zeros(room, dtype=np.int64)
+        self._points = np.zeros((k + room, len(roles.objectives)))  # R, then the members'
+        self._points[:k] = self.reference.fixed
+        self._touch = np.zeros((k + room, k + room), dtype=bool)  # whether two share a facet
+        self._empty = list(range(room))
+        self._queue: deque[int] = deque()
+        self._frontal: list[int] = []  # in the order in which they joined
+        self._planes: FloatArray | None = None  # of the hull's facets; None before the first vertex
+        self._costs: dict[int, tuple[BoolArray, float]] = {}  # of vertices, with their neighbours
+        self._deleted = self._by_queue = 0
+        self.vas = 0.0
+
+    def make_reference(
+        self, roles: Roles, points: Sequence[Sequence[float]] | None
+    ) -> FloatReference:
+        """Return R in the unit cube."""
+        return float_reference(roles, points)
+
+    def members(self) -> IntArray:
+        """Return where in ``genomes`` the members are."""
+        return np.array(sorted([*self._frontal, *self._queue]), dtype=np.int64)
+
+    def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
+        """Take evaluations in, one by one."""
+        for r in range(len(rows)):
+            slot = self._empty.pop()
+            self.genomes[slot], self._ids[slot] = rows.X[r], rows.ids[r]
+            self._points[self.reference.corners + slot] = points[r]
+            if not (usable[r] and self._outside(points[r]) and self._join(slot)):
+                self._queue.append(slot)
+            if not self._empty:
+                self._drop()
+
+    def deletions(self) -> tuple[int, int]:
+        """Return how many members were deleted, and how many of these from the queue."""
+        return self._deleted, self._by_queue
+
+    def frontal_ids(self) -> IntArray:
+        """Return the ids of the vertices of the hull, ascending."""
+        return np.sort(self._ids[self._frontal])
+
+    def _outside(self, point: FloatArray) -> bool:
+        if self._planes is None:
+            return True
+        return bool((self._planes[:, :-1] @ point + self._planes[:, -1] > NEAR).any())
+
+    def _join(self, slot: int) -> bool:
+        """Make a point a vertex, and what it hides non-frontal; False where Qhull sees no gain."""
+        places = self._places([*self._frontal, slot])
+        try:
+            hull = ConvexHull(self._points[places])
+        except QhullError:  # flat in floating point
+            return False
+        vertices = set((places[hull.vertices] - self.reference.corners).tolist())
+        if slot not in vertices or hull.volume < self.vas:
+            return False
+        self._queue.extend(s for s in self._frontal if s not in vertices)
+        self._frontal = [s for s in [*self._frontal, slot] if s in vertices]
+        self._keep(places, hull)
+        return True
+
+    def _drop(self) -> None:
+        """Take one member out."""
+        self._deleted += 1
+        if self._queue:
+            self._by_queue += 1
+            self._release(self._queue.popleft())
+            return
+        gone = min(self._frontal, key=lambda slot: (self._cost(slot), int(self._ids[slot])))
+        self._frontal.remove(gone)
+        self._release(gone)
+        places = self._places(self._frontal)
+        self._keep(places, ConvexHull(self._points[places]))
+
+    def _release(self, slot: int) -> None:
+        """Give a place free, and forget the costs that were counted with its point."""
+        self._empty.append(slot)
+        place = self.reference.corners + slot
+        self._costs = {
+            vertex: known
+            for vertex, known in self._costs.items()
+            if slot != vertex and not known[0][place]
+        }
+
+    def _places(self, slots: Sequence[int]) -> IntArray:
+        """Return where the points of R and of some members are."""
+        k = self.reference.corners
+        return np.concatenate([np.arange(k), k + np.array(slots, dtype=np.int64)])
+
+    def _keep(self, places: IntArray, hull: ConvexHull) -> None:
+        """Store the hull of some points."""
+        self._planes, self.vas = hull.equations, float(hull.volume)
+        facets = places[hull.simplices]
+        self._touch[:] = False
+        for a, b in permutations(range(facets.shape[1]), 2):
+            self._touch[facets[:, a], facets[:, b]] = True
+
+    def _cost(self, slot: int) -> float:
+        """Return what the hull loses with a vertex (Equation 8): its neighbours close the hole."""
+        place = self.reference.corners + slot
+        near = self._touch[place]
+        known = self._costs.get(slot)
+        if known is None or (known[0] != near).any():
+            around = self._points[near]
+            with_it = _volume(np.concatenate([around, self._points[place : place + 1]]))
+            self._costs[slot] = near.copy(), with_it - _volume(around)
+        return self._costs[slot][1]
+
+
+def _volume(points: FloatArray) -> float:
+    """Return the volume of a hull; 0 of what is flat."""
+    try:
+        return float(ConvexHull(points).volume)
+    except QhullError:
+        return 0.0
