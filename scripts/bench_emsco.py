@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.component_table import pack
-from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.bit_planes import pack
+from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array

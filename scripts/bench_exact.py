@@ -15,7 +15,7 @@ from bench_emsco import COSTS, OBJECTIVES, credit_source, fastest
 from rich.console import Console
 from rich.table import Table
 
-from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.problem import MultiStageProblem
 from framework.roles import Roles

@@ -14,11 +14,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from algorithms.multistage.component_table import features_of, pack
+from algorithms.multistage.bit_planes import features_of, pack
+from algorithms.multistage.data import FeatureCosts, Source, StageData
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.problem import MultiStageProblem
-from algorithms.multistage.source import FeatureCosts, Source
-from algorithms.multistage.subclassifiers import StageData
 from framework.arrays import WordArray
 from framework.components import Components
 from framework.roles import Objective, Roles

@@ -29,10 +29,9 @@ import pandas as pd
 import study
 from scipy.stats import spearmanr
 
-from algorithms.multistage.baselines.cost_ordered import CostOrdered
-from algorithms.multistage.baselines.measure import measure
-from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
-from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.papers.budgeted import CostOrdered
+from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem, measure
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose
 from framework.arrays import Array, FloatArray
@@ -62,7 +61,7 @@ def threshold(options: argparse.Namespace) -> study.Report:
     config = _config(options, "threshold")
     rows = []
     for split in range(SPLITS):
-        problem = RivalProblem.from_config(_sections(config, split)[1])
+        problem = BaselineProblem.from_config(_sections(config, split)[1])
         total = float(problem.costs.sum())
         for value in THRESHOLDS:
             fitted = CostOrdered(problem.costs, float(value)).fit(*problem.training)
@@ -232,14 +231,14 @@ def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]
     return np.array(found, dtype=genome.dtype), steps
 
 
-def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, RivalConfig]:
+def _sections(config: RunConfig, split: int) -> tuple[MultiStageConfig, BaselineConfig]:
     """Return the problems of a split: the same data, the seed of its own."""
     section = {key: value for key, value in config.problem.items() if key != "kind"}
     stages = MultiStageConfig.model_validate(section)
     own = stages.split.model_copy(update={"seed": stages.split.seed + split})
     kept = stages.model_copy(update={"split": own})
     rivals = {key: getattr(kept, key) for key in ("dataset", "split", "costs", "threshold")}
-    return kept, RivalConfig.model_validate(rivals)
+    return kept, BaselineConfig.model_validate(rivals)
 
 
 def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:

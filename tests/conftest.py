@@ -23,12 +23,13 @@ from algorithms.hull.network import NetworkConfig, NetworkProblem
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
-from algorithms.multistage.baselines.problem import RivalConfig, RivalProblem
-from algorithms.multistage.baselines.tuned import Tuned
-from algorithms.multistage.config import MultiStageConfig
+from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem
+from algorithms.multistage.papers.tuning import Tuned
+from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
-from algorithms.multistage.exact.plan import METRICS as EXACT_METRICS
+from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
+from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem, Tuned
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.baselines import (
@@ -69,12 +70,12 @@ def multistage(**section: Any) -> MultiStageProblem:
     return MultiStageProblem.from_config(config)
 
 
-def rivals() -> RivalProblem:
+def rivals() -> BaselineProblem:
     """Return the tuning of two rivals on a small synthetic set."""
     dataset = {"synthetic": {"samples": 120, "features": 4, "informative": 3, "redundant": 0}}
     methods = ["single_stage", "cost_ordered", "cact_lasso"]
-    config = RivalConfig.model_validate({"dataset": dataset, "methods": methods})
-    return RivalProblem.from_config(config)
+    config = BaselineConfig.model_validate({"dataset": dataset, "methods": methods})
+    return BaselineProblem.from_config(config)
 
 
 def network(**section: Any) -> Problem:

@@ -10,10 +10,9 @@ import pandas as pd
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.multistage.config import MultiStageSettings
+from algorithms.multistage.data import MultiStageSettings, prepare_table
 from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
-from algorithms.multistage.setup import set_up_table
 from framework.arrays import Array, FloatArray
 from framework.data.columns import TableOptions
 from framework.data.tables import Raw, Table, assemble
@@ -95,7 +94,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     Attributes
     ----------
     front_ : pandas.DataFrame
-        A row a design, best in the first objective first, indexed by ``id``: its metrics on the
+        One row per design, best in the first objective first, indexed by ``id``: its metrics on the
         validation records, and ``features``, the names that each stage acquires.
     model_ : MultiStageClassifier
         The recommended design.
@@ -195,7 +194,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
         table, settings = _table(X, y, named), self._settings(named)
-        parts = set_up_table(table, settings, _PLACE, named=named, copies=copies)
+        parts = prepare_table(table, settings, _PLACE, named=named, copies=copies)
         if copies is not None:
             _refuse_dividing(settings.classifier, len(parts["data"].y))
         self.problem_ = MultiStageProblem(**parts)

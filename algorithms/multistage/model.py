@@ -13,12 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.multistage import model_store
-from algorithms.multistage.cascade import Outcome, acquired, cascade
-from algorithms.multistage.config import MissingPolicy
-from algorithms.multistage.model_card import card_of
-from algorithms.multistage.onnx_files import write_onnx
-from algorithms.multistage.stepwise import next_step
+from algorithms.multistage.data import MissingPolicy
+from algorithms.multistage.model_files import card_of, read_model, write_model, write_onnx
+from algorithms.multistage.routing import RoutedRecords, acquired, next_step, route
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
@@ -64,14 +61,15 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Features that are paid for together, once, with the first of them.
     missing : {'impute', 'ask', 'inconclusive'}
         What ``predict_table`` does where a value is missing in a stage that is reached: take the
-        median, or stop there, without a label or with the reject label. It is told in any case.
+        median, or stop there, without a label or with the reject label. The column ``missing``
+        of its answer names the features in any case.
 
     Attributes
     ----------
     classes_ : (K,)
     stages_ : tuple of int64 arrays, the features acquired at each stage
-    classifiers_ : list, one a stage; each takes the encoded columns of all features acquired by the
-        end of its stage, the features in ascending order
+    classifiers_ : list, one per stage; each takes the encoded columns of all features acquired by
+        the end of its stage, the features in ascending order
     encoder_ : Encoder
     costs_ : float64 (n_features_in_,)
     thresholds_ : float64 (K,)
@@ -248,12 +246,12 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             ]
         return np.array(costs, dtype=np.float64)
 
-    def labels_of(self, outcome: Outcome) -> Array:
+    def labels_of(self, outcome: RoutedRecords) -> Array:
         """Return the labels (n,) that ``predict`` gives for an outcome."""
         labels = self.classes_[outcome.best]
         return with_rejects(labels, outcome.conclusive, self.reject_label)
 
-    def outcome(self, X: pd.DataFrame | Array) -> Outcome:
+    def outcome(self, X: pd.DataFrame | Array) -> RoutedRecords:
         """Send records (n, d) through the stages; the other methods are views of this.
 
         Raises
@@ -263,7 +261,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         ValueError
             Other features than those of ``fit``.
         """
-        return cascade(self, records_for(self, X))
+        return route(self, records_for(self, X))
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, whatever else is in it.
@@ -293,7 +291,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
                     f"data: expected a column {name!r}, found none of that name"
                     f"{nearest(name, frame.columns)}"
                 )
-        outcome = cascade(self, frame, stop=self.missing != "impute")
+        outcome = route(self, frame, stop=self.missing != "impute")
         missing = self._asked_for(frame, outcome)
         stopped = (missing != "") & (self.missing != "impute")
         labels = self.labels_of(outcome)
@@ -310,7 +308,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         }
         return pd.DataFrame(columns, index=frame.index)
 
-    def _asked_for(self, frame: pd.DataFrame, outcome: Outcome) -> Array:
+    def _asked_for(self, frame: pd.DataFrame, outcome: RoutedRecords) -> Array:
         """Return the names (n,) of the features without a value at the stages each record met."""
         found = np.full(len(frame), "", dtype=object)
         for number, features in enumerate(self.stages_, start=1):
@@ -325,13 +323,13 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a record of which some values are known, or what to acquire next.
 
-        See :func:`~algorithms.multistage.stepwise.next_step`.
+        See :func:`~algorithms.multistage.routing.next_step`.
         """
         return next_step(self, record)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
-        return model_store.write(self, files)
+        return write_model(self, files)
 
     def save_onnx(self, folder: str | PathLike[str]) -> list[Path]:
         """Write each stage's classifier as an ONNX file, and ``stages.json`` about them.
@@ -343,7 +341,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Returns
         -------
         list of pathlib.Path
-            A file a stage.
+            One file per stage.
 
         Raises
         ------
@@ -356,7 +354,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> MultiStageClassifier:
         """Return the model that ``save_into`` wrote."""
-        model: MultiStageClassifier = model_store.read(cls, files, description)
+        model: MultiStageClassifier = read_model(cls, files, description)
         return model
 
     def card(self) -> Card:

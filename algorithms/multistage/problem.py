@@ -16,19 +16,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from algorithms.multistage import class_metrics
-from algorithms.multistage.component_table import PartTable, features_of, pack, words_for
-from algorithms.multistage.config import MissingPolicy, MultiStageConfig
-from algorithms.multistage.kernels import scoring as kernels
-from algorithms.multistage.measuring import Measuring
-from algorithms.multistage.probing import demand
-from algorithms.multistage.source import FeatureCosts, Source, digest, parts_fingerprint
-from algorithms.multistage.stage_tables import StageTables
-from algorithms.multistage.subclassifiers import StageData, train
-from framework.arrays import Array, FloatArray, WordArray, frozen
+from algorithms.multistage.bit_planes import (
+    ComponentTable,
+    StageTables,
+    features_of,
+    pack,
+    words_for,
+)
+from algorithms.multistage.data import (
+    COMPONENTS_FORMAT,
+    INCONCLUSIVE,
+    FeatureCosts,
+    MissingPolicy,
+    MultiStageConfig,
+    Source,
+    StageData,
+    digest,
+    prepare_table,
+)
+from algorithms.multistage.kernels import scoring
+from algorithms.multistage.metrics import ERROR_COST, METRICS, POSITIVE, held_out_records, measure
+from algorithms.multistage.stage_classifiers import build_cost, restore, train
+from framework.arrays import Array, FloatArray, WordArray
 from framework.components import BuildCost, Components, ComponentStore
 from framework.data.costs import CostGroups
-from framework.data.datasets import memory_to_load
+from framework.data.datasets import load_table, memory_to_load
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
@@ -91,17 +103,7 @@ class MultiStageProblem(Problem, Deployable):
     """
 
     component_name = "sub-classifiers"
-    known_metrics = (
-        Metric("coverage", "max", text="share of records that get an answer"),
-        Metric("accuracy", "max", text="share of the answers that are right"),
-        Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
-        Metric("stages", "min", "ratio", text="number of stages", size=True),
-        Metric("inconclusive_rate", "min", text="share of records without an answer"),
-        class_metrics.BALANCED,
-        class_metrics.WORST,
-        *class_metrics.POSITIVE,
-        class_metrics.ERROR_COST,
-    )
+    known_metrics = METRICS
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class MultiStageProblem(Problem, Deployable):
         self.data = data
         self.costs, self.cost_scale = costs.units, costs.scale
         self.groups = costs.groups or CostGroups.none(n)
-        self.charges = kernels.Charges(costs.units, self.groups.of, costs.group_units)
+        self.charges = scoring.Charges(costs.units, self.groups.of, costs.group_units)
         self.error_costs = None if error_costs is None else np.asarray(error_costs, np.float64)
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters
@@ -137,19 +139,24 @@ class MultiStageProblem(Problem, Deployable):
             for metric in self.known_metrics
             if self._reported(metric)
         )
-        self.parts_fingerprint = parts_fingerprint(data, source, classifier, calibration)
+        answers = [  # all that decides what a sub-classifier answers
+            COMPONENTS_FORMAT,
+            source.fingerprint,
+            self.kind,
+            self.parameters,
+            data.thresholds.tolist(),
+            data.positive,
+        ]
+        if calibration != "none":  # without it, as before there was any: caches stay good
+            answers.append(calibration)
+        self.components_fingerprint = digest(answers)
         design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
         if self.error_costs is not None:
             design.append(self.error_costs.tolist())
         if len(self.groups):
             design += [self.groups.of.tolist(), costs.group_units.tolist()]
-        self.fingerprint = digest([self.parts_fingerprint, *design])
-        truth = data.y_held != data.positive
-        cut = data.n_validation
-        everyone = np.ones(len(truth), dtype=bool)
-        self._everyone = frozen(pack(everyone[:cut])), frozen(pack(everyone[cut:]))
-        self._negatives = frozen(pack(truth[:cut])), frozen(pack(truth[cut:]))
-        self._table = PartTable(words_for(n), data.planes, data.words)
+        self.fingerprint = digest([self.components_fingerprint, *design])
+        self._start_empty()
         self._store: ComponentStore | None = None
 
     Config = MultiStageConfig
@@ -163,9 +170,7 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        from algorithms.multistage.setup import set_up
-
-        problem = cls(**set_up(config))
+        problem = cls(**prepare_table(load_table(config.dataset), config))
         problem.open_store()
         return problem
 
@@ -178,7 +183,7 @@ class MultiStageProblem(Problem, Deployable):
         if folder is not None:
             shape = self.data.planes, self.data.words
             self._store = ComponentStore(
-                folder, self.parts_fingerprint, *shape, self.component_name
+                folder, self.components_fingerprint, *shape, self.component_name
             )
 
     def describe(self) -> Mapping[str, Any]:
@@ -201,14 +206,19 @@ class MultiStageProblem(Problem, Deployable):
         return total, f"{text}; at most {most:,} of them, {total / 1e6:,.0f} MB in all"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Components and the disk stay with the driver; workers are sent the parts they lack.
-        return {**self.__dict__, "_store": None, "_table": None}
+        # Components and the disk stay with the driver; workers are sent those they lack.
+        return {**self.__dict__, "_store": None, "_table": None, "_records": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # The table is made here: what came through Ray's object store cannot be written.
         self.__dict__ |= state
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        """Set up what is made in each process: an empty table, and what follows from the data."""
         data = self.data
-        self._table = PartTable(words_for(data.n_features), data.planes, data.words)
+        self._table = ComponentTable(words_for(data.n_features), data.planes, data.words)
+        self._records = held_out_records(data)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
@@ -220,29 +230,29 @@ class MultiStageProblem(Problem, Deployable):
 
     def missing_components(self, X: Array) -> WordArray:
         X = self._genomes(X)
-        lacking = kernels.missing(X, self._table.slots, self._table.keys)
-        if self._store is not None and len(lacking):
-            self._table.add(self._store.get(lacking))
-            lacking = kernels.missing(X, self._table.slots, self._table.keys)
+        missing = scoring.missing(X, self._table.slots, self._table.keys)
+        if self._store is not None and len(missing):
+            self._table.add(self._store.get(missing))
+            missing = scoring.missing(X, self._table.slots, self._table.keys)
         # the largest first: they take longest, and no worker should wait for one begun last
-        sizes = np.bitwise_count(lacking).sum(axis=1, dtype=np.int64)
-        return lacking[np.argsort(-sizes, kind="stable")]
+        sizes = np.bitwise_count(missing).sum(axis=1, dtype=np.int64)
+        return missing[np.argsort(-sizes, kind="stable")]
 
     def build_components(self, keys: WordArray) -> Components:
         return train(self.data, self.kind, self.parameters, keys, self.calibration)
 
     def build_cost(self, keys: WordArray) -> BuildCost:
-        return demand(self.data, self.kind, self.parameters, keys, self.calibration)
+        return build_cost(self.data, self.kind, self.parameters, keys, self.calibration)
 
-    def add_components(self, parts: Components) -> None:
-        self._table.add(parts)
-        if self._store is not None and parts.models:
-            self._store.put(parts)
+    def add_components(self, components: Components) -> None:
+        self._table.add(components)
+        if self._store is not None and components.models:
+            self._store.put(components)
 
     def components_since(self, start: int) -> Components:
         return self._table.slice(start, self.data.validation_words)
 
-    def lacking_sets(self) -> WordArray:
+    def missing_sets(self) -> WordArray:
         """Return the feature sets whose sub-classifier :meth:`stage_tables` would have to train.
 
         Those on disk are held afterwards.
@@ -250,21 +260,21 @@ class MultiStageProblem(Problem, Deployable):
         Returns
         -------
         numpy.ndarray of uint64, shape (m, 1)
-            Keys of parts, at most 2^n - 1; n below 64.
+            Keys of components, at most 2^n - 1; n below 64.
         """
-        lacking = np.setdiff1d(self._all_sets(), self._table.keys[: self._table.n, 0])[:, None]
+        missing = np.setdiff1d(self._all_sets(), self._table.keys[: self._table.n, 0])[:, None]
         if self._store is None:
-            return lacking
-        for start in range(0, len(lacking), _CHUNK):
-            self._table.add(self._store.get(lacking[start : start + _CHUNK]))
-        return np.setdiff1d(lacking[:, 0], self._table.keys[: self._table.n, 0])[:, None]
+            return missing
+        for start in range(0, len(missing), _CHUNK):
+            self._table.add(self._store.get(missing[start : start + _CHUNK]))
+        return np.setdiff1d(missing[:, 0], self._table.keys[: self._table.n, 0])[:, None]
 
     def tables(self) -> MultiStageProblem:
         """Return what exact methods read: the problem itself, for its :meth:`stage_tables`."""
         return self
 
     def stage_tables(self) -> StageTables:
-        """Train the sub-classifiers that are lacking, every feature set's; return all their bits.
+        """Train the sub-classifiers that are missing, every feature set's; return all their bits.
 
         With one stage only that of all features is there; the other rows stay empty.
 
@@ -278,9 +288,9 @@ class MultiStageProblem(Problem, Deployable):
         2^n - 1 of them, n below 64.
         """
         n, wanted = self.space.n, self._all_sets()
-        lacking = self.lacking_sets()
-        for start in range(0, len(lacking), _CHUNK):
-            self.add_components(self.build_components(lacking[start : start + _CHUNK]))
+        missing = self.missing_sets()
+        for start in range(0, len(missing), _CHUNK):
+            self.add_components(self.build_components(missing[start : start + _CHUNK]))
         keys = self._table.keys[: self._table.n, 0].astype(np.int64)
         for number, error in self._table.errors.items():
             if keys[number] >= wanted[0]:
@@ -293,7 +303,7 @@ class MultiStageProblem(Problem, Deployable):
         conclusive, right = np.zeros((2, 2**n, words), dtype=np.uint64)
         conclusive[keys] = self._table.bits[: len(keys), 0, :words]
         right[keys] = self._table.bits[: len(keys), 1, :words]
-        return StageTables(conclusive, right, self._everyone[0], self.data.n_validation)
+        return StageTables(conclusive, right, self._records[0].everyone, self.data.n_validation)
 
     def _all_sets(self) -> WordArray:
         """Return every feature set that a stage may have acquired, of fewer than 64 features."""
@@ -309,7 +319,7 @@ class MultiStageProblem(Problem, Deployable):
         if len(self.data.y_held) == self.data.n_validation:
             return None
         if self._table.stripped:
-            raise ValueError("expected parts with their test records, found stripped ones")
+            raise ValueError("expected components with their test records, found stripped ones")
         return self._measure(X, 1)
 
     def explain(self, x: Array) -> str | None:
@@ -322,9 +332,27 @@ class MultiStageProblem(Problem, Deployable):
 
     def decode(self, x: Array) -> Any:
         """Return the fitted :class:`~algorithms.multistage.model.MultiStageClassifier`."""
-        from algorithms.multistage.setup import deploy
+        from algorithms.multistage.model import MultiStageClassifier
+        from framework.data.encoding import Encoder
 
-        return deploy(self, x, self._models(np.array(self._keys(x))))
+        models = self._models(np.array(self._keys(x)))
+        setting = self.data, self.kind, self.calibration, self.classes
+        thresholds = dict(zip(self.classes, self.data.thresholds.tolist(), strict=True))
+        same = len(set(thresholds.values())) == 1
+        return MultiStageClassifier.from_fitted(
+            encoder=Encoder.from_json(self.encoder),
+            stages=[np.flatnonzero(x == stage) for stage in range(len(models))],
+            classifiers=[
+                restore(model, *setting, (x >= 0) & (x <= stage))
+                for stage, model in enumerate(models)
+            ],
+            classes=self.classes,
+            costs=self.costs / self.cost_scale,
+            cost_groups=self.groups if len(self.groups) else None,
+            missing=self.missing,
+            threshold=next(iter(thresholds.values())) if same else thresholds,
+            reject_label=INCONCLUSIVE,
+        )
 
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records
@@ -341,18 +369,12 @@ class MultiStageProblem(Problem, Deployable):
         for key in keys:
             model = known.get(key.tobytes())
             if not model:
-                parts = train(
-                    self.data,
-                    self.kind,
-                    self.parameters,
-                    key[None],
-                    self.calibration,
-                    keep_all=True,
-                )
-                if parts.errors:
-                    raise InputError(f"problem.classifier: {parts.errors[0]}")
-                model = parts.models[0]
-                self.add_components(parts)
+                setting = self.data, self.kind, self.parameters, key[None], self.calibration
+                trained = train(*setting, keep_all=True)
+                if trained.errors:
+                    raise InputError(f"problem.classifier: {trained.errors[0]}")
+                model = trained.models[0]
+                self.add_components(trained)
             models.append(model)
         return models
 
@@ -367,11 +389,6 @@ class MultiStageProblem(Problem, Deployable):
             )
         return np.array(X, dtype=self.space.dtype, order="C")
 
-    def _complete(self, X: Array) -> None:
-        lacking = self.missing_components(X)
-        if len(lacking):
-            self.add_components(self.build_components(lacking))
-
     def _keys(self, x: Array) -> list[WordArray]:
         """Return the feature set of each stage of one genome."""
         masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
@@ -379,22 +396,14 @@ class MultiStageProblem(Problem, Deployable):
 
     def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
         """Score genomes on the validation (0) or the test records (1)."""
-        self._complete(X)
-        measuring = Measuring(
-            self.data,
-            self._table,
-            self.charges,
-            self.cost_scale,
-            self.error_costs,
-            len(self.classes),
-            self._everyone[part],
-            self._negatives[part],
-            part,
-        )
-        return measuring.of(self._genomes(X))
+        missing = self.missing_components(X)
+        if len(missing):
+            self.add_components(self.build_components(missing))
+        table, records, errors = self._table.held, self._records[part], self.error_costs
+        return measure(self._genomes(X), table, records, self.charges, self.cost_scale, errors)
 
     def _reported(self, metric: Metric) -> bool:
-        """Tell whether this problem has what a metric needs."""
-        if metric is class_metrics.ERROR_COST:
+        """Return whether this problem has what a metric needs."""
+        if metric is ERROR_COST:
             return self.error_costs is not None
-        return self.data.positive >= 0 or metric not in class_metrics.POSITIVE
+        return self.data.positive >= 0 or metric not in POSITIVE

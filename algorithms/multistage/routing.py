@@ -1,27 +1,181 @@
-"""Sending records through a multi-stage classifier, to see where they leave."""
+"""How records go through the stages of a fitted multi-stage classifier.
+
+All at once (:func:`route`), one record whose features are acquired step by step
+(:func:`next_step`), or with statistics for each stage (:func:`walk_records`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 
-from algorithms.multistage.cascade import acquired
-from algorithms.multistage.subclassifiers import StageData
-from framework.arrays import Array, FloatArray, IntArray
+from algorithms.multistage.data import MissingPolicy, StageData
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.data.costs import CostGroups
+from framework.data.encoding import Encoder
+from framework.errors import InputError
 from framework.models.confidence import decide
 from framework.models.routing import StageWalk, Walk
+from framework.registry import nearest
 
 _BINS = 10
 
 
-def walk_held_records(model: Any, data: StageData, calibration: str) -> Walk:
+class Staged(Protocol):
+    """A fitted multi-stage classifier, as those that store, describe and run it see it.
+
+    The attributes are those of :class:`~algorithms.multistage.model.MultiStageClassifier`.
+    """
+
+    reject_label: Any
+    cost_groups: CostGroups | None
+    missing: MissingPolicy
+    encoder_: Encoder
+    stages_: Sequence[IntArray]
+    classifiers_: list[Any]
+    classes_: Array
+    thresholds_: FloatArray
+    costs_: FloatArray
+
+    def stage_costs(self) -> FloatArray:
+        """Return the cost of each stage, shape (stages,)."""
+        ...
+
+    def cumulative_costs(self) -> FloatArray:
+        """Return the cost of each stage and those before it, shape (stages,)."""
+        ...
+
+
+class RoutedRecords(NamedTuple):
+    """How records (n of them) went through the stages.
+
+    probabilities : float64 (n, K), at the stage where each left.
+    best : int64 (n,), position of the most likely class.
+    stage : int64 (n,), the stage where each left, from 1 as wherever a stage is named.
+    conclusive : bool (n,), whether it left with enough confidence.
+    """
+
+    probabilities: FloatArray
+    best: IntArray
+    stage: IntArray
+    conclusive: BoolArray
+
+
+def acquired(model: Staged, number: int) -> IntArray:
+    """Return the features (m,) acquired by the end of a stage, from 1, in ascending order."""
+    return np.sort(np.concatenate(model.stages_[:number]))
+
+
+def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> RoutedRecords:
+    """Send records (n, d) through the stages, reading only the features that are acquired.
+
+    A frame may have its columns in any order and may have further columns. Columns of features
+    that no stage acquires may be missing. With ``stop`` a record ends at the first stage that
+    it has not all values of, with the probabilities of the stage before, or zeros.
+    """
+    n, encoder = len(X), model.encoder_
+    probabilities = np.zeros((n, len(model.classes_)))
+    best, stage = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    conclusive = np.zeros(n, dtype=bool)
+    undecided = np.arange(n)
+    encoded = np.empty((n, encoder.width))
+    steps = zip(model.stages_, model.classifiers_, strict=True)
+    for number, (features, classifier) in enumerate(steps, start=1):
+        if len(undecided) == 0:
+            break
+        if stop:
+            known = ~encoder.missing(X, features, undecided).any(axis=1)
+            stage[undecided[~known]] = number
+            undecided, encoded = undecided[known], encoded[known]
+            if len(undecided) == 0:  # no record has the features: the columns may not be there
+                break
+        values = encoder.transform_features(X, features, undecided)
+        encoded[:, encoder.columns_of(features)] = values
+        columns = encoder.columns_of(acquired(model, number))
+        found = classifier.predict_proba(encoded[:, columns])
+        likely, confident = decide(found, model.thresholds_)
+        probabilities[undecided], best[undecided] = found, likely
+        stage[undecided], conclusive[undecided] = number, confident
+        undecided, encoded = undecided[~confident], encoded[~confident]
+    return RoutedRecords(probabilities, best, stage, conclusive)
+
+
+def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a record, or which features to acquire next and what they cost.
+
+    Parameters
+    ----------
+    model : Staged
+    record : mapping of feature name to value
+        What is known. A feature that is not in it can still be acquired; one whose value is None
+        cannot: the policy ``missing`` of the model decides (``ask`` asks for it again).
+
+    Returns
+    -------
+    dict of JSON values
+        ``status`` is ``answer``, ``inconclusive`` (no stage is sure, or a value cannot be had) or
+        ``acquire``. Then ``label`` and ``confidence``, of the last stage that was complete (None
+        where none was); ``stage``, from 1, where the record is; ``cost``, of what is known and
+        belongs to the model; ``next``, the features to acquire with the cost of each, and
+        ``next_cost``, of all of them, shared costs once; ``missing``, features without a value.
+
+    Raises
+    ------
+    InputError
+        A name is no feature of the model, or a value cannot be used.
+    """
+    names = model.encoder_.feature_names
+    for name in record:
+        if name not in names:
+            raise InputError(f"record: expected features, found {name!r}{nearest(name, names)}")
+    frame = pd.DataFrame({name: [record.get(name)] for name in names})
+    known = [i for i, name in enumerate(names) if record.get(name) is not None]
+    step: dict[str, Any] = {"label": None, "confidence": None, "missing": []}
+    cost = _cost(model, known)
+    for number, features in enumerate(model.stages_, start=1):
+        gaps = model.encoder_.missing(frame, features)[0]
+        unknown = [int(i) for i in features[gaps]]
+        wanted = [i for i in unknown if names[i] not in record or model.missing == "ask"]
+        step |= {"stage": number, "cost": cost}
+        if wanted:
+            more = _cost(model, [*known, *wanted]) - cost
+            prices = {names[i]: float(model.costs_[i]) for i in wanted}
+            return {"status": "acquire", **step, "next": prices, "next_cost": more}
+        step["missing"] = [*step["missing"], *(names[i] for i in unknown)]
+        if unknown and model.missing == "inconclusive":
+            break
+        # its classifier takes the features acquired so far in their order
+        encoded = model.encoder_.transform_features(frame, acquired(model, number))
+        probabilities: FloatArray = model.classifiers_[number - 1].predict_proba(encoded)
+        best, sure = decide(probabilities, model.thresholds_)
+        label = model.classes_[best[0]]
+        step |= {"label": label.item(), "confidence": float(probabilities.max())}
+        if sure[0]:
+            return {"status": "answer", **step}
+    return {"status": "inconclusive", **step}
+
+
+def _cost(model: Staged, features: Sequence[int]) -> float:
+    """Return what features cost that the model may ask for, shared costs once."""
+    asked = set(np.concatenate(model.stages_).tolist())
+    wanted = [i for i in features if i in asked]
+    cost = sum(float(model.costs_[i]) for i in wanted)
+    if model.cost_groups is not None:
+        (begun,) = model.cost_groups.begun_at([wanted])
+        cost += float(model.cost_groups.costs[begun].sum())
+    return cost
+
+
+def walk_held_records(model: Staged, data: StageData, calibration: str) -> Walk:
     """Return how the validation records go through a model, and its answers to the test records.
 
     Parameters
     ----------
-    model : MultiStageClassifier
+    model : Staged
     data : StageData
     calibration : {'none', 'isotonic', 'sigmoid'}
         How the probabilities of its stages were calibrated.
@@ -35,13 +189,13 @@ def walk_held_records(model: Any, data: StageData, calibration: str) -> Walk:
 
 
 def walk_records(
-    model: Any, encoded: FloatArray, truth: IntArray, calibration: str, training_records: int
+    model: Staged, encoded: FloatArray, truth: IntArray, calibration: str, training_records: int
 ) -> Walk:
-    """Send encoded records through a model and note what happens at each stage.
+    """Send encoded records through a model and count what happens at each stage.
 
     Parameters
     ----------
-    model : MultiStageClassifier
+    model : Staged
     encoded : numpy.ndarray of float64, shape (n, columns of the encoder)
     truth : numpy.ndarray of int64, shape (n,)
         Class codes, in the order of ``model.classes_``.

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from algorithms.multistage.exact import enumeration
-from algorithms.multistage.exact.plan import METRICS
-from algorithms.multistage.exact.search import Exact
+from algorithms.multistage.exact.search import METRICS, Exact
 from algorithms.multistage.problem import MultiStageProblem
 from framework.batch import Evaluated
 from framework.errors import ClusterError

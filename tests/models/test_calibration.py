@@ -14,9 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 
-from algorithms.multistage.config import MultiStageConfig
-from algorithms.multistage.kernels.logistic import class_basis
-from algorithms.multistage.kernels.out_of_fold import out_of_fold
+from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.kernels.logistic import class_basis, out_of_fold
 from algorithms.multistage.problem import MultiStageProblem
 from framework.errors import InputError
 from framework.models.calibration import (
@@ -214,7 +213,7 @@ def test_an_exported_model_has_the_metrics_of_its_row_digit_for_digit(
 
 def test_calibration_is_part_of_what_a_part_is():
     plain, isotonic, sigmoid = (problem_of(m) for m in ("none", "isotonic", "sigmoid"))
-    assert len({p.parts_fingerprint for p in (plain, isotonic, sigmoid)}) == 3
+    assert len({p.components_fingerprint for p in (plain, isotonic, sigmoid)}) == 3
     assert len({p.fingerprint for p in (plain, isotonic, sigmoid)}) == 3
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from algorithms.multistage.stage_tables import StageTables
+from algorithms.multistage.bit_planes import StageTables
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.pareto import nondominated
 
@@ -100,13 +100,6 @@ def prices(
 def surjections(n: int, k: int) -> int:
     """Count the ordered partitions of n items into exactly k stages (EMSCO paper, Equation 1)."""
     return sum((-1) ** (k - i) * math.comb(k, i) * i**n for i in range(k + 1))
-
-
-def single_stage(tables: StageTables, total: int) -> tuple[int, int, int]:
-    """Return answered, right and cost of the chain whose only set has all features."""
-    answered = int(np.bitwise_count(tables.conclusive[-1]).sum())
-    right = int(np.bitwise_count(tables.right[-1]).sum())
-    return answered, right, tables.records * total
 
 
 def hard_first(tables: StageTables) -> StageTables:

@@ -27,23 +27,25 @@ from typing import Literal
 
 import numpy as np
 
+from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.exact.chains import ChainFront
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
     Points,
+    Sets,
     States,
     bounds_of,
     expand,
+    look_ahead,
+    look_at_open,
 )
-from algorithms.multistage.exact.feature_sets import Sets, look_ahead, look_at_open
-from algorithms.multistage.stage_tables import StageTables
 from framework.arrays import Array, FloatArray, IntArray
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # to follow a state to a larger set, about
 _LIST = 64  # states that a new one is compared with
-_HOPES = 1_000_000  # rows that are thinned out at a time
+_BOUNDS_AT_A_TIME = 1_000_000  # rows that are reduced to their best
 
 Stop = Literal["memory", "time"]
 
@@ -107,8 +109,8 @@ class UpperBound:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result of the search.
+class SearchResult:
+    """What the dynamic programme found.
 
     Attributes
     ----------
@@ -135,7 +137,7 @@ def front_of_chains(
     *,
     bounds: bool = False,
     report: Callable[[int, int], None] = lambda done, total: None,
-) -> Outcome:
+) -> SearchResult:
     """Return the front of all chains of at most ``k`` sets, or what limits leave of it.
 
     Parameters
@@ -155,7 +157,7 @@ def front_of_chains(
 
     Returns
     -------
-    Outcome
+    SearchResult
 
     Notes
     -----
@@ -171,11 +173,11 @@ def front_of_chains(
     states, points, done, stopped = _follow(order, k, sets, states, points, limits, report)
     found = _found(points)
     if stopped is None or not bounds:
-        return Outcome(found, stopped)
+        return SearchResult(found, stopped)
     open_sets = np.zeros(len(sets.price), dtype=bool)
     open_sets[order[done:]] = True
     left = look_at_open(sets, tables.right, open_sets)
-    return Outcome(found, stopped, _above(found, _hopes(left, sets, states, points)))
+    return SearchResult(found, stopped, _upper_bound(found, _bounds(left, sets, states, points)))
 
 
 def _follow(
@@ -259,22 +261,22 @@ def _longer_states(states: States, rows_at_most: int) -> States:
     return States(states.first, states.stop, *longer)
 
 
-def _hopes(left: Array, sets: Sets, states: States, points: Points) -> Iterator[IntArray]:
-    """Yield what no open end of each state can beat: answered, right, wrong, cost; (m, 4)."""
+def _bounds(left: Array, sets: Sets, states: States, points: Points) -> Iterator[IntArray]:
+    """Yield bounds that no open end of a state can beat: answered, right, wrong, cost; (m, 4)."""
     sums = _sums(sets)
     batch, size = [np.zeros((0, 4), dtype=np.int64)], 0
     for here in np.flatnonzero(left & (states.stop > states.first)).tolist():
         bounds = np.zeros((states.stop[here] - states.first[here], 4), dtype=np.int64)
         batch.append(bounds[: bounds_of(here, sets, states, points, sums, bounds)])
         size += len(batch[-1])
-        if size > _HOPES:
+        if size > _BOUNDS_AT_A_TIME:
             yield np.concatenate(batch)
             batch, size = [], 0
     if batch:
         yield np.concatenate(batch)
 
 
-def _above(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
+def _upper_bound(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
     """Return the best of attained points and bounds."""
     above = UpperBound(found.answered, found.right / np.maximum(found.answered, 1), found.cost)
     for rows in bounds:
@@ -286,7 +288,7 @@ def _above(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
 
 
 def _sums(sets: Sets) -> IntArray:
-    """Return room for the sums of costs by octets of records."""
+    """Return scratch for the sums of costs by octets of records."""
     return np.zeros((8 * sets.undecided.shape[1], 256), dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""The compiled steps of ``dynamic_programming.py``."""
+"""Compiled steps of ``dynamic_programming.py``: tables by feature set, states, and known points."""
 
 from __future__ import annotations
 
@@ -6,12 +6,95 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.exact.feature_sets import Sets
 from algorithms.multistage.kernels.scoring import popcount
-from framework.arrays import Array, IntArray, WordArray
+from framework.arrays import Array, BoolArray, IntArray, WordArray
 from framework.jit import njit
 
-FULL_STATES, FULL_POINTS = -1, -2  # what expand() answers where room is short
+FULL_STATES, FULL_POINTS = -1, -2  # what expand() returns where memory has to grow
+
+
+class Sets(NamedTuple):
+    """Tables by feature set: what each answers, and what the sets that contain it still can.
+
+    ``undecided``, ``wrong`` (sets, words): records without an answer, with a wrong one.
+    ``reach``, ``hope`` (sets, words): records that some larger set answers, and answers rightly.
+    ``cheapest`` (sets, records): least cost until a larger set answers the record, or all is paid.
+    """
+
+    price: IntArray
+    undecided: WordArray
+    wrong: WordArray
+    reach: WordArray
+    hope: WordArray
+    cheapest: IntArray
+
+
+@njit
+def look_ahead(sets: Sets, right: WordArray) -> None:
+    """Fill ``reach``, ``hope`` and ``cheapest``, from the largest set down. O(2^n n records)."""
+    full = len(sets.price) - 1
+    records = sets.cheapest.shape[1]
+    for here in range(full - 1, -1, -1):
+        for r in range(records):
+            sets.cheapest[here, r] = sets.price[full] - sets.price[here]
+        bit = 1
+        while bit <= full:
+            if not here & bit:
+                there = here | bit
+                step = sets.price[there] - sets.price[here]
+                for w in range(sets.reach.shape[1]):
+                    sure = sets.undecided[0, w] & ~sets.undecided[there, w]
+                    sets.reach[here, w] |= sure | sets.reach[there, w]
+                    sets.hope[here, w] |= right[there, w] | sets.hope[there, w]
+                for r in range(records):
+                    more = sets.cheapest[there, r]
+                    if not (sets.undecided[there, r >> 6] >> np.uint64(r & 63)) & np.uint64(1):
+                        more = 0
+                    if step + more < sets.cheapest[here, r]:
+                        sets.cheapest[here, r] = step + more
+            bit <<= 1
+
+
+@njit
+def look_at_open(sets: Sets, right: WordArray, open_sets: BoolArray) -> BoolArray:
+    """Restrict ``reach``, ``hope`` and ``cheapest`` to chains whose next set is an open one.
+
+    They are overwritten where a set is not open; that of all features never is. O(2^n n records).
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (sets,)
+        Whether such a chain is left.
+    """
+    full = len(sets.price) - 1
+    records = sets.cheapest.shape[1]
+    left = open_sets.copy()
+    for here in range(full - 1, -1, -1):
+        if open_sets[here]:
+            for w in range(sets.reach.shape[1]):
+                sets.reach[here, w] |= sets.undecided[0, w] & ~sets.undecided[here, w]
+                sets.hope[here, w] |= right[here, w]
+            for r in range(records):
+                if not (sets.undecided[here, r >> 6] >> np.uint64(r & 63)) & np.uint64(1):
+                    sets.cheapest[here, r] = 0
+            continue
+        sets.reach[here], sets.hope[here] = 0, 0
+        sets.cheapest[here] = sets.price[full] - sets.price[here]
+        bit = 1
+        while bit <= full:
+            there = here | bit
+            if there != here and left[there]:
+                left[here] = True
+                step = sets.price[there] - sets.price[here]
+                for w in range(sets.reach.shape[1]):
+                    sets.reach[here, w] |= sets.reach[there, w]
+                    sets.hope[here, w] |= sets.hope[there, w]
+                for r in range(records):
+                    more = step + sets.cheapest[there, r]
+                    if more < sets.cheapest[here, r]:
+                        sets.cheapest[here, r] = more
+            bit <<= 1
+    return left
 
 
 class States(NamedTuple):
@@ -47,7 +130,7 @@ class Points(NamedTuple):
 def bounds_of(
     here: int, sets: Sets, states: States, points: Points, sums: IntArray, bounds: IntArray
 ) -> int:
-    """Write what no end of each state of a set can beat; return how many rows that takes.
+    """Write bounds that no end of a state of a set can beat; return how many rows that takes.
 
     States none of whose ends can beat a known point are left out.
 
@@ -113,7 +196,7 @@ def _rest_at_least(waiting: WordArray, sums: IntArray) -> int:
 
 @njit
 def beaten(points: Points, answered: int, right: int, wrong: int, cost: int) -> bool:
-    """Tell whether a known point is as good as (answered, right / (right + wrong), cost)."""
+    """Return whether a known point is as good as (answered, right / (right + wrong), cost)."""
     last = np.searchsorted(points.cost[: points.size[0]], cost, side="right")
     for i in range(last - 1, -1, -1):  # the dear ones are the good ones
         if points.answered[i] >= answered and (
@@ -127,7 +210,7 @@ def beaten(points: Points, answered: int, right: int, wrong: int, cost: int) -> 
 def enter(
     points: Points, answered: int, right: int, cost: int, states: States, last: int, here: int
 ) -> bool:
-    """Enter a chain that ends with ``here`` after the state ``last``; False where room lacks.
+    """Enter a chain that ends with ``here`` after the state ``last``; False where there is no room.
 
     Points that it is as good as go.
     """
@@ -175,7 +258,7 @@ def _move(points: Points, source: int, target: int) -> None:
 
 @njit
 def _covers(states: States, a: int, b: int) -> bool:
-    """Tell whether state ``a`` makes ``b`` of the same set needless (P1, P2)."""
+    """Return whether state ``a`` is as good as ``b`` of the same set (P1, P2)."""
     if (
         states.cost[a] > states.cost[b]
         or states.wrong[a] > states.wrong[b]
@@ -202,7 +285,7 @@ def _copy(states: States, source: int, target: int) -> None:
 
 @njit
 def _covered(states: States, new: int, recent: IntArray, count: int) -> bool:
-    """Tell whether one of the listed states covers ``new``; it moves to the front then."""
+    """Return whether one of the listed states covers ``new``; it moves to the front then."""
     for i in range(count):
         if _covers(states, recent[i], new):
             winner = recent[i]
@@ -227,8 +310,8 @@ def _to_front(recent: IntArray, count: int, state: int) -> int:
 def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
     """Drop states that later ones cover; return the end of those that stay.
 
-    They are put in the order of undecided records, so that each meets its betters before it;
-    ``spare`` rows behind ``stop`` are scratch.
+    They are sorted by undecided records, so that a state comes after all that may cover it; rows
+    from ``spare`` on are scratch.
     """
     order = np.argsort(states.left[first:stop])
     for i in range(stop - first):

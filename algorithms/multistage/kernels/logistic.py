@@ -8,10 +8,13 @@ at zero, or where it is one of many at the coefficients of the classifier on all
 six or seven iterations less): either way it depends on its own columns and the data alone, not on
 what was fitted before.
 
-Softmax is fitted in ``K - 1`` free directions that span the weights summing to zero, where the
-optimum lies (the penalty is least there); that leaves a smaller and regular Hessian.
+Two classes have a method of their own with as little work as it needs: one exponential per record
+and iteration gives the probability, its slope and the residual. The general one for several classes
+takes two and builds its Hessian from both. Softmax is fitted in ``K - 1`` free directions that span
+the weights summing to zero, where the optimum lies (the penalty is least there); that leaves a
+smaller and regular Hessian.
 
-Design matrices are passed with a row a column of the data (``(D, N)``), so that the sums over
+Design matrices are passed with one row per column of the data (``(D, N)``), so that the sums over
 records run along contiguous memory. The order of those sums is left to the compiler (two to three
 times faster); what that changes is far below the tolerance and the slack that decisions have.
 """
@@ -23,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.multistage.kernels import binary
 from algorithms.multistage.kernels.sums import combine, dot, dots, exponential, solve_in_place
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.jit import njit
@@ -31,6 +33,7 @@ from framework.jit import njit
 GRADIENT_TOLERANCE = 1e-9
 ROUNDING = 2.0**-52
 MAX_ITERATIONS = 200
+PATIENCE = 4  # steps without a smaller gradient, as full steps may go to and fro for ever
 
 
 def class_basis(n_classes: int) -> FloatArray:
@@ -49,6 +52,81 @@ def class_basis(n_classes: int) -> FloatArray:
 
 
 @njit
+def binary_probabilities(S: Array, theta: Array, P: Array) -> None:
+    """Fill ``P`` (2, N) with the probabilities of two classes; ``S`` (d, N), ``theta`` (d,)."""
+    n = S.shape[1]
+    first, second = P[0], P[1]
+    power = np.empty(n)
+    combine(S, theta, first)
+    for i in range(n):
+        first[i] = -first[i]
+    exponential(first, power)
+    for i in range(n):
+        second[i] = 1.0 / (1.0 + first[i])
+        first[i] *= second[i]
+
+
+@njit
+def binary_newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) -> bool:
+    """Minimise ``C * sum of log losses + |weights|^2 / 2`` of two classes by full Newton steps.
+
+    Parameters
+    ----------
+    S : numpy.ndarray of float64, shape (d, N)
+        The last row is all ones; its weight is not penalised.
+    y : numpy.ndarray of int64, shape (N,)
+        0 or 1.
+    C : float
+    tolerance : float
+        Greatest component of the gradient at the end.
+    theta : numpy.ndarray of float64, shape (d,)
+        Where to start; where it ended.
+
+    Returns
+    -------
+    bool
+        False where the gradient grew or did not fall, the Hessian was singular or 200 steps were
+        not enough.
+    """
+    d, n = S.shape
+    P, t, g, H = np.empty((2, n)), np.empty(n), np.empty(d), np.empty((d, d))
+    first, second = P[0], P[1]
+    before, least, idle = np.inf, np.inf, 0
+    for _ in range(MAX_ITERATIONS):
+        binary_probabilities(S, theta, P)
+        for i in range(n):
+            first[i] *= second[i]  # the slope
+            second[i] -= y[i]  # the residual
+        dots(second, S, d, g)
+        worst = 0.0
+        for a in range(d):
+            g[a] *= C
+            if a < d - 1:
+                g[a] += theta[a]
+            if math.isnan(g[a]):
+                return False
+            worst = max(worst, abs(g[a]))
+        if worst < tolerance:
+            return True
+        idle = 0 if worst < least else idle + 1
+        if worst > 2.0 * before or idle == PATIENCE:
+            return False
+        before, least = worst, min(worst, least)
+        for a in range(d):
+            s = S[a]
+            for i in range(n):
+                t[i] = C * first[i] * s[i]
+            dots(t, S, a + 1, H[a])
+            if a < d - 1:
+                H[a, a] += 1.0
+        if not solve_in_place(H, g, d):
+            return False
+        for a in range(d):
+            theta[a] -= g[a]
+    return False
+
+
+@njit
 def probabilities(S: Array, theta: Array, basis: Array, P: Array) -> None:
     """Fill ``P`` (classes, N) with class probabilities.
 
@@ -56,7 +134,7 @@ def probabilities(S: Array, theta: Array, basis: Array, P: Array) -> None:
     """
     k, free = basis.shape
     if k == 2:
-        binary.probabilities(S, theta[0], P)
+        binary_probabilities(S, theta[0], P)
         return
     n = S.shape[1]
     P[:] = 0.0
@@ -162,7 +240,7 @@ def _hessian(S: Array, P: Array, basis: Array, C: float, H: Array, T: Array) -> 
 
 @njit
 def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
-    """Fit one classifier from a start; tell whether it converged.
+    """Fit one classifier from a start; return whether it converged.
 
     Full Newton steps first, from the start and then from zero; where the gradient grows or no
     longer falls (rare), once more with a line search.
@@ -170,7 +248,7 @@ def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
     Parameters
     ----------
     S : numpy.ndarray of float64, shape (d, N)
-        A row a column of the data; the last row is all ones (the intercept).
+        One row per column of the data; the last row is all ones (the intercept).
     y : numpy.ndarray of int64, shape (N,)
         Class codes.
     basis : numpy.ndarray, shape (classes, free)
@@ -200,7 +278,7 @@ def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
 @njit
 def _full_steps(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
     if len(basis) == 2:
-        return binary.newton(S, y, C, _tolerance(C, len(y)), theta[0])
+        return binary_newton(S, y, C, _tolerance(C, len(y)), theta[0])
     return _newton(S, y, basis, C, theta, False)
 
 
@@ -226,7 +304,7 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
         if worst < tolerance:
             return True
         idle = 0 if worst < least else idle + 1
-        if not careful and (worst > 2.0 * before or idle == binary.PATIENCE):
+        if not careful and (worst > 2.0 * before or idle == PATIENCE):
             return False
         before, least = worst, min(worst, least)
         _hessian(S, P, basis, C, H, T)
@@ -255,8 +333,49 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
 
 
 @njit
+def out_of_fold(
+    S: FloatArray, y: IntArray, folds: IntArray, basis: FloatArray, C: float, P: FloatArray
+) -> bool:
+    """Fill ``P`` with the probabilities of each record by the fit on the other folds.
+
+    Parameters
+    ----------
+    S : numpy.ndarray of float64, shape (d, N)
+        One row per column of the data; the last row is all ones.
+    y, folds : numpy.ndarray of int64, shape (N,)
+        Class codes; fold of each record, from 0.
+    basis, C : see :func:`fit`
+    P : numpy.ndarray of float64, shape (classes, N)
+
+    Returns
+    -------
+    bool
+        Whether all fits converged.
+    """
+    d = len(S)
+    theta = np.empty((basis.shape[1], d))
+    for f in range(folds.max() + 1):
+        inside, outside = np.flatnonzero(folds != f), np.flatnonzero(folds == f)
+        seen, unseen = np.empty((d, len(inside))), np.empty((d, len(outside)))
+        for a in range(d):
+            for i in range(len(inside)):
+                seen[a, i] = S[a, inside[i]]
+            for i in range(len(outside)):
+                unseen[a, i] = S[a, outside[i]]
+        theta[:] = 0.0
+        if not fit(seen, y[inside], basis, C, theta):
+            return False
+        Q = np.empty((len(P), len(outside)))
+        probabilities(unseen, theta, basis, Q)
+        for c in range(len(P)):
+            for i in range(len(outside)):
+                P[c, outside[i]] = Q[c, i]
+    return True
+
+
+@njit
 def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, bits: Array) -> None:
-    """Set the bits of one part from probabilities on some records.
+    """Set the bits of one component from probabilities on some records.
 
     ``bits`` is (planes, words). Plane 0: conclusive (the most likely class, the
     first of equals, reaches its threshold less ``slack``); plane 1: conclusive and right; plane
@@ -270,7 +389,7 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
             for c in range(1, k):
                 if P[c, i] > greatest:
                     best, greatest = c, P[c, i]
-            place = np.uint64(i & 63)  # without branches, which nothing could foretell
+            place = np.uint64(i & 63)  # no branches: no processor could predict them
             answer = np.uint64(greatest >= thresholds[best] - slack) << place
             sure |= answer
             right |= answer & (np.uint64(best == y[i]) << place)
@@ -282,7 +401,7 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
 
 
 class Fit(NamedTuple):
-    """What every fit has in common.
+    """The training records and settings of all fits.
 
     Attributes
     ----------
@@ -336,7 +455,7 @@ class HeldOut(NamedTuple):
 def fit_subsets(
     keys: WordArray, training: Fit, held: HeldOut, bits: WordArray, models: FloatArray
 ) -> IntArray:
-    """Fit a classifier a key and score it on the validation and the test records.
+    """Fit one classifier per key and score it on the validation and the test records.
 
     Parameters
     ----------

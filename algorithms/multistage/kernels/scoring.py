@@ -2,7 +2,7 @@
 
 A feature set is a row of 64-bit words (bit ``i % 64`` of word ``i // 64`` for feature ``i``). The
 sets that have a sub-classifier are found by an open-addressing hash table: ``slots`` has a power
-of two of entries, each the number of a part or -1.
+of two of entries, each the number of a component or -1.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED = ra
 
 
 class Held(NamedTuple):
-    """The sub-classifiers held, found by their feature sets.
+    """The stage classifiers' answers in memory, found by their feature sets.
 
     slots : int64 (power of two,), the hash table.
-    keys : uint64 (parts, key words), the feature sets.
-    bits : uint64 (parts, planes, words), a bit a record. Planes: conclusive; conclusive and
-        right; optionally conclusive and called positive.
-    failed : bool (parts,), parts that could not be built.
+    keys : uint64 (components, key words), the feature sets.
+    bits : uint64 (components, planes, words), one bit per record. Planes: conclusive; conclusive
+        and right; optionally conclusive and called positive.
+    failed : bool (components,), those that could not be built.
     """
 
     slots: IntArray
@@ -98,7 +98,7 @@ def _prefix_keys(x: Array, stages: int | np.int64, out: WordArray) -> None:
 
 @njit
 def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
-    """Return the feature sets that the rows of ``X`` need and ``keys`` lacks, in order of need.
+    """Return the feature sets that genomes ``X`` need and ``keys`` does not have, in order of need.
 
     Parameters
     ----------
@@ -177,11 +177,11 @@ def score(
     -------
     numpy.ndarray of int64, shape (n, 8)
         Records conclusive, right, total cost, called positive, falsely so, conclusive negatives,
-        stages, and whether a part failed. Integer, hence exact and free of order.
+        stages, and whether a component failed. Integer, hence exact and free of order.
 
     Notes
     -----
-    O(d + stages * words) a row: EMSCO paper, Section 2.2, all records at once.
+    O(d + stages * words) per genome: EMSCO paper, Section 2.2, all records at once.
     """
     n, d = X.shape
     slots, keys, bits, failed = held
@@ -237,7 +237,7 @@ def class_counts(
     Parameters
     ----------
     X, held, first_word
-        As of :func:`score`; a part that failed answers nobody.
+        As of :func:`score`; a component that failed answers no record.
     labels : numpy.ndarray of int64, shape (records,)
     classes : int
 
@@ -248,7 +248,7 @@ def class_counts(
 
     Notes
     -----
-    O(d + stages * words + records) a row: each record is counted where it leaves.
+    O(d + stages * words + records) per genome: each record is counted where it leaves.
     """
     n, d = X.shape
     slots, keys, bits, _ = held
@@ -278,7 +278,7 @@ def class_counts(
 
 @njit
 def _leave(waiting: WordArray, conclusive: WordArray, right: WordArray, row: IntArray) -> int:
-    """Take out of ``waiting`` who leaves, count them and those answered rightly."""
+    """Remove the records that leave from ``waiting``; count them and those answered rightly."""
     gone = correct = np.int64(0)
     for w in range(len(waiting)):  # no branches: the loop becomes vector code
         leaving = waiting[w] & conclusive[w]
@@ -298,7 +298,7 @@ def _count_positive(
     negatives: WordArray,
     row: IntArray,
 ) -> None:
-    """Count who leaves called positive, falsely so, and who leaves as a negative."""
+    """Count the records that leave: called positive, falsely so, and negatives."""
     called = false = answered = np.int64(0)
     for w in range(len(waiting)):
         leaving = waiting[w] & conclusive[w]

@@ -1,4 +1,4 @@
-"""What fitting and scoring spend their time on: sums over records, and the exponential.
+"""Sums over records, the exponential and Cholesky's method: where fits spend their time.
 
 All run in vector code: arrays are contiguous along the records, and several sums are taken side by
 side so that each pass over memory serves more than one. The order of a sum is left to the compiler.

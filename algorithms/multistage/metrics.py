@@ -1,0 +1,178 @@
+"""Metrics of ordered partitions, from the bits of stage classifiers.
+
+Those that look at each class on its own are for data where some classes are rare. They are over the
+records that leave with an answer: whoever leaves without one is counted by the coverage alone. They
+follow from two counts per class, records answered and answered rightly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.multistage.bit_planes import pack
+from algorithms.multistage.data import StageData
+from algorithms.multistage.kernels import scoring
+from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
+from framework.roles import Metric
+
+POSITIVE = (
+    Metric(
+        "false_positive_rate",
+        "min",
+        text="share of the answered negatives that are called positive",
+    ),
+    Metric(
+        "false_negative_rate",
+        "min",
+        text="share of the answered positives that are called something else",
+    ),
+    Metric("recall", "max", text="share of the answered positives that are called positive"),
+    Metric("f1", "max", text="harmonic mean of precision and recall of the positive class"),
+)
+"""Only where there is a positive class."""
+
+BALANCED = Metric(
+    "balanced_accuracy", "max", text="mean over the classes of the share of answers that are right"
+)
+WORST = Metric("worst_recall", "max", text="the least of the classes' shares of right answers")
+ERROR_COST = Metric(
+    "error_cost", "min", "ratio", text="mean cost a record of wrong answers, by true class"
+)
+"""Only where errors have costs."""
+METRICS = (
+    Metric("coverage", "max", text="share of records that get an answer"),
+    Metric("accuracy", "max", text="share of the answers that are right"),
+    Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
+    Metric("stages", "min", "ratio", text="number of stages", size=True),
+    Metric("inconclusive_rate", "min", text="share of records without an answer"),
+    BALANCED,
+    WORST,
+    *POSITIVE,
+    ERROR_COST,
+)
+
+
+class HeldOutRecords(NamedTuple):
+    """The records of one part of the data, as scoring reads them.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of int64, shape (records,)
+        Class codes.
+    positive : int
+        Code of the positive class, -1 for none.
+    classes : int
+    first_word : int
+        Where in each plane of bits the words of these records begin.
+    everyone, negatives : numpy.ndarray of uint64, shape (words,)
+        All records; those whose true class is not the positive one.
+    """
+
+    labels: IntArray
+    positive: int
+    classes: int
+    first_word: int
+    everyone: WordArray
+    negatives: WordArray
+
+
+def held_out_records(data: StageData) -> tuple[HeldOutRecords, HeldOutRecords]:
+    """Return the validation records and the test records."""
+    cut, classes = data.n_validation, len(data.thresholds)
+
+    def part(labels: IntArray, first_word: int) -> HeldOutRecords:
+        everyone = np.ones(len(labels), dtype=bool)
+        planes = frozen(pack(everyone)), frozen(pack(labels != data.positive))
+        return HeldOutRecords(labels, data.positive, classes, first_word, *planes)
+
+    return part(data.y_held[:cut], 0), part(data.y_held[cut:], data.validation_words)
+
+
+def measure(
+    X: Array,
+    table: scoring.Held,
+    records: HeldOutRecords,
+    charges: scoring.Charges,
+    cost_scale: int,
+    error_costs: FloatArray | None,
+) -> dict[str, FloatArray]:
+    """Return the metrics of genomes, one value each; NaN where a classifier could not be built.
+
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+    table : Held
+        Has every stage classifier that the genomes need.
+    records : HeldOutRecords
+    charges, cost_scale
+        A real cost is ``charges / cost_scale``.
+    error_costs : numpy.ndarray of float64, shape (classes,), optional
+        What a wrong answer costs, by true class.
+    """
+    labels, n, positive = records.labels, len(records.labels), records.positive
+    first, everyone, negative = records.first_word, records.everyone, records.negatives
+    counts = scoring.score(X, table, first, charges, everyone, negative)
+    conclusive = counts[:, scoring.CONCLUSIVE]
+    values = {
+        "coverage": conclusive / n,
+        "accuracy": counts[:, scoring.RIGHT] / np.maximum(conclusive, 1),
+        "cost": counts[:, scoring.COST] / (cost_scale * n),
+        "stages": counts[:, scoring.STAGES].astype(np.float64),
+        "inconclusive_rate": (n - conclusive) / n,
+    }
+    called, false = counts[:, scoring.POSITIVE], counts[:, scoring.FALSE_POSITIVE]
+    negatives = counts[:, scoring.NEGATIVE]
+    if positive >= 0:
+        values |= of_positive(called, false, negatives, conclusive)
+    if positive >= 0 and records.classes == 2:  # what was counted has the counts by class
+        order = [0, 1] if positive == 1 else [1, 0]
+        answered = np.column_stack([negatives, conclusive - negatives])[:, order]
+        right = np.column_stack([negatives - false, called - false])[:, order]
+    else:
+        answered, right = scoring.class_counts(X, table, first, labels, records.classes)
+    values |= by_class(answered, right, np.bincount(labels, minlength=records.classes))
+    if error_costs is not None:
+        values["error_cost"] = np.asarray((answered - right) @ error_costs / n)
+    failed = counts[:, scoring.FAILED] == 1
+    if failed.any():
+        values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
+    return values
+
+
+def by_class(answered: IntArray, right: IntArray, present: IntArray) -> dict[str, FloatArray]:
+    """Return the metrics over all classes.
+
+    Parameters
+    ----------
+    answered, right : numpy.ndarray of int64, shape (n, K)
+        Records of each class with an answer, and with the right one.
+    present : numpy.ndarray of int64, shape (K,)
+        All records of each class; a class without any does not count. One whose records get no
+        answer counts 0.
+    """
+    shares = (right / np.maximum(answered, 1))[:, present > 0]
+    return {"balanced_accuracy": shares.mean(axis=1), "worst_recall": shares.min(axis=1)}
+
+
+def of_positive(
+    called: IntArray, false: IntArray, negatives: IntArray, answered: IntArray
+) -> dict[str, FloatArray]:
+    """Return the metrics of the positive class.
+
+    Parameters
+    ----------
+    called, false : numpy.ndarray of int64, shape (n,)
+        Records called positive, and those of them that are not.
+    negatives, answered : numpy.ndarray of int64, shape (n,)
+        Negatives with an answer, and all records with one.
+    """
+    hits, positives = called - false, answered - negatives
+    misses = positives - hits
+    return {
+        "false_positive_rate": false / np.maximum(negatives, 1),
+        "false_negative_rate": misses / np.maximum(positives, 1),
+        "recall": hits / np.maximum(positives, 1),
+        "f1": 2 * hits / np.maximum(2 * hits + false + misses, 1),
+    }

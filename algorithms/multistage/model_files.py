@@ -1,0 +1,190 @@
+"""Multi-stage classifiers as files: each stage's classifier, ONNX graphs, and the README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from algorithms.multistage.data import MissingPolicy
+from algorithms.multistage.routing import Staged, acquired
+from framework.arrays import Array
+from framework.data.costs import CostGroups
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.files import write_whole
+from framework.models.card import cell
+from framework.models.checks import is_label, stored_labels
+from framework.models.classifier_files import read_classifier, write_classifier
+from framework.models.files import ModelFiles
+from framework.models.linear import LinearProbability
+from framework.models.model import Card
+
+_NEEDED = "expected skl2onnx, found it not installed; pip install 'paretolab[onnx]'"
+_ROUNDING = 1e-6  # of probabilities in float32: what reaches a threshold exactly may come out below
+_TEXT = """\
+It acquires the features of a record stage by stage and answers as soon as it is confident
+enough; features of later stages are then neither needed nor paid for. {reject}
+
+| stage | features acquired | cost of the stage | cost so far |
+| --- | --- | --- | --- |
+{stages}
+
+| class | confidence that an answer needs |
+| --- | --- |
+{thresholds}"""
+
+
+def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
+    """Write the classifiers and return the description of the rest, plain JSON values."""
+    numbered = enumerate(model.classifiers_, start=1)
+    names = [write_classifier(files, f"stage_{number}", c) for number, c in numbered]
+    return {
+        "classes": model.classes_.tolist(),
+        "reject_label": model.reject_label,
+        "thresholds": model.thresholds_.tolist(),
+        "costs": model.costs_.tolist(),
+        "missing": model.missing,
+        "cost_groups": None if model.cost_groups is None else model.cost_groups.to_json(),
+        "stages": [stage.tolist() for stage in model.stages_],
+        "classifiers": names,
+        "encoder": model.encoder_.to_json(),
+    }
+
+
+def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
+    """Return the model, of class ``cls``, that :func:`write_model` described.
+
+    Raises
+    ------
+    InputError
+        A description that is damaged, or whose parts do not fit together.
+    """
+    classes = stored_labels(plain["classes"], "classes")
+    reject_label, groups = plain["reject_label"], plain.get("cost_groups")
+    if reject_label is not None and not is_label(reject_label):
+        raise InputError(f"reject_label: expected a label or null, found {reject_label!r}")
+    return cls.from_fitted(
+        Encoder.from_json(plain["encoder"]),
+        plain["stages"],
+        [read_classifier(files, str(name), classes) for name in plain["classifiers"]],
+        classes,
+        plain["costs"],
+        dict(zip(plain["classes"], plain["thresholds"], strict=True)),
+        reject_label,
+        CostGroups.from_json(groups, len(plain["costs"])) if groups else None,
+        _policy(plain.get("missing", "impute")),
+    )
+
+
+def _policy(found: Any) -> MissingPolicy:
+    policies: tuple[MissingPolicy, ...] = get_args(MissingPolicy)
+    for policy in policies:
+        if found == policy:
+            return policy
+    raise InputError(f"missing: expected one of {', '.join(policies)}, found {found!r}")
+
+
+def card_of(model: Staged) -> Card:
+    """Return the stages with their features and costs, and the thresholds, as tables."""
+    reject = (
+        "A record that no stage is confident about gets the most likely class."
+        if model.reject_label is None
+        else f"A record that no stage is confident about is labelled `{model.reject_label}`."
+    )
+    return Card(
+        title="A multi-stage classifier",
+        text=_TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model)),
+        answers="the columns `label`, `confidence`, `stage`, `cost` and `missing` (features asked "
+        "for that have no value)",
+        methods="a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, "
+        "`acquisition_cost`, `next_features`",
+    )
+
+
+def _stages(model: Staged) -> str:
+    names, total = model.encoder_.feature_names, model.cumulative_costs()
+    g, rows = model.cost_groups or CostGroups.none(len(names)), []
+    begun = g.begun_at(model.stages_)
+    for j, stage in enumerate(model.stages_):
+        features = ", ".join(f"{cell(names[i])} ({model.costs_[i]:g})" for i in stage)
+        features += "".join(f", once {cell(g.names[n])} ({g.costs[n]:g})" for n in begun[j])
+        rows.append(f"| {j + 1} | {features} | {model.stage_costs()[j]:g} | {total[j]:g} |")
+    return "\n".join(rows)
+
+
+def _thresholds(model: Staged) -> str:
+    pairs = zip(model.classes_.tolist(), model.thresholds_.tolist(), strict=True)
+    return "\n".join(f"| {cell(label)} | {threshold:g} |" for label, threshold in pairs)
+
+
+def write_onnx(model: Staged, folder: Path) -> list[Path]:
+    """Write each stage's classifier as ONNX; see ``MultiStageClassifier.save_onnx``."""
+    graphs = [
+        _graph(classifier, model.classes_, number)
+        for number, classifier in enumerate(model.classifiers_, start=1)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number, graph in enumerate(graphs, start=1):
+        files.append(folder / f"stage_{number}.onnx")
+        write_whole(files[-1], graph)
+    names = model.encoder_.feature_names
+    stages = [
+        {
+            "file": file.name,
+            "acquires": [names[i] for i in model.stages_[number - 1]],
+            "reads": [names[i] for i in acquired(model, number)],
+            "cost_so_far": float(cost),
+        }
+        for number, (file, cost) in enumerate(
+            zip(files, model.cumulative_costs(), strict=True), start=1
+        )
+    ]
+    about = {
+        "classes": model.classes_.tolist(),
+        "thresholds": (model.thresholds_ - _ROUNDING).tolist(),
+        "stages": stages,
+        "encoder": model.encoder_.to_json(),
+    }
+    write_whole(folder / "stages.json", json.dumps(about, indent=1))
+    return files
+
+
+def _graph(classifier: Any, classes: Array, number: int) -> bytes:
+    """Return the ONNX graph of one stage: float32 columns in, probabilities out."""
+    try:
+        from skl2onnx import to_onnx
+        from skl2onnx.common.data_types import FloatTensorType
+    except ImportError as error:
+        raise InputError(f"onnx: {_NEEDED}") from error
+    known = _as_scikit_learn(classifier, classes)
+    width = int(known.n_features_in_)
+    try:
+        graph = to_onnx(
+            known,
+            initial_types=[("columns", FloatTensorType([None, width]))],
+            options={id(known): {"zipmap": False}},
+        )
+    except Exception as error:  # whatever a converter raises says that it cannot
+        raise InputError(
+            f"onnx: expected classifiers that skl2onnx converts, found {type(known).__name__} in "
+            f"stage {number}; take another classifier, without calibration"
+        ) from error
+    return bytes(graph.SerializeToString())
+
+
+def _as_scikit_learn(classifier: Any, classes: Array) -> Any:
+    """Return a logistic regression of scikit-learn for ours; anything else as it is."""
+    if not isinstance(classifier, LinearProbability):
+        return classifier
+    from sklearn.linear_model import LogisticRegression
+
+    known = LogisticRegression()
+    known.classes_ = np.arange(len(classes))
+    known.coef_, known.intercept_ = classifier.coef_, classifier.intercept_
+    known.n_features_in_ = classifier.n_features_in_
+    return known

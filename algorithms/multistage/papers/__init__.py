@@ -1,0 +1,1 @@
+"""What only the EMSCO paper's experiments need: baselines, their tuning, figures and claims."""

@@ -1,0 +1,414 @@
+"""Tuning the baselines: their grids, one measure for all of them, the problem, and the search.
+
+As a problem, a candidate is one point of the grids. The search :class:`Tuned` tries every point and
+returns the best one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from algorithms.general.grid import GridSearch
+from algorithms.multistage.data import (
+    INCONCLUSIVE,
+    DataConfig,
+    RecordsConfig,
+    Source,
+    class_thresholds,
+    source_of,
+)
+from algorithms.multistage.papers.budgeted import CostOrdered, SingleStage
+from algorithms.multistage.papers.cact_lasso import CaCTLasso
+from algorithms.multistage.papers.cegb import CEGB
+from algorithms.multistage.papers.cstc import CSTC
+from algorithms.multistage.papers.greedy_miser import GreedyMiser
+from framework.algorithm import Outcome
+from framework.arrays import Array, FloatArray
+from framework.batch import Evaluated
+from framework.data import (
+    feature_costs,
+    load_table,
+    split_records,
+)
+from framework.errors import InputError
+from framework.problem import Deployable, Problem
+from framework.roles import Metric, Roles
+from framework.space import Integers
+from framework.streams import CandidateStreams
+
+FORMAT = 2  # raise it when a baseline's fits or the grids change
+MethodName = Literal["single_stage", "cost_ordered", "cact_lasso", "greedy_miser", "cstc", "cegb"]
+Criterion = Literal["aggregate", "plain_aggregate", "asking_aggregate"]
+"""What tuning maximises: a metric, or the aggregate among points that acquire a feature and answer
+a record at all (the others count less than any of these)."""
+
+
+class Method(NamedTuple):
+    """A baseline and how it is tuned.
+
+    estimator : class
+    grid : the values of each tuned parameter, each with each.
+    tuned_by : what is maximised on validation records. The paper says so for CaCT LASSO alone;
+        GreedyMiser and CSTC "are not optimized with respect to coverage", so accuracy without
+        rejection and cost choose their parameters, and CEGB's, as in their own papers.
+    """
+
+    estimator: type[Any]
+    grid: Mapping[str, Sequence[Any]]
+    tuned_by: Criterion = "aggregate"
+
+
+class GridPoint(NamedTuple):
+    """A baseline with one choice of its tuned parameters."""
+
+    method: MethodName
+    parameters: Mapping[str, Any]
+
+
+def _geometric(least: float, greatest: float, count: int) -> list[float]:
+    """Return 0 and values at equal ratios, to three digits."""
+    return [0.0, *(float(f"{value:.3g}") for value in np.geomspace(least, greatest, count))]
+
+
+METHODS: dict[MethodName, Method] = {
+    "single_stage": Method(SingleStage, {}),
+    "cost_ordered": Method(CostOrdered, {}),
+    # the paper's grid: 0, 0.1, ..., 100
+    "cact_lasso": Method(CaCTLasso, {"penalty": [tenths / 10 for tenths in range(1001)]}),
+    # "grid search on a large discretized set", which the paper does not give
+    "greedy_miser": Method(
+        GreedyMiser,
+        {
+            "tradeoff": _geometric(1e-3, 1.0, 11),
+            "depth": [1, 2, 3],
+            "rounds": [25, 100],
+        },
+        "plain_aggregate",
+    ),
+    "cstc": Method(
+        CSTC,
+        {
+            "tradeoff": _geometric(0.01, 10.0, 10),
+            "depth": [1, 2, 3],
+            "inner_weight": [1.0, 0.1, 0.03, 0.0],  # 1 is the paper's
+            "starts": [4],
+        },
+        "plain_aggregate",
+    ),
+    "cegb": Method(
+        CEGB,
+        {"tradeoff": _geometric(0.01, 1.0, 9), "leaves": [2, 4, 8], "rounds": [20, 80]},
+        "plain_aggregate",
+    ),
+}
+
+
+def grid_points(methods: Iterable[MethodName]) -> list[GridPoint]:
+    """Return every point of the grids of some methods, in their order, the last parameter fastest.
+
+    Examples
+    --------
+    >>> len(grid_points(["cact_lasso"])), grid_points(["cact_lasso"])[1].parameters
+    (1001, {'penalty': 0.1})
+    """
+    return [
+        GridPoint(name, dict(zip(METHODS[name].grid, values, strict=True)))
+        for name in methods
+        for values in itertools.product(*METHODS[name].grid.values())
+    ]
+
+
+def estimator_of(point: GridPoint, **common: Any) -> Any:
+    """Return the unfitted estimator of a grid point.
+
+    Parameters
+    ----------
+    point : GridPoint
+    **common
+        Such as ``costs``, ``threshold`` and ``reject_label``; those that a baseline does not take
+        (one that never rejects) are left out.
+    """
+    kind = METHODS[point.method].estimator
+    accepted = kind().get_params()
+    return kind(
+        **point.parameters, **{key: value for key, value in common.items() if key in accepted}
+    )
+
+
+class Measured(NamedTuple):
+    """What a classifier is worth on some records.
+
+    coverage : share of records that get an answer (EMSCO, Equation 3, g1).
+    accuracy : share of the answers that are right (Equation 4, g2); 0 without any answer.
+    cost : mean acquisition cost a record, rejected ones included (g3*).
+    aggregate : ``g1 + g2 + 1 - g3* / sum of all costs`` (Section 4.3), from 0 to 3.
+    plain_accuracy : share of records whose most likely class is right, rejected or not.
+    plain_aggregate : ``plain accuracy + 1 - g3* / sum of all costs``, from 0 to 2: what methods
+        that know of no rejection are tuned by.
+    """
+
+    coverage: float
+    accuracy: float
+    cost: float
+    aggregate: float
+    plain_accuracy: float
+    plain_aggregate: float
+
+
+def measure(classifier: Any, X: pd.DataFrame | Array, y: Array) -> Measured:
+    """Measure a fitted classifier, whatever it is, with its own thresholds and costs.
+
+    Parameters
+    ----------
+    classifier : BudgetedClassifier or MultiStageClassifier
+        Any of the baselines, or a fitted
+        :class:`~algorithms.multistage.model.MultiStageClassifier`.
+    X : DataFrame or array (n, d), n >= 1
+    y : (n,)
+        Labels as in ``fit``.
+    """
+    answered = classifier.conclusive(X)
+    best = classifier.classes_[classifier.predict_proba(X).argmax(axis=1)]
+    right = best == np.asarray(y)
+    coverage = float(answered.mean())
+    accuracy = int((answered & right).sum()) / max(int(answered.sum()), 1)
+    plain = float(right.mean())
+    mean, total = float(classifier.acquisition_cost(X).mean()), float(classifier.costs_.sum())
+    cost = min(mean, total)  # rounding must not lift it above all costs
+    saved = saved_share(cost, total)
+    return Measured(coverage, accuracy, cost, coverage + accuracy + saved, plain, plain + saved)
+
+
+def saved_share(cost: float, total: float) -> float:
+    """Return ``1 - cost / total``, the share of all costs that is not spent; 1 where all are 0."""
+    return 1.0 - (cost / total if total else 0.0)
+
+
+class Records(NamedTuple):
+    """Records (n, d) and their labels (n,)."""
+
+    X: pd.DataFrame
+    y: Array
+
+
+class BaselineConfig(RecordsConfig, DataConfig):
+    """The ``problem`` section of kind ``rivals``; all keys but ``methods`` as of ``multistage``.
+
+    methods : whose grids to search; all of them unless given.
+    """
+
+    methods: list[MethodName] = Field(list(METHODS), min_length=1)
+
+
+class BaselineProblem(Problem, Deployable):
+    """Coverage, accuracy and cost of fitted budgeted classifiers, over the grids they are tuned on.
+
+    A genome is one gene, the number of a grid point: a baseline with one choice of its parameters.
+    It is fitted on the training records and measured on the validation records. ``grid`` searches
+    every point, and finds the front of all that baselines can do; ``tuned`` returns the one point
+    that a user who tunes a baseline would take.
+
+    Usually made by :meth:`from_config`.
+
+    Parameters
+    ----------
+    training, validation, test : Records
+        ``test`` may be empty.
+    costs : float64 (d,)
+    threshold : float or mapping of class label to float
+    points : sequence of GridPoint
+        At least one.
+    source : Source
+        Where the records come from.
+    """
+
+    known_metrics = (
+        Metric("coverage", "max", text="share of records that get an answer"),
+        Metric("accuracy", "max", text="share of the answers that are right"),
+        Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
+        Metric("aggregate", "max", high=3.0, text="coverage + accuracy + 1 - cost / all costs"),
+        Metric("plain_accuracy", "max", text="accuracy, were every record answered"),
+        Metric("plain_aggregate", "max", high=2.0, text="plain_accuracy + 1 - cost / all costs"),
+    )
+
+    def __init__(
+        self,
+        training: Records,
+        validation: Records,
+        test: Records,
+        *,
+        costs: FloatArray,
+        threshold: float | Mapping[Any, float],
+        points: Sequence[GridPoint],
+        source: Source,
+    ) -> None:
+        self.training, self.validation, self.test = training, validation, test
+        self.costs, self.threshold, self.points = np.asarray(costs), threshold, list(points)
+        self.space: Integers = Integers(np.zeros(1), np.full(1, len(points) - 1))
+        high = float(self.costs.sum())
+        self.metrics = tuple(
+            m._replace(high=high) if m.name == "cost" else m for m in self.known_metrics
+        )
+        limits = threshold if isinstance(threshold, float) else sorted(map(str, threshold.items()))
+        content = [FORMAT, source.fingerprint, self.costs.tolist(), limits, self.points]
+        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self._about_data, self._example = dict(source.description), dict(source.example)
+        self._known: dict[int, Measured] = {}
+
+    Config = BaselineConfig
+
+    @classmethod
+    def from_config(cls, config: BaselineConfig) -> BaselineProblem:
+        """Load and split the data.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with data, costs or the other keys.
+        """
+        table = load_table(config.dataset)
+        split = split_records(table.labels, config.split)
+        classes = np.array(table.classes)
+        training, validation, test = (
+            Records(table.features.iloc[part], classes[table.labels[part]]) for part in split
+        )
+        names = [str(name) for name in table.features.columns]
+        if config.costs is not None and config.costs.groups:
+            raise InputError(
+                "problem.costs.groups: baselines pay for each feature alone, found groups; leave "
+                "them out, or search with problem multistage"
+            )
+        costs = feature_costs(
+            config.costs, names, training.X, table.labels[split.train], left_out=table.left_out
+        )
+        thresholds = class_thresholds(config.threshold, table).tolist()
+        return cls(
+            training,
+            validation,
+            test,
+            costs=costs,
+            threshold=dict(zip(classes.tolist(), thresholds, strict=True)),
+            points=grid_points(config.methods),
+            source=source_of(table, config.split, split),
+        )
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        return ("cell",)
+
+    def tables(self) -> BaselineProblem:
+        """Return what ``tuned`` reads: the problem itself."""
+        return self
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._about_data
+
+    def example(self) -> Mapping[str, list[Any]]:
+        return self._example
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}  # workers measure for themselves
+
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
+        return _columns([self._measured(int(number)) for number in X[:, 0]])
+
+    def evaluate_test(
+        self, X: Array, streams: CandidateStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        if not len(self.test.y):
+            return None
+        fitted = [self._fitted(self.points[int(number)]) for number in X[:, 0]]
+        return _columns([measure(one, *self.test) for one in fitted])
+
+    def decode(self, x: Array) -> Any:
+        """Return the fitted baseline of a point, with the label ``inconclusive`` for rejects."""
+        return self._fitted(self.points[int(x[0])], reject_label=INCONCLUSIVE)
+
+    def _measured(self, number: int) -> Measured:
+        """Return what a point is worth on validation records; fitted once per process."""
+        if number not in self._known:
+            self._known[number] = measure(self._fitted(self.points[number]), *self.validation)
+        return self._known[number]
+
+    def _fitted(self, point: GridPoint, **common: Any) -> Any:
+        estimator = estimator_of(point, costs=self.costs, threshold=self.threshold, **common)
+        return estimator.fit(*self.training)
+
+
+def _columns(rows: Sequence[Measured]) -> dict[str, FloatArray]:
+    """Return measurements column by column."""
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(Measured._fields))
+    return dict(zip(Measured._fields, table.T.copy(), strict=True))
+
+
+class Tuned(GridSearch):
+    """Evaluate every point of a grid; return the feasible one that is best on validation records.
+
+    Of equals the one of greater aggregate, then the first: a criterion that ignores confidence must
+    not prefer trees that were hardly begun because they are tried first.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of kind ``rivals``, with one baseline.
+    roles : Roles
+    seed : int
+        Not used, as nothing is random.
+    by : {'aggregate', 'plain_aggregate', 'asking_aggregate'}
+        What is maximised: a metric, or the aggregate among points that acquire a feature and answer
+        a record.
+    batch : int
+        Points in a batch.
+
+    Raises
+    ------
+    Unfit
+        The problem is of another kind.
+    """
+
+    reads = BaselineProblem
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        by: Criterion = "aggregate",
+        batch: Annotated[int, Field(ge=1)] = 300,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed, batch=batch)
+        self.by = by
+        self._best: tuple[float, float] | None = None
+        self._returned = -1
+
+    def learn(self, batch: Evaluated) -> None:
+        """Keep the best point."""
+        feasible = batch.ok & (self.roles.violation(batch.values) == 0.0)
+        batch = batch.take(feasible)
+        for i, number in enumerate(batch.ids.tolist()):
+            row = {name: float(column[i]) for name, column in batch.values.items()}
+            found = worth(row, self.by), row["aggregate"]
+            if self._best is None or found > self._best:
+                self._best, self._returned = found, number
+
+    def outcome(self) -> Outcome:
+        if self._best is None:
+            return Outcome({"tuned_by": self.by})
+        return Outcome({"tuned_by": self.by}, returned=np.array([self._returned]))
+
+
+def worth(row: Mapping[str, float], by: Criterion) -> float:
+    """Return what a grid point with these metrics is worth; NaN if it failed."""
+    if by != "asking_aggregate":
+        return row[by]
+    asks = not (row["cost"] == 0 or row["coverage"] == 0)
+    return row["aggregate"] if asks else -1.0

@@ -1,0 +1,318 @@
+"""Classifiers of the stages: training, scoring as bits per record, storing, and their cost.
+
+A feature set becomes one classifier, which is trained on the training records and asked about the
+held-out ones once. Its answers are kept as bits, the classifier itself as bytes, from which
+:func:`restore` makes it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from algorithms.multistage.bit_planes import features_of, pack, words_for
+from algorithms.multistage.data import MOST_COLUMNS, StageData, with_intercept
+from algorithms.multistage.kernels import logistic
+from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
+from framework.components import BuildCost, Components
+from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, make_estimator
+from framework.models.confidence import CONFIDENCE_SLACK
+
+LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
+_NOT_CONVERGED = "logistic regression did not converge; lower C"
+_RECORDS = 500  # of the first fit
+_TIMES = 4  # as many the next one has
+_LONG = 0.05  # seconds after which a fit tells enough
+_MOST = 4e9  # work of a step of the first fit: some tenths of a second
+_WARM = 0.7  # steps of a fit that starts at the classifier on all columns, of those from zero
+
+Fitted = tuple[FloatArray, FloatArray | None, bytes]
+"""Probabilities (held-out records, classes); those of each training record by fits that have not
+seen it, where they are asked for; the stored classifier."""
+
+
+def train(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    keys: WordArray,
+    calibration: CalibrationMethod = "none",
+    *,
+    keep_all: bool = False,
+) -> Components:
+    """Train a sub-classifier for each feature set, each independently of the others.
+
+    Parameters
+    ----------
+    keys : numpy.ndarray of uint64, shape (m, key words)
+    calibration : str
+        How probabilities are calibrated, by cross-validation within the training records.
+    keep_all : bool
+        Return large models too.
+
+    Returns
+    -------
+    Components
+        A model is, for ``logistic_regression``, the coefficients as little-endian float64,
+        (free directions, D + 1); else the estimator in skops's format. With calibration it is
+        what :func:`framework.models.calibration.join` makes of that. A model of more than
+        ``LARGEST_MODEL`` bytes is left out, empty: it is sooner trained again than thousands are
+        kept.
+    """
+    bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
+    if kind == LOGISTIC_REGRESSION and calibration == "none":
+        found = _logistic(data, float(parameters.get("C", 1.0)), keys, bits)
+    else:
+        found = _one_by_one(data, kind, parameters, keys, bits, calibration)
+    if keep_all:
+        return found
+    kept = [model if len(model) <= LARGEST_MODEL else b"" for model in found.models]
+    return Components(found.keys, found.bits, kept, found.errors)
+
+
+def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
+    basis = logistic.class_basis(len(data.thresholds))
+    models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
+    training = logistic.Fit(data.design, data.y, data.first, basis, C, data.start(C))
+    held = logistic.HeldOut(
+        data.held, data.y_held, data.n_validation, data.thresholds, data.positive, CONFIDENCE_SLACK
+    )
+    failed = logistic.fit_subsets(keys.copy(), training, held, bits, models)
+    errors = dict.fromkeys(np.flatnonzero(failed).tolist(), _NOT_CONVERGED)
+    return Components(keys, bits, [model.astype("<f8").tobytes() for model in models], errors)
+
+
+def _one_by_one(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    keys: WordArray,
+    bits: WordArray,
+    method: CalibrationMethod,
+) -> Components:
+    """Train estimators of any kind, and those whose probabilities are calibrated."""
+    from threadpoolctl import threadpool_limits
+
+    from framework.models.calibration import fit_calibration, folds_of, join
+
+    folds = None if method == "none" else folds_of(data.y, data.copy_of)
+    fit: Callable[[IntArray], Fitted]
+    if kind == LOGISTIC_REGRESSION:
+        fit, threads = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds), None
+    else:
+        make_estimator(kind, parameters)  # loads the library whose threads are limited
+        fit, threads = partial(_fit_estimator, data, kind, parameters, folds), 1
+    errors: dict[int, str] = {}
+    models: list[bytes] = []
+    with threadpool_limits(threads):  # some sums over records depend on the number of threads
+        for i, key in enumerate(keys):
+            try:
+                P, unseen, model = fit(columns_of(data.first, key))
+                if unseen is not None:
+                    calibration = fit_calibration(method, unseen, data.y)
+                    P, model = calibration.apply(P), join(model, calibration)
+                if not np.isfinite(P).all():
+                    raise ValueError("predict_proba gave NaN")
+            except _NotConvergedError:
+                errors[i] = _NOT_CONVERGED
+                models.append(b"")
+            except Exception as error:  # whatever an estimator raises is the component's error
+                errors[i] = f"{type(error).__name__}: {error}"
+                models.append(b"")
+            else:
+                models.append(model)
+                _decide(data, P, bits[i])
+    return Components(keys, bits, models, errors)
+
+
+class _NotConvergedError(Exception):
+    """Newton's method found no minimum."""
+
+
+def _fit_logistic(data: StageData, C: float, folds: IntArray | None, columns: IntArray) -> Fitted:
+    assert folds is not None  # without calibration, many are fitted at a time
+    basis = logistic.class_basis(len(data.thresholds))
+    S, E = with_intercept(data.design[columns]), with_intercept(data.held[columns])
+    theta = np.zeros((basis.shape[1], len(S)))
+    unseen, P = np.empty((len(basis), len(data.y))), np.empty((len(basis), len(data.y_held)))
+    if not (
+        logistic.out_of_fold(S, data.y, folds, basis, C, unseen)
+        and logistic.fit(S, data.y, basis, C, theta)
+    ):
+        raise _NotConvergedError
+    logistic.probabilities(E, theta, basis, P)
+    model = np.zeros((len(theta), len(data.design) + 1))
+    model[:, [*columns, -1]] = theta
+    return P.T, unseen.T, model.astype("<f8").tobytes()
+
+
+def _fit_estimator(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    folds: IntArray | None,
+    columns: IntArray,
+) -> Fitted:
+    import skops.io
+
+    X = data.design[columns].T
+    estimator = make_estimator(kind, parameters).fit(X, data.y)
+    P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
+    model = skops.io.dumps(estimator)
+    if folds is None:
+        return P, None, model
+    unseen = np.empty((len(data.y), P.shape[1]))
+    for fold in range(folds.max() + 1):
+        others = folds != fold
+        estimator = make_estimator(kind, parameters).fit(X[others], data.y[others])
+        unseen[~others] = estimator.predict_proba(X[~others])
+    return P, unseen, model
+
+
+def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
+    """Set the bits of one component from the probabilities (held records, classes)."""
+    n, words = data.n_validation, data.validation_words
+    for start, stop, w in ((0, n, slice(0, words)), (n, len(P), slice(words, None))):
+        logistic.decide(
+            np.ascontiguousarray(P[start:stop].T),
+            data.thresholds,
+            data.y_held[start:stop],
+            data.positive,
+            CONFIDENCE_SLACK,
+            bits[:, w],
+        )
+
+
+def columns_of(first: IntArray, key: WordArray) -> IntArray:
+    """Return the encoded columns of a feature set, ascending."""
+    features = features_of(key, len(first) - 1)
+    return np.concatenate([np.arange(first[f], first[f + 1]) for f in features])
+
+
+def restore(
+    model: bytes,
+    data: StageData,
+    kind: str,
+    calibration: CalibrationMethod,
+    classes: Sequence[Any],
+    acquired: BoolArray,
+) -> Any:
+    """Return the classifier of a stage, ready to predict, from its stored model.
+
+    Parameters
+    ----------
+    model : bytes
+        As :func:`train` returns it.
+    data : StageData
+    kind, calibration : as of :func:`train`
+    classes : sequence
+        Labels, by class code.
+    acquired : numpy.ndarray of bool, shape (features,)
+        The feature set that it was trained on.
+    """
+    labels = np.asarray(classes)
+    if calibration != "none":
+        from framework.models.calibration import CalibratedProbability, split
+
+        base, curves = split(model)
+        plain = restore(base, data, kind, "none", classes, acquired)
+        return CalibratedProbability(plain, curves, labels)
+    if kind != LOGISTIC_REGRESSION:
+        from framework.models.classifier_files import load_classifier
+
+        return load_classifier(model, f"sub-classifier {kind}")
+    from framework.models.linear import LinearProbability
+
+    basis = logistic.class_basis(len(labels))
+    weights: FloatArray = basis @ np.frombuffer(model, dtype="<f8").reshape(basis.shape[1], -1)
+    if len(labels) == 2:  # the second class alone has scores
+        weights = weights[1:]
+    columns = columns_of(data.first, pack(acquired))
+    return LinearProbability(labels, weights[:, columns], weights[:, -1])
+
+
+def build_cost(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    keys: WordArray,
+    calibration: CalibrationMethod,
+) -> BuildCost:
+    """Return what it takes to train sub-classifiers; arguments as of ``train``.
+
+    Of a feature set of middle size, as many features as make a short fit are fitted to more and
+    more of the training records, until that takes a while. The time is scaled by the work.
+    """
+    stored = 8 * (words_for(data.n_features) + data.planes * data.words)
+    if not len(keys):
+        return BuildCost(0.0, stored, _bytes_of_a_fit(data, kind))
+    widths = np.diff(data.first)
+    columns = np.array([widths[list(features_of(key, data.n_features))].sum() for key in keys])
+    middle = list(features_of(keys[np.argsort(columns)[len(keys) // 2]], data.n_features))
+    while len(middle) > 1 and work(data, kind, widths[middle].sum(), _RECORDS) > _MOST:
+        del middle[len(middle) // 2 :]
+
+    def seconds(step: int) -> float:
+        few = _subset(data, middle, step)
+        began = time.process_time()  # a busy machine makes no difference
+        train(few, kind, parameters, pack(np.ones(len(middle), dtype=bool))[None], calibration)
+        return time.process_time() - began
+
+    n, step = len(data.y), max(1, len(data.y) // _RECORDS)
+    seconds(max(1, n // 50))  # libraries load, kernels compile
+    while (took := seconds(step)) < _LONG and step > 1:
+        step = max(1, step // _TIMES)
+    one = work(data, kind, widths[middle].sum(), n / step)
+    total = float(work(data, kind, columns, n).sum())
+    if kind == LOGISTIC_REGRESSION and calibration == "none" and widths.sum() <= MOST_COLUMNS:
+        # each starts at the classifier on all columns; so did the one timed, and was there
+        total = _WARM * total + float(work(data, kind, widths.sum(), n))
+    return BuildCost(took * total / float(one), stored, _bytes_of_a_fit(data, kind))
+
+
+def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
+    """Return to what the time of a fit is proportional; of Newton's method, that of a step.
+
+    A step makes the Hessian and solves for it; see :mod:`~algorithms.multistage.kernels.logistic`.
+    The unit is a multiplication in the sums over records, of which several are done at once; the
+    other numbers are what else takes beside it, as measured with 3 to 100 classes.
+    """
+    if kind != LOGISTIC_REGRESSION:
+        return records * (columns + 1.0)
+    classes = len(data.thresholds)
+    free, d = classes - 1, columns + 1.0
+    sums = free**2 * records * (d**2 / 2 + 4.5 * d + 3.3 * classes)
+    return sums + 10 * (free * d) ** 3 / 3
+
+
+def _subset(data: StageData, features: list[int], step: int) -> StageData:
+    """Return some features of every so many records, of each class its share."""
+    rows = np.sort(np.argsort(data.y, kind="stable")[::step])
+    held = np.arange(0, len(data.y_held), step)
+    columns = columns_of(data.first, pack(np.isin(np.arange(data.n_features), features)))
+
+    def part(design: FloatArray, records: Any) -> FloatArray:
+        return np.ascontiguousarray(design[np.ix_(columns, records)])
+
+    widths = np.diff(data.first)[features]
+    return StageData(
+        design=part(data.design, rows),
+        y=data.y[rows],
+        held=part(data.held, held),
+        y_held=data.y_held[held],
+        n_validation=int((held < data.n_validation).sum()),
+        first=np.concatenate([[0], np.cumsum(widths)]),
+        thresholds=data.thresholds,
+        positive=data.positive,
+    )
+
+
+def _bytes_of_a_fit(data: StageData, kind: str) -> int:
+    """Return how many bytes a fit takes: its columns, probabilities, and for Newton's method."""
+    classes, records = len(data.thresholds), len(data.y) + len(data.y_held)
+    newton = ((classes - 1) * (len(data.design) + 1)) ** 2 if kind == LOGISTIC_REGRESSION else 0
+    return 8 * (records * (len(data.design) + classes + 2) + newton)

@@ -1,0 +1,39 @@
+"""A multi-stage problem on a made-up table, with a cache of its own."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.problem import MultiStageProblem
+from framework.experiment.config import check
+
+COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}
+NAMES = list(COSTS)
+
+
+def config_of(table_file, **more):
+    raw = {
+        "dataset": {"path": str(table_file), "target": "label"},
+        "costs": {"values": COSTS},
+        "threshold": 0.7,
+        "max_stages": 4,
+        **more,
+    }
+    return check(MultiStageConfig, raw, "problem")
+
+
+def problem_of(table_file, **more):
+    return MultiStageProblem.from_config(config_of(table_file, **more))
+
+
+def genomes(problem, size=12):
+    return problem.space.sample(np.random.default_rng(1), size)
+
+
+def stored(cache):
+    (file,) = cache.glob("*.sqlite")
+    with sqlite3.connect(file) as db:
+        return db.execute("SELECT COUNT(*) FROM parts").fetchone()[0]

@@ -1,0 +1,109 @@
+"""GreedyMiser against its slow twin, and why LightGBM's coupled penalty is not it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from algorithms.multistage.papers.greedy_miser import MOST_BINS, GreedyMiser, cut_points
+from tests.multistage.papers.data import COSTS, records
+from tests.multistage.papers.miser import boost_full_squares, boost_logistic, boost_squares
+
+lightgbm = pytest.importorskip("lightgbm")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("tradeoff", [0.0, 0.003, 0.01, 0.03])
+def test_the_kernel_grows_the_trees_of_its_slow_twin(depth, tradeoff):
+    X, y, *_ = records(n=160)
+    model = GreedyMiser(tradeoff, depth, 5, 0.7, "stopping", costs=COSTS).fit(X, y)
+    Z = model.encoder_.transform(X)
+    prices = tradeoff * len(X) * COSTS / COSTS.sum()
+    scores, bought = boost_logistic(Z, y, prices, rounds=5, step=0.7, depth=depth, order="level")
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-scores)), atol=1e-12)
+    assert not model.acquired(X)[:, ~bought].any()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("tradeoff", [0.0, 0.01, 0.1, 3.0])
+def test_full_trees_are_those_of_their_slow_twin(depth, tradeoff):
+    """Every node with a cut is split, features get free tree by tree, cuts are the node's own."""
+    X, y, *_ = records(n=160)
+    model = GreedyMiser(tradeoff, depth, 5, 0.7, costs=COSTS).fit(X, y)
+    Z = model.encoder_.transform(X)
+    prices = tradeoff * len(X) * COSTS / COSTS.sum()
+    scores, cuts = boost_full_squares(Z, 2.0 * y - 1, prices, rounds=5, step=0.7, depth=depth)
+    expected = np.clip((1 + scores) / 2, 0, 1)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, atol=1e-12)
+    for grown, wanted in zip(range(5), cuts, strict=True):
+        column, threshold = model.forest_.column[grown, 0], model.forest_.threshold[grown, 0]
+        found = sorted(zip(column[column >= 0], threshold[column >= 0], strict=True))
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_what_a_tree_buys_is_free_from_the_next_one_on():
+    """A dear column that is a little better than a free one."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    X = np.column_stack([y + rng.normal(size=400), y + 0.9 * rng.normal(size=400)])
+    model = GreedyMiser(0.5, 3, 1, 0.1, costs=[0.0, 1.0]).fit(X, y)
+    assert set(model.forest_.column[model.forest_.column >= 0]) == {0}
+    at_once = GreedyMiser(0.004, 3, 1, 0.1, "stopping", costs=[0.0, 1.0]).fit(X, y)
+    assert set(at_once.forest_.column[at_once.forest_.column >= 0]) == {0, 1}
+
+
+def by_lightgbm(X, y, prices, depth):
+    parameters = {
+        "objective": "regression",
+        "boost_from_average": False,
+        "learning_rate": 0.5,
+        "num_leaves": 2**depth,
+        "max_depth": depth,
+        "min_data_in_leaf": 1,
+        "min_data_in_bin": 1,
+        "min_sum_hessian_in_leaf": 0.0,
+        "feature_pre_filter": False,
+        "num_threads": 1,
+        "deterministic": True,
+        "verbose": -1,
+    }
+    if prices.any():  # LightGBM does not halve what a split saves
+        parameters["cegb_penalty_feature_coupled"] = (2 * prices).tolist()
+    data = lightgbm.Dataset(X, y, params=parameters)
+    return lightgbm.train(parameters, data, 6).predict(X)
+
+
+def largest_difference(seed, depth, price, refund):
+    """Return how far LightGBM's scores are from the slow twin's, on a target without ties."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 6))
+    y = np.tanh(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=60)
+    prices = price * np.array([1, 2, 1, 3, 2, 1.0])
+    expected, _ = boost_squares(
+        X, y, prices, rounds=6, step=0.5, depth=depth, order="best", refund=refund
+    )
+    return np.abs(by_lightgbm(X, y, prices, depth) - expected).max()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("depth", "price"), [(1, 0.5), (1, 1.0), (2, 0.0), (3, 0.0)])
+def test_lightgbm_agrees_for_stumps_and_without_costs(seed, depth, price):
+    assert largest_difference(seed, depth, price, "once") < 1e-6
+
+
+def test_lightgbm_refunds_a_price_that_was_not_paid():
+    """Where trees have several leaves and features prices, its trees are those of that mistake."""
+    cases = [(seed, depth, price) for seed in range(2) for depth in (2, 3) for price in (0.5, 1.5)]
+    correct = np.array([largest_difference(*case, "once") for case in cases])
+    mistaken = np.array([largest_difference(*case, "twice") for case in cases])
+    assert (correct > 1e-2).sum() >= len(cases) / 3, correct
+    assert (mistaken < 1e-6).all(), mistaken
+
+
+def test_cut_points_of_a_column_with_many_values_are_near_its_quantiles():
+    Z = np.column_stack([np.arange(20_000.0), np.repeat(np.arange(50.0), 400)])
+    cuts = cut_points(Z)
+    many, few = (row[np.isfinite(row)] for row in cuts)
+    assert len(many) == MOST_BINS - 1
+    assert np.diff(many).max() <= 21
+    np.testing.assert_array_equal(few, np.arange(49) + 0.5)

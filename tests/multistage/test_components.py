@@ -1,0 +1,173 @@
+"""Sub-classifiers: each is built once, for all, and kept on disk."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from algorithms.multistage.problem import MultiStageProblem
+from framework.data.datasets import load_table
+from tests import oracles
+from tests.multistage.data import (
+    config_of,
+    genomes,
+    problem_of,
+    stored,
+)
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+# --- parts: each is built once, for all -----------------------------------------------------
+
+
+def counting(monkeypatch):
+    """Count the feature sets that are trained from now on."""
+    built = []
+    train = MultiStageProblem.build_components
+
+    def build(self, keys):
+        built.extend(key.tobytes() for key in keys)
+        return train(self, keys)
+
+    monkeypatch.setattr(MultiStageProblem, "build_components", build)
+    return built
+
+
+def test_each_sub_classifier_is_trained_once(table_file, monkeypatch):
+    built = counting(monkeypatch)
+    problem = problem_of(table_file)
+    X = genomes(problem, 30)
+    for start in range(0, 30, 10):
+        problem.evaluate(X[start : start + 10])
+    problem.evaluate_test(X)
+    problem.decode(X[3])
+    needed = {f for x in X.tolist() for f in oracles.feature_sets(x)}
+    assert len(built) == len(set(built)) == len(needed)
+
+
+@pytest.mark.parametrize("kind", ["logistic_regression", "gaussian_nb"])
+def test_a_reopened_cache_trains_nothing(table_file, monkeypatch, kind):
+    first = problem_of(table_file, classifier={"kind": kind})
+    X = genomes(first)
+    before, before_test = first.evaluate(X), first.evaluate_test(X)
+    built = counting(monkeypatch)
+    again = problem_of(table_file, classifier={"kind": kind})
+    after, after_test = again.evaluate(X), again.evaluate_test(X)
+    records = load_table(config_of(table_file).dataset).features
+    assert np.array_equal(again.decode(X[0]).predict(records), first.decode(X[0]).predict(records))
+    assert built == []
+    for name in first.metric_names:
+        assert np.array_equal(before[name], after[name])
+        assert np.array_equal(before_test[name], after_test[name])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"threshold": 0.71},
+        {"classifier": {"kind": "logistic_regression", "C": 1.5}},
+        {"split": {"seed": 1}},
+    ],
+    ids=str,
+)
+def test_what_changes_a_sub_classifier_does_not_share_the_cache(table_file, monkeypatch, more):
+    X = genomes(problem_of(table_file))
+    problem_of(table_file).evaluate(X)
+    built = counting(monkeypatch)
+    problem_of(table_file, **more).evaluate(X)
+    assert built
+
+
+@pytest.mark.parametrize("more", [{"costs": None}, {"max_stages": 5}], ids=str)
+def test_what_does_not_change_a_sub_classifier_shares_the_cache(table_file, monkeypatch, more):
+    X = genomes(problem_of(table_file))
+    problem_of(table_file).evaluate(X)
+    built = counting(monkeypatch)
+    problem_of(table_file, **more).evaluate(X)
+    assert built == []
+
+
+def test_caching_can_be_switched_off(table_file, monkeypatch, tmp_path):
+    monkeypatch.setenv("PARETOLAB_CACHE", "off")
+    problem = problem_of(table_file)
+    problem.evaluate(genomes(problem))
+    assert not (tmp_path / "cache").exists()
+
+
+def _evaluate(arguments):
+    path, start = arguments
+    problem = problem_of(path)
+    return problem.evaluate(genomes(problem, 60)[start : start + 40])["cost"].tolist()
+
+
+def test_two_processes_share_a_cache_at_once(table_file, cache):
+    want = problem_of(table_file).evaluate(genomes(problem_of(table_file), 60))["cost"].tolist()
+    for file in cache.iterdir():
+        file.unlink()
+    with get_context("spawn").Pool(2) as pool:
+        found = pool.map(_evaluate, [(table_file, 0), (table_file, 20)], chunksize=1)
+    assert found == [want[:40], want[20:]]
+    assert stored(cache) == problem_parts(table_file)
+
+
+def problem_parts(table_file):
+    problem = problem_of(table_file)
+    return len({f for x in genomes(problem, 60).tolist() for f in oracles.feature_sets(x)})
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "changed", "a folder"])
+def test_a_damaged_cache_does_not_change_a_run(table_file, cache, damage):
+    problem = problem_of(table_file)
+    X = genomes(problem)
+    want = problem.evaluate(X)
+    problem._store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    problem._store._db.close()
+    (file,) = cache.glob("*.sqlite")
+    content = file.read_bytes()
+    if damage == "garbage":
+        file.write_bytes(b"not a database" * 1000)
+    elif damage == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "changed":
+        with sqlite3.connect(file) as db:
+            db.execute("UPDATE parts SET bits = zeroblob(length(bits))")
+    else:
+        file.unlink()
+        file.mkdir()
+    again = problem_of(table_file)
+    found = again.evaluate(X)
+    for name in problem.metric_names:
+        assert np.array_equal(found[name], want[name])
+    if damage == "changed":  # and is mended
+        assert problem_of(table_file)._store.get(problem.components_since(0).keys).bits.any()
+
+
+def test_a_scorer_with_stripped_parts_gives_the_same_values(table_file):
+    """What a Ray actor does: unpickle, take parts without models, score."""
+    driver = problem_of(table_file)
+    X = genomes(driver)
+    want = driver.evaluate(X)
+    worker = pickle.loads(pickle.dumps(driver))
+    assert worker.n_components == 0
+    worker.add_components(driver.components_since(0))
+    worker.build_components = None  # it has all it needs
+    for name in driver.metric_names:
+        assert np.array_equal(worker.evaluate(X)[name], want[name])
+    with pytest.raises(ValueError, match="stripped"):
+        worker.evaluate_test(X)
+
+
+def test_a_problem_whose_arrays_cannot_be_written_works(table_file):
+    """As they come out of Ray's object store."""
+    driver = problem_of(table_file)
+    buffers = []
+    content = pickle.dumps(driver, protocol=5, buffer_callback=buffers.append)
+    worker = pickle.loads(content, buffers=[bytes(b.raw()) for b in buffers])
+    X = genomes(driver)
+    for name in driver.metric_names:
+        assert np.array_equal(worker.evaluate(X)[name], driver.evaluate(X)[name])
+        assert np.array_equal(worker.evaluate_test(X)[name], driver.evaluate_test(X)[name])

@@ -1,0 +1,124 @@
+"""What a run says that it will need, before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+
+from algorithms.multistage.stage_classifiers import work
+from framework.cli.main import main
+from framework.components import BuildCost
+from framework.experiment import estimate as estimates
+from framework.experiment.config import load_config
+from framework.experiment.estimate import estimate
+from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+from framework.machine import machine_memory, resident_memory
+from tests.command import small, write
+from tests.multistage.data import genomes, problem_of
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [{"kind": "logistic_regression"}, {"kind": "decision_tree", "max_depth": 3}],
+    ids=lambda section: section["kind"],
+)
+def test_demand_grows_with_the_parts_and_builds_none(table_file, classifier, monkeypatch):
+    problem = problem_of(table_file, classifier=classifier)
+    keys = problem.missing_components(genomes(problem))
+    monkeypatch.setattr("time.process_time", iter(np.arange(0.0, 100.0)).__next__)
+    once, *more = (problem.build_cost(np.concatenate([keys] * times)) for times in (1, 2, 3))
+    seconds = np.diff([once.seconds, *(one.seconds for one in more)])
+    assert seconds[0] == pytest.approx(seconds[1])
+    if classifier["kind"] == "logistic_regression":  # that on all columns, where others start
+        assert once.seconds > 1.05 * seconds[0] > 0
+    else:
+        assert once.seconds == pytest.approx(seconds[0])
+    assert once.bytes_stored == 8 * (1 + 2 * problem.data.words)  # a key, two bits a record
+    assert problem.n_components == 0
+    assert problem.build_cost(keys[:0]) == BuildCost(0.0, once.bytes_stored, once.bytes_building)
+
+
+def test_work_grows_as_newtons_method_does(table_file):
+    """Of few classes the sums over records count, of many the system that a step solves."""
+    data = problem_of(table_file).data
+    few = [work(data, "logistic_regression", 20, records) for records in (1e5, 1e6)]
+    assert few[1] == pytest.approx(10 * few[0], rel=0.1)
+    many = replace(data, thresholds=np.full(100, 0.5))
+    assert work(many, "logistic_regression", 40, 5000) < 2 * work(
+        many, "logistic_regression", 40, 500
+    )
+    assert work(many, "decision_tree", 40, 5000) == 10 * work(many, "decision_tree", 40, 500)
+
+
+def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch):
+    config = load_config(write(tmp_path / "small.yaml", small()))
+    problem = make_problem(config)
+    roles = make_roles(config, problem)
+    first = make_algorithm(config, problem, roles).ask()
+    wanted = len(problem.missing_components(first))
+    monkeypatch.setattr(
+        type(problem), "build_cost", lambda self, keys: BuildCost(len(keys) * 5.0, 8, 0)
+    )
+    needs = estimate(problem, make_algorithm(config, problem, roles), 90)
+    assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
+    assert needs.time("things").startswith(f"{wanted} things to build, about 0:0")
+    assert not estimates.Estimate(10, 10, 5, 3.0).time("things")
+
+
+def test_exact_searches_are_not_asked_ahead(tmp_path):
+    raw = small(algorithm={"kind": "exact"}, budget={"generations": 1})
+    config = load_config(write(tmp_path / "exact.yaml", raw))
+    problem = make_problem(config)
+    needs = estimate(problem, make_algorithm(config, problem, make_roles(config, problem)), None)
+    assert (needs.parts, problem.n_components) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_table_that_does_not_fit_is_refused_before_it_is_read(
+    tmp_path, monkeypatch, capsys, command
+):
+    made = {"samples": 10**7, "features": 50, "informative": 6}
+    write(tmp_path / "large.yaml", small(problem__dataset={"synthetic": made}))
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "large.yaml", "--set", "memory_limit=8"]) == 2
+    found = capsys.readouterr().err
+    assert "expected a run that fits into the 8.0 GB that memory_limit allows, found" in found
+    assert "about 20.0 GB needed to load the table" in found
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_search_that_does_not_fit_is_refused(tmp_path, monkeypatch, capsys):
+    write(tmp_path / "small.yaml", small())
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "small.yaml", "--set", "memory_limit=0.01"]) == 2
+    assert "needed at its peak; take fewer" in capsys.readouterr().err
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_the_peak_of_this_process_is_what_it_had():
+    before, _ = resident_memory()
+    block = np.ones(50_000_000, dtype=np.uint8)
+    assert resident_memory()[0] >= before + 0.9 * block.nbytes
+    del block
+    assert resident_memory()[1] >= before + 45_000_000
+
+
+def test_the_machine_is_the_container(tmp_path, monkeypatch):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr("framework.machine._MEMORY_LIMITS", (str(limit),))
+    machine = machine_memory()
+    limit.write_text("max\n")
+    assert machine_memory() == machine
+    limit.write_text("123456\n")
+    assert machine_memory() == 123456
+
+
+def test_the_limit_is_no_part_of_what_a_run_is(tmp_path):
+    path = write(tmp_path / "small.yaml", small())
+    assert load_config(path).identity() == load_config(path, ["memory_limit=3"]).identity()
+    assert yaml.safe_load(path.read_text()).get("memory_limit") is None

@@ -1,0 +1,246 @@
+"""ParetoMultiStage: a data frame in, a front and a deployable model out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from algorithms.multistage.data import MultiStageSettings
+from algorithms.multistage.estimator import ParetoMultiStage
+from algorithms.multistage.model import MultiStageClassifier
+from framework.data.splits import SplitConfig, split_records
+from framework.errors import InputError
+from framework.models.store import load_model, save_model
+
+NAMES = ["mean radius", "mean texture", "mean area", "worst area", "worst concavity"]
+COSTS = {"mean radius": 1, "mean texture": 2, "mean area": 1, "worst area": 5, "worst concavity": 6}
+
+
+@pytest.fixture(scope="module")
+def records() -> tuple[pd.DataFrame, pd.Series]:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    return X[NAMES], y.map({0: "malignant", 1: "benign"})
+
+
+@pytest.fixture(scope="module")
+def search(records) -> ParetoMultiStage:
+    search = ParetoMultiStage(costs=COSTS, threshold=0.9, remove_features=True, budget=400)
+    return search.fit(*records)
+
+
+@parametrize_with_checks(
+    [ParetoMultiStage(budget=20)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "other records are divided otherwise; what weights mean is in test_sample_weight.py"
+        )
+    },
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)  # check_array_api_input skips itself unless SCIPY_ARRAY_API is set
+
+
+def test_the_front_says_what_its_designs_do_on_the_validation_records(records, search):
+    X, y = records
+    codes = np.unique(y, return_inverse=True)[1]
+    shares = SplitConfig(train=0.7, validation=0.3, test=0, seed=0)
+    held = split_records(codes, shares).validation
+    assert len(search.front_) > 3
+    assert search.front_["coverage"].is_monotonic_decreasing
+    for id, row in search.front_.iterrows():
+        model = search.choose(id=id)
+        answered = model.conclusive(X.iloc[held])
+        right = (model.predict(X.iloc[held]) == y.iloc[held])[answered]
+        assert answered.mean() == row["coverage"]
+        assert (right.mean() if len(right) else 0) == row["accuracy"]
+        assert model.acquisition_cost(X.iloc[held]).mean() == pytest.approx(row["cost"])
+        assert [X.columns[stage].tolist() for stage in model.stages_] == row["features"]
+
+
+def test_choosing(records, search):
+    X, _ = records
+    cheap = search.choose(where="cost<=3", best="accuracy")
+    assert isinstance(cheap, MultiStageClassifier)
+    used = np.concatenate(cheap.stages_)
+    assert cheap.costs_[used].sum() == sum(COSTS[NAMES[i]] for i in used)
+    assert search.choose(best="coverage").conclusive(X).mean() >= cheap.conclusive(X).mean()
+    with pytest.raises(InputError, match="no solution is left"):
+        search.choose(where=["cost<=3", "coverage>=1.1"])
+    with pytest.raises(InputError, match="did you mean 'coverage'"):
+        search.choose(best="covrage")
+
+
+def test_the_recommended_design_predicts(records, search):
+    X, y = records
+    assert search.classes_.tolist() == ["benign", "malignant"]
+    assert (search.predict(X) == search.model_.predict(X)).all()
+    assert search.score(X, y) == np.mean(search.predict(X) == y) > 0.85
+    assert search.predict_proba(X).shape == (len(X), 2)
+    cheap = clone(search).set_params(where="cost<=3", best="accuracy").fit(X, y)
+    assert cheap.model_.acquisition_cost(X).mean() < search.model_.acquisition_cost(X).mean()
+    with pytest.raises(InputError, match="no solution is left"):
+        clone(search).set_params(where="cost<=0.1").fit(X, y)
+
+
+def test_the_score_is_of_the_answers_alone(records, search):
+    X, y = records
+    rejecting = clone(search).set_params(reject_label="unsure").fit(X, y)
+    answers = rejecting.predict(X)
+    answered = answers != "unsure"
+    assert 0 < answered.mean() < 1
+    assert rejecting.score(X, y) == np.mean(answers[answered] == y[answered]) > search.score(X, y)
+    weights = np.where(answered, 1.0, 5.0)
+    assert rejecting.score(X, y, weights) == rejecting.score(X, y)
+    assert rejecting.model_.score(X[~answered], y[~answered]) == 0.0
+
+
+def test_weights_count_in_the_score(records, search):
+    X, y = records
+    right = np.asarray(search.predict(X) == y)
+    weights = np.where(right, 1.0, 3.0)
+    expected = right.sum() / weights.sum()
+    assert search.score(X, y, sample_weight=weights) == pytest.approx(expected)
+    twice = np.r_[np.arange(len(X)), np.flatnonzero(~right), np.flatnonzero(~right)]
+    assert search.score(X.iloc[twice], y.iloc[twice]) == pytest.approx(expected)
+    for wrong, found in ((weights[1:], "inconsistent numbers"), (-weights, "from 0, found others")):
+        with pytest.raises((ValueError, InputError), match=found):
+            search.score(X, y, sample_weight=wrong)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        pytest.param(dict(reversed(COSTS.items())), id="mapping in another order"),
+        pytest.param(pd.Series(COSTS).sort_index(), id="series in another order"),
+        pytest.param(list(COSTS.values()), id="list"),
+        pytest.param(np.array(list(COSTS.values())), id="array"),
+    ],
+)
+def test_costs_go_by_name(costs, records, search):
+    found = clone(search).set_params(costs=costs).fit(*records)
+    pd.testing.assert_frame_equal(found.front_, search.front_)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        list(COSTS.values()),
+        pd.Series(list(COSTS.values())),
+        {f"x{i}": c for i, c in enumerate(COSTS.values())},
+    ],
+    ids=["list", "series", "mapping"],
+)
+def test_arrays_give_the_same_front(costs, records, search):
+    X, y = records
+    found = clone(search).set_params(costs=costs).fit(X.to_numpy(), y.to_numpy())
+    assert found.front_.drop(columns="features").equals(search.front_.drop(columns="features"))
+    assert (found.predict(X.to_numpy()) == search.predict(X)).all()
+    assert not hasattr(found.model_, "feature_names_in_")
+
+
+def test_a_table_as_people_have_it(tmp_path):
+    rng = np.random.default_rng(3)
+    n = 240
+    y = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "cost": np.where(rng.random(n) < 0.1, np.nan, y + rng.normal(0, 0.7, n)),
+            "colour": np.array(["red", "green", "blue"])[np.where(rng.random(n) < 0.8, y, 0)],
+            "size": pd.Categorical.from_codes(np.where(rng.random(n) < 0.7, y, 1), list("SML")),
+            "target": rng.normal(size=n),
+        },
+        index=rng.permutation(n) * 7,
+    )
+    search = ParetoMultiStage(costs={"cost": 1, "colour": 4, "size": 2, "target": 1}, budget=200)
+    search.fit(frame, pd.Series(y, index=frame.index))
+    assert search.classes_.tolist() == [0, 1, 2]
+    assert search.score(frame, y) > 0.6
+    model = search.choose(best="coverage")
+    save_model(model, tmp_path / "model")
+    answers = load_model(tmp_path / "model").predict_table(frame[frame.columns[::-1]])
+    assert (answers["label"].to_numpy() == model.predict(frame)).all()
+    assert answers.index.equals(frame.index)
+
+
+def test_it_is_an_estimator_and_repeats_itself(records, search):
+    X, y = records
+    again = clone(search).fit(X, y)
+    pd.testing.assert_frame_equal(again.front_, search.front_)
+    other = clone(search).set_params(random_state=1).fit(X, y)
+    assert not other.front_.equals(search.front_)
+    scores = cross_val_score(clone(search).set_params(budget=60), X, y, cv=3)
+    assert (scores > 0.8).all()
+    gaps = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    pipeline = make_pipeline(
+        SimpleImputer().set_output(transform="pandas"), clone(search).set_params(budget=60)
+    )
+    grid = GridSearchCV(pipeline, {"paretomultistage__where": ["cost<=4", "cost<=9"]}, cv=2)
+    assert grid.fit(gaps, y).score(gaps, y) > 0.8
+
+
+@pytest.mark.parametrize("algorithm", ["exact", {"kind": "emsco", "population": 20}, "random"])
+def test_any_search_over_partitions(algorithm, records, search):
+    found = clone(search).set_params(algorithm=algorithm, remove_features=False).fit(*records)
+    local = clone(search).set_params(remove_features=False).fit(*records)
+    assert 0 < found._front.hypervolume() <= 1
+    if algorithm == "exact":
+        assert found._front.hypervolume() >= local._front.hypervolume()
+
+
+def test_wine_has_three_classes_and_thresholds_by_class():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    X = X.iloc[:, :6]
+    search = ParetoMultiStage(threshold={0: 0.9, 1: 0.8, 2: 0.95}, budget=200).fit(X, y)
+    assert search.predict_proba(X).shape == (len(X), 3)
+    assert search.model_.thresholds_.tolist() == [0.9, 0.8, 0.95]
+
+
+def test_defaults_are_those_of_a_configuration(search):
+    defaults = MultiStageSettings()
+    for name in ("threshold", "max_stages", "remove_features", "calibration"):
+        assert getattr(ParetoMultiStage(), name) == getattr(defaults, name)
+    assert ParetoMultiStage().classifier == defaults.classifier.kind
+
+
+def test_objectives_and_constraints_are_asked_for(records, search):
+    asked = {"objectives": ["accuracy", "cost"], "constraints": "coverage>=0.7"}
+    found = clone(search).set_params(**asked).fit(*records)
+    assert (found.front_["coverage"] >= 0.7).all()
+    assert found.front_["accuracy"].is_monotonic_decreasing
+    assert found.front_["cost"].is_monotonic_decreasing  # no third objective keeps others
+    bounded = clone(search).set_params(constraints=["cost<=4", "false_positive_rate<=0.1"])
+    kept = bounded.fit(*records).front_
+    assert (kept["cost"] <= 4).all()
+    assert (kept["false_positive_rate"] <= 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"costs": {**COSTS, "mean raduis": 1}}, "did you mean 'mean radius'"),
+        ({"costs": {"mean radius": 1}}, "found none for 'mean texture'"),
+        ({"costs": [1, 2]}, "expected 5 entries, one a feature \\('target' is not one\\), found 2"),
+        ({"costs": [1, 2, 3, 4, -1]}, "greater than or equal to 0|from 0|>= 0|at least 0"),
+        ({"threshold": 1.5}, "ParetoMultiStage.threshold: expected confidences above 0"),
+        ({"max_stages": 9}, "ParetoMultiStage.max_stages: expected at most the 5 features"),
+        ({"validation": 1.0}, "split"),
+        ({"classifier": "forest"}, "classifier"),
+        ({"objectives": ["coverage", "price"]}, "objectives: expected metrics"),
+        ({"constraints": "acuracy>=0.9"}, "constraints: .* did you mean 'accuracy'"),
+        ({"constraints": "cost==3"}, "expected METRIC<=NUMBER or METRIC>=NUMBER, found 'cost==3'"),
+        ({"constraints": "cost<=0"}, "expected at least one solution, found none"),
+        ({"algorithm": "hapens"}, "take another algorithm"),
+        ({"algorithm": "emsko"}, "did you mean 'emsco'"),
+        ({"budget": {"generation": 3}}, "did you mean 'generations'"),
+    ],
+)
+def test_mistakes(parameters, message, records, search):
+    with pytest.raises(InputError, match=message):
+        clone(search).set_params(**parameters).fit(*records)

@@ -1,0 +1,317 @@
+"""Exact fronts in pieces, with their chromosomes, and between bounds where they cannot finish."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from algorithms.multistage.exact import dynamic_programming, enumeration
+from algorithms.multistage.exact import search as exact_search
+from algorithms.multistage.exact.chains import genomes_of, hard_first, prices
+from algorithms.multistage.exact.dynamic_programming import Limits
+from algorithms.multistage.exact.enumeration import enumerate_chains, enumeration_of, tied_chains
+from algorithms.multistage.exact.search import METRICS, Exact
+from framework.cli.main import main
+from framework.errors import InputError
+from framework.pareto import hypervolume
+from framework.roles import Constraint
+from framework.run.driver import Callback, search
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+from framework.space import Partition
+from framework.testing import ALGORITHM_LAWS, AlgorithmCase
+from tests import oracles
+from tests.conftest import multistage, roles_of
+from tests.multistage.test_exact import (
+    SMALL,
+    answers_of,
+    first_guess,
+    front_of,
+    losses_of,
+    made_up,
+    shared,
+    three,
+    vectors_of,
+)
+
+
+@given(*SMALL)
+def test_pieces_add_up_to_the_whole(seed, n, records, rate, data):
+    k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
+    tables = made_up(seed, n, records, rate)
+    whole = enumerate_chains(tables, prices(costs), k)
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.integers(1, 40)))
+        numbers, chains = enumeration.pieces(n, k)
+        divided = enumerate_chains(tables, prices(costs), k, report=lambda *done: told.append(done))
+    assert sum(chains) == Partition(n, k).size
+    firsts = [first for piece in numbers[1:] for first in range(*piece)]
+    assert firsts == (list(range(1, 2**n - 1)) if k > 2 else [])
+    for name in ("answered", "right", "cost", "chains", "chromosomes"):
+        assert np.array_equal(getattr(whole, name), getattr(divided, name))
+    assert told[-1] == (sum(chains), sum(chains))
+
+
+def test_pieces_depend_on_the_size_alone_and_none_is_large():
+    numbers, chains = enumeration.pieces(14, 4)
+    assert sum(chains) == Partition(14, 4).size
+    assert len(numbers) == 14
+    assert max(chains) < 0.11 * sum(chains)
+
+
+@given(*SMALL)
+def test_chains_that_share_a_point_are_those_of_the_oracle(seed, n, records, rate, data):
+    k, costs = data.draw(st.integers(1, n)), np.arange(n) % 3
+    tables = made_up(seed, n, records, rate)
+    price, together = shared(data, costs)
+    genomes = oracles.ordered_partitions(n, k)
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    front = enumerate_chains(tables, price, k).front()
+    walk, total = enumeration_of(tables, price, k), int(front.chromosomes.sum())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(enumeration, "_PIECE_CHAINS", data.draw(st.sampled_from([3, 10**6])))
+        members, chains = tied_chains(walk, front, total + 5)
+        few = tied_chains(walk, front, max(total // 2, 1))
+    rows = [tuple(row) for row in genomes_of(chains, n).tolist()]
+    for i, vector in enumerate(vectors_of(front)):
+        found = [row for row, member in zip(rows, members.tolist(), strict=True) if member == i]
+        assert sorted(found) == sorted(map(tuple, groups[vector]))
+    assert len(few[0]) == max(total // 2, 1)
+    everything = set(zip(members.tolist(), rows, strict=True))
+    some = {tuple(row) for row in genomes_of(few[1], n).tolist()}
+    assert set(zip(few[0].tolist(), map(tuple, genomes_of(few[1], n).tolist()), strict=True)) <= (
+        everything
+    )
+    assert len(some) == len(few[0])
+
+
+@given(*SMALL)
+def test_bounds_hold_the_front_between_them(seed, n, records, rate, data):
+    k, costs = data.draw(st.integers(min(n, 2), n)), np.arange(n) % 3
+    tables = made_up(seed, n, records, rate)
+    price, together = shared(data, costs)
+    genomes = oracles.ordered_partitions(n, k)
+    groups = oracles.chain_vectors(genomes, answers_of(tables, n), costs.tolist(), together)
+    limits = Limits(100_000, data.draw(st.integers(0, 60)))
+    outcome = dynamic_programming.front_of_chains(
+        hard_first(tables), price, k, first_guess(tables, price), limits, bounds=True
+    )
+    lower, front = losses_of(vectors_of(outcome.found)), oracles.front_of_vectors(list(groups))
+    assert set(vectors_of(outcome.found)) <= set(groups)
+    if outcome.stopped is None:
+        assert set(lower) == set(losses_of(front))
+        return
+    above = outcome.above
+    upper = list(
+        zip((-above.answered).tolist(), (-above.rate).tolist(), above.cost.tolist(), strict=True)
+    )
+    for row in losses_of(groups):  # nothing beats the upper bound
+        assert any(oracles.dominates(best, row) or best == row for best in upper)
+        assert not any(oracles.dominates(row, best) for best in upper)
+    for row in lower:  # and the front beats the lower one, or is it
+        assert any(oracles.dominates(best, row) or best == row for best in losses_of(front))
+
+
+@pytest.mark.parametrize("steps", [0, 100, 1000, 10_000])
+def test_bounds_close_in_with_more_steps(steps):
+    costs = np.arange(9, dtype=np.int64) % 4 + 1
+    tables = made_up(3, 9, 100, 0.1)
+    known = first_guess(tables, prices(costs))
+    front = enumerate_chains(tables, prices(costs), 9).front()
+
+    def outcome(limit):
+        return dynamic_programming.front_of_chains(
+            tables, prices(costs), 9, known, Limits(10**6, limit), bounds=True
+        )
+
+    here, further = outcome(steps), outcome(4 * steps + 50)
+    assert here.stopped == "time"
+    upper = here.above
+    for vector in losses_of(vectors_of(front)):
+        row = np.array(vector)
+        better = np.column_stack([-upper.answered, -upper.rate, upper.cost]) <= row
+        assert better.all(axis=1).any()
+    assert _volume(further.found) >= _volume(here.found)
+    assert _volume(here.found) <= _volume(front) <= _volume(upper)
+    assert _volume(upper) >= _volume(further.above)
+
+
+def _volume(points):
+    values = points.values(100, 1)
+    losses = np.column_stack([1 - values["coverage"], 1 - values["accuracy"], values["cost"] / 14])
+    return hypervolume(losses, np.ones(3))
+
+
+def test_memory_that_is_short_gives_bounds_too():
+    costs = np.ones(10, dtype=np.int64)
+    tables = made_up(0, 10, 60, 0.05)
+    known = first_guess(tables, prices(costs))
+    outcome = dynamic_programming.front_of_chains(
+        tables, prices(costs), 4, known, Limits(4096), bounds=True
+    )
+    assert outcome.stopped == "memory"
+    upper = np.column_stack([-outcome.above.answered, -outcome.above.rate, outcome.above.cost])
+    for row in losses_of(vectors_of(enumerate_chains(tables, prices(costs), 4))):
+        assert (upper <= np.array(row)).all(axis=1).any()
+
+
+SYNTHETIC = {"samples": 400, "features": 9, "informative": 8, "redundant": 0}
+HARD = {"dataset": {"synthetic": SYNTHETIC}}
+
+
+@pytest.fixture(scope="module")
+def hard():
+    return multistage(max_stages=9, **HARD)
+
+
+@pytest.fixture
+def little_known(monkeypatch):
+    """Let the dynamic_programming begin with few chains, as where features are many."""
+    monkeypatch.setattr(exact_search, "_SEED_CHAINS", 1000)
+
+
+def test_what_cannot_finish_says_so_or_gives_bounds(hard, little_known):
+    limits = {"method": "dynamic_programming", "hours": 1e-8}
+    with pytest.raises(InputError, match=r"algorithm\.hours: .*bounds: true"):
+        front_of(hard, three(hard), **limits)
+    lower, algorithm = front_of(hard, three(hard), bounds=True, **limits)
+    exact, proven = front_of(hard, three(hard), method="dynamic_programming")
+    findings = algorithm.outcome().findings
+    assert "not proven exact" in algorithm.reason
+    assert findings["exact"] is False
+    assert findings["stopped_by"] == "hours"
+    assert proven.outcome().findings["exact"] is True
+    assert "upper_bound" not in proven.outcome().tables
+    volumes = findings["hypervolume"]
+    assert len(exact) > 20
+    assert volumes["lower"] == lower.hypervolume()
+    assert volumes["lower"] < exact.hypervolume() < volumes["upper"]
+    assert volumes["gap"] == 1 - volumes["lower"] / volumes["upper"]
+    upper = three(hard).losses(algorithm.outcome().tables["upper_bound"])
+    for row in exact.losses:
+        assert (upper <= row).all(axis=1).any()
+
+
+@pytest.mark.parametrize(
+    ("names", "constraint"),
+    [
+        (("accuracy", "cost"), Constraint("coverage", at_least=0.3)),
+        (("coverage", "cost"), Constraint("accuracy", at_least=0.9)),
+    ],
+)
+def test_bounds_hold_with_fewer_objectives_and_constraints(hard, little_known, names, constraint):
+    roles = roles_of(hard, constraint, metrics=names)
+    limits = {"method": "dynamic_programming", "hours": 1e-8}
+    _, algorithm = front_of(hard, roles, bounds=True, **limits)
+    exact, _ = front_of(hard, roles)
+    upper = roles.losses(algorithm.outcome().tables["upper_bound"])
+    assert len(exact)
+    for row in exact.losses:
+        assert (upper <= row).all(axis=1).any()
+
+
+def test_a_programme_slower_than_enumeration_gives_way_to_it(hard, monkeypatch):
+    monkeypatch.setattr(exact_search, "_QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(dynamic_programming, "STEP_SECONDS", 1e6)  # after no step at all
+    algorithm = Exact(hard, three(hard), seed=0)
+    assert algorithm.method == "dynamic_programming"
+    assert "then one by one" in algorithm.plan
+    search(hard, algorithm, SerialEvaluator(hard), budget=Budget(generations=1))
+    assert algorithm.outcome().findings["method"] == "enumeration"
+    assert algorithm.outcome().findings["exact"] is True
+    assert sum(algorithm.outcome().findings["chromosomes"]) > 0
+
+
+def test_chromosomes_are_listed_up_to_a_cap():
+    problem = multistage(max_stages=3)
+    front, algorithm = front_of(problem, three(problem), chromosomes=10_000)
+    counts = algorithm.outcome().findings["chromosomes"]
+    listed = algorithm.outcome().tables["chromosomes"]
+    assert np.bincount(listed["id"], minlength=len(front)).tolist() == counts
+    genes = np.column_stack([listed[f"gene_{name}"] for name in problem.gene_names])
+    losses = three(problem).losses(problem.evaluate(genes))
+    assert np.array_equal(losses, front.losses[np.searchsorted(front.ids, listed["id"])])
+    _, algorithm = front_of(problem, three(problem), chromosomes=2)
+    assert len(algorithm.outcome().tables["chromosomes"]["id"]) == 2
+    assert "chromosomes" not in front_of(problem, three(problem))[1].outcome().tables
+    with pytest.raises(InputError, match="chromosomes leaves no other method"):
+        Exact(problem, three(problem), seed=0, chromosomes=5, method="dynamic_programming")
+
+
+def test_the_driver_prepares_and_tells_of_it():
+    class Listener(Callback):
+        def __init__(self):
+            self.told = []
+
+        def on_preparation(self, work):
+            self.told.append((work.what, work.done, work.total))
+
+    problem, listener = multistage(max_stages=4), Listener()
+    algorithm = Exact(problem, three(problem), seed=0)
+    budget = Budget(generations=1, seconds=1e-9)  # the preparation does not use it up
+    evaluator = SerialEvaluator(problem)
+    front = search(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
+    assert len(front)
+    size = problem.space.size
+    assert listener.told == [
+        ("training sub-classifiers", 63, 63),
+        ("going through chains", 62 + 1, size),
+        ("going through chains", size, size),
+    ]
+    listener = Listener()
+    algorithm = Exact(problem, three(problem), seed=0, method="dynamic_programming")
+    search(problem, algorithm, evaluator, budget=budget, callbacks=[listener])
+    assert listener.told[-1] == ("following feature sets", 62, 62)
+
+
+@pytest.mark.parametrize("law", ALGORITHM_LAWS, ids=lambda law: law.__name__)
+def test_bounds_are_under_the_laws(hard, little_known, law):
+    make = partial(Exact, method="dynamic_programming", hours=1e-8, bounds=True)
+    law(AlgorithmCase(make, hard, three(hard), deterministic=True))
+
+
+def test_the_command_writes_bounds_and_says_that_they_are_not_exact(tmp_path, capsys):
+    objectives = [{"metric": m, "sense": "min" if m == "cost" else "max"} for m in METRICS]
+    raw = {
+        "name": "bounds",
+        "problem": {"kind": "multistage", "max_stages": 9, **HARD},
+        "objectives": objectives,
+        "workers": "serial",
+        "budget": {"generations": 1},
+        "algorithm": {
+            "kind": "exact",
+            "method": "dynamic_programming",
+            "hours": 1e-8,
+            "bounds": True,
+        },
+    }
+    config, out = tmp_path / "bounds.yaml", tmp_path / "run"
+    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    assert (
+        main(["run", str(config), "--out", str(out), "--no-mlflow", "--no-plots", "--quiet"]) == 0
+    )
+    assert "ended by algorithm.hours: not proven exact" in capsys.readouterr().err
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["findings"]["exact"] is False
+    assert summary["findings"]["hypervolume"]["gap"] > 0
+    assert list(pd.read_csv(out / "upper_bound.csv")) == list(METRICS)
+    raw["algorithm"] = {"kind": "exact", "chromosomes": 7}
+    raw["problem"]["max_stages"] = 3
+    config.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    again = tmp_path / "again"
+    assert (
+        main(["run", str(config), "--out", str(again), "--no-mlflow", "--no-plots", "--quiet"]) == 0
+    )
+    listed = pd.read_csv(again / "chromosomes.csv")
+    front = pd.read_csv(again / "front.csv")
+    assert len(listed) <= 7
+    assert listed["id"].isin(front["id"]).all()
+    assert not (again / "upper_bound.csv").exists()

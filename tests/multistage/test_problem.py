@@ -1,0 +1,299 @@
+"""The multi-stage problem: its numbers, its models, its failures."""
+
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from algorithms.multistage.problem import MultiStageProblem
+from framework.components import Components
+from framework.data.datasets import load_table
+from framework.data.splits import split_records
+from framework.errors import InputError
+from framework.run.evaluator import evaluate_candidates
+from tests import oracles
+from tests.multistage.data import (
+    COSTS,
+    NAMES,
+    config_of,
+    genomes,
+    problem_of,
+    stored,
+)
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+# --- what the numbers mean ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        {"kind": "logistic_regression", "C": 2.0},
+        {"kind": "random_forest", "n_estimators": 7},
+        {"kind": "gaussian_nb"},
+    ],
+    ids=lambda section: section["kind"],
+)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"threshold": {"high": 0.9, "low": 0.6}, "remove_features": True},
+        {"dataset": {"positive": "high"}},
+    ],
+    ids=["plain", "thresholds by class", "positive class"],
+)
+def test_a_decoded_model_has_the_metrics_of_its_row_digit_for_digit(table_file, classifier, more):
+    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
+    config = config_of(table_file, **{**more, "dataset": dataset}, classifier=classifier)
+    problem = MultiStageProblem.from_config(config)
+    table = load_table(config.dataset)
+    split = split_records(table.labels, config.split)
+    X = genomes(problem, 6)
+    for part, measured in (
+        (split.validation, problem.evaluate(X)),
+        (split.test, problem.evaluate_test(X)),
+    ):
+        records, truth = table.features.iloc[part], table.labels[part]
+        for i, x in enumerate(X):
+            want = measures_of(problem.decode(x), records, truth, x, table.positive)
+            for name in problem.metric_names:
+                assert measured[name][i] == pytest.approx(float(want[name]), abs=1e-15), name
+
+
+def measures_of(model, records, truth, x, positive):
+    """Count, on raw records, what the model does."""
+    outcome = model.outcome(records)
+    costs = [Fraction(str(COSTS[name])) for name in NAMES]
+    paid = [
+        sum((c for c, s in zip(costs, x, strict=True) if 0 <= s < stage), Fraction(0))
+        for stage in outcome.stage
+    ]
+    sure, n = outcome.conclusive, len(records)
+    negatives = (sure & (truth != positive)).sum()
+    false = (sure & (truth != positive) & (outcome.best == positive)).sum()
+    return {
+        "coverage": Fraction(int(sure.sum()), n),
+        "accuracy": Fraction(int((sure & (outcome.best == truth)).sum()), max(int(sure.sum()), 1)),
+        "cost": sum(paid, Fraction(0)) / n,
+        "stages": Fraction(len(model.stages_)),
+        "inconclusive_rate": Fraction(int((~sure).sum()), n),
+        "false_positive_rate": Fraction(int(false), max(int(negatives), 1)),
+        **oracles.class_metrics(
+            list(zip(truth[sure].tolist(), outcome.best[sure].tolist(), strict=True)),
+            truth.tolist(),
+            -1 if positive is None else positive,
+        ),
+    }
+
+
+def test_metrics_are_those_of_records_sent_one_by_one(table_file):
+    """From the probabilities of each stage's classifier, by the slow twin."""
+    config = config_of(table_file)
+    problem = MultiStageProblem.from_config(config)
+    table = load_table(config.dataset)
+    part = split_records(table.labels, config.split).validation
+    X = genomes(problem)
+    measured = problem.evaluate(X)
+    for i, x in enumerate(X):
+        model = problem.decode(x)
+        probabilities = {}
+        for j, features in enumerate(oracles.feature_sets(x.tolist())):
+            encoded = model.encoder_.transform_features(table.features.iloc[part], sorted(features))
+            probabilities[features] = model.classifiers_[j].predict_proba(encoded)
+        want = oracles.cascade(
+            x.tolist(),
+            probabilities,
+            table.labels[part].tolist(),
+            [0.7] * 3,
+            [Fraction(str(COSTS[name])) for name in NAMES],
+            -1,
+        )
+        for name in problem.metric_names:
+            assert measured[name][i] == pytest.approx(float(want[name]), abs=1e-15), name
+
+
+def test_accuracy_is_0_where_nothing_is_conclusive(table_file):
+    problem = problem_of(
+        table_file,
+        threshold=1.0,
+        dataset={"path": str(table_file), "target": "label", "positive": "high"},
+    )
+    X = np.array([[0, 1, -1, 0, 0], [0, 0, 0, 0, 0]], dtype=np.int8)[1:]
+    values = problem.evaluate(X)
+    assert values["coverage"].tolist() == [0.0]
+    assert values["accuracy"].tolist() == [0.0]
+    assert values["false_positive_rate"].tolist() == [0.0]
+    assert values["inconclusive_rate"].tolist() == [1.0]
+    assert values["cost"].tolist() == [12.6]
+
+
+def test_without_test_records_there_are_no_test_metrics(table_file):
+    split = {"train": 0.6, "validation": 0.4, "test": 0.0}
+    problem = problem_of(table_file, split=split)
+    assert problem.evaluate_test(genomes(problem)) is None
+    assert np.isfinite(problem.evaluate(genomes(problem))["cost"]).all()
+
+
+def test_two_classes_have_a_false_positive_rate_and_three_without_a_positive_one_have_not(
+    table_file,
+):
+    three = problem_of(table_file)
+    two = problem_of(table_file, dataset={"sklearn": "breast_cancer"}, costs=None)
+    assert "false_positive_rate" not in three.metric_names
+    assert "false_positive_rate" in two.metric_names
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([[0, 0, 0, 0]], "shape"),
+        ([[0, 1, 2, 3, 4]], "stages from 0 to 3, found 0 to 4"),
+        ([[0, -1, 0, 0, 0]], "stages from 0 to 3, found -1 to 0"),
+    ],
+)
+def test_genomes_of_another_space_are_refused(table_file, X, message):
+    with pytest.raises(ValueError, match=message):
+        problem_of(table_file).evaluate(np.array(X))
+
+
+# --- failures -------------------------------------------------------------------------------
+
+
+class Picky(ClassifierMixin, BaseEstimator):
+    """A classifier that cannot be fitted on as many columns as it dislikes."""
+
+    def __init__(self, dislikes=1):
+        self.dislikes = dislikes
+
+    def fit(self, X, y):
+        if X.shape[1] == self.dislikes:
+            raise ValueError(f"{X.shape[1]} columns are not to my liking")
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.shares_ = counts / len(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.shares_, (len(X), 1))
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch):
+    monkeypatch.setenv("PARETOLAB_TRUST", f"{Picky.__module__}.Picky")
+
+
+def picky(table_file, dislikes=1):
+    kind = f"{Picky.__module__}.Picky"
+    return problem_of(table_file, classifier={"kind": kind, "dislikes": dislikes})
+
+
+def test_a_classifier_that_raises_fails_the_rows_that_need_it(table_file):
+    problem = picky(table_file)
+    X = np.array([[1, 0, 1, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]], dtype=np.int8)
+    batch = evaluate_candidates(problem, 0, np.arange(7, 10), X)
+    why = "ValueError: 1 columns are not to my liking"
+    assert dict(batch.errors) == {
+        7: f"sub-classifier on b: {why}",
+        9: f"sub-classifier on a: {why}",
+    }
+    assert np.isnan(batch.values["cost"]).tolist() == [True, False, True]
+
+
+def test_failed_components_are_not_kept_on_disk(table_file, cache):
+    problem = picky(table_file)
+    problem.evaluate(np.array([[1, 0, 1, 1, 1]], dtype=np.int8))
+    assert stored(cache) == 1  # all five features; not the one on b
+
+
+def test_a_failed_part_sent_by_the_evaluator_is_named_too(table_file):
+    problem = problem_of(table_file)
+    X = np.array([[1, 0, 1, 0, 1]], dtype=np.int8)
+    keys = problem.missing_components(X)  # the largest first
+    problem.add_components(problem.failed_components(keys[1:], "its worker died"))
+    batch = evaluate_candidates(problem, 0, np.arange(1), X)
+    assert batch.errors[0] == "sub-classifier on b, colour: its worker died"
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (
+            {"max_stages": 6},
+            "problem.max_stages: expected at most the 5 features of the data, found 6",
+        ),
+        ({"threshold": {"hihg": 0.9}}, "did you mean 'high'?"),
+        ({"threshold": 1.5}, "above 0 and at most 1, found 1.5"),
+        ({"threshold": 0}, "above 0 and at most 1, found 0"),
+        ({"costs": {"values": {"a": 1}}}, "found none for 'b' and 3 more"),
+        ({"costs": {"values": {**COSTS, "a": -1}}}, "costs.values.a: expected a number of at"),
+        ({"classifier": {"kind": "random_forrest"}}, "did you mean 'random_forest'?"),
+        ({"classifier": {"kind": "random_forest", "n_trees": 3}}, "found 'n_trees'"),
+        ({"classifier": {"kind": "sklearn.svm.LinearSVC"}}, "with predict_proba"),
+        ({"classifier": {"kind": "logistic_regression", "C": 0}}, "expected C above 0"),
+        ({"classifier": {"kind": "logistic_regression", "c": 1}}, "no parameter but C"),
+        ({"classifier": {"kind": "no.such.Module"}}, "with --trust no.such.Module"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else str(value),
+)
+def test_mistakes(table_file, more, sentence):
+    with pytest.raises(InputError) as caught:
+        problem_of(table_file, **more)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_that_are_held_are_skipped(table_file):
+    problem = problem_of(table_file)
+    X = genomes(problem)
+    want = problem.evaluate(X)
+    parts = problem.components_since(0)
+    wrong = Components(parts.keys, parts.bits ^ np.uint64(0xFF), [b""] * len(parts))
+    problem.add_components(wrong)
+    assert problem.n_components == len(parts)
+    assert np.array_equal(problem.evaluate(X)["cost"], want["cost"])
+
+
+# --- memory ---------------------------------------------------------------------------------
+
+
+def test_memory_is_that_of_the_arrays_held(table_file):
+    problem = problem_of(table_file)
+    held, text = problem.memory(2)
+    problem.evaluate(genomes(problem))
+    table, data = problem._table, problem.data
+    arrays = [data.design, data.held, data.y, data.y_held]
+    part = (table.keys[:1].nbytes + table.bits[:1].nbytes) * 8  # two candidates of four stages
+    assert held == sum(array.nbytes for array in arrays) + part
+    assert "at most 8 of them" in text
+    assert "at most 31 of them" in problem.memory(None)[1]
+
+
+def test_scorers_hold_the_validation_records_alone(table_file):
+    problem = problem_of(table_file)
+    X = genomes(problem)
+    values = problem.evaluate(X)
+    scorer = pickle.loads(pickle.dumps(problem))
+    scorer.add_components(problem.components_since(0))
+    assert scorer._table.bits.shape[2] == problem.data.validation_words
+    assert problem._table.bits.shape[2] == problem.data.words
+    for name, column in scorer.evaluate(X).items():
+        assert np.array_equal(column, values[name])
+
+
+def test_large_models_are_not_kept_but_trained_again(table_file, monkeypatch):
+    """The same model comes out, to the bit."""
+    classifier = {"kind": "random_forest", "n_estimators": 5}
+    kept = problem_of(table_file, classifier=classifier)
+    monkeypatch.setattr("algorithms.multistage.stage_classifiers.LARGEST_MODEL", 100)
+    monkeypatch.setenv("PARETOLAB_CACHE", "off")
+    other = problem_of(table_file, classifier=classifier)
+    x = genomes(kept)[0]
+    assert other.build_components(np.array([[3]], dtype=np.uint64)).models == [b""]
+    records = load_table(config_of(table_file).dataset).features
+    a, b = (problem.decode(x).outcome(records) for problem in (kept, other))
+    assert np.array_equal(a.probabilities, b.probabilities)
