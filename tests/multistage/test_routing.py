@@ -15,7 +15,7 @@ from framework.data.costs import CostGroups
 from framework.errors import InputError
 from framework.models.service import Service
 from framework.models.store import load_model, save_model
-from tests.models.test_multistage import data, fitted
+from tests.multistage.test_model import data, fitted
 
 
 def shared():
