@@ -19,17 +19,10 @@ from pydantic import Field
 from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
-from framework.data import (
-    CostsConfig,
-    DatasetConfig,
-    Split,
-    SplitConfig,
-    Table,
-    exact_costs,
-    feature_costs,
-    split_records,
-)
-from framework.data.cost_groups import CostGroups, cost_groups
+from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
+from framework.data.datasets import DatasetConfig
+from framework.data.splits import Split, SplitConfig, split_records
+from framework.data.tables import Table
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.registry import nearest

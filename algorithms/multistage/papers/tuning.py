@@ -33,11 +33,9 @@ from algorithms.multistage.papers.greedy_miser import GreedyMiser
 from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
-from framework.data import (
-    feature_costs,
-    load_table,
-    split_records,
-)
+from framework.data.costs import feature_costs
+from framework.data.datasets import load_table
+from framework.data.splits import split_records
 from framework.errors import InputError
 from framework.problem import Deployable, Problem
 from framework.roles import Metric, Roles

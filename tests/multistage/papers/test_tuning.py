@@ -21,7 +21,7 @@ from framework.experiment.export import export
 from framework.front import Front
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
-from framework.run.driver import search as run
+from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 from tests.conftest import multistage
@@ -36,7 +36,7 @@ def tuned(problem, by="aggregate"):
     """Return the number of the cell that tuning ends with."""
     roles = Roles(problem.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
     algorithm = Tuned(problem, roles, seed=0, by=by, batch=7)
-    run(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
+    search(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
     [number] = algorithm.outcome().returned.tolist()
     return number
 
@@ -65,12 +65,12 @@ def test_lambda_is_the_one_of_brute_force():
 
 def test_a_rival_is_measured_on_the_records_of_the_search():
     """CO-T as a rival and the same stages as a candidate of the multi-stage problem agree."""
-    problem, search = problem_of("single_stage", "cost_ordered"), multistage(**SECTION)
+    problem, stages = problem_of("single_stage", "cost_ordered"), multistage(**SECTION)
     genome = np.array([[0, 2, 0, 1, 1, 2]], dtype=np.int8)
     rows = np.array([[1]])
     for found, expected in (
-        (problem.evaluate(rows), search.evaluate(genome)),
-        (problem.evaluate_test(rows), search.evaluate_test(genome)),
+        (problem.evaluate(rows), stages.evaluate(genome)),
+        (problem.evaluate_test(rows), stages.evaluate_test(genome)),
     ):
         for metric in ("coverage", "accuracy", "cost"):
             assert found[metric][0] == pytest.approx(expected[metric][0], abs=1e-12)
@@ -78,12 +78,12 @@ def test_a_rival_is_measured_on_the_records_of_the_search():
 
 
 def test_one_measure_for_the_search_and_the_rivals():
-    search, problem = multistage(**SECTION), problem_of("single_stage", "cost_ordered")
-    roles = Roles(search.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
-    emsco = EMSCO(search, roles, seed=0, population=20)
-    run(search, emsco, SerialEvaluator(search, 0), budget=Budget(generations=3))
-    found = measure(search.decode(emsco.fittest), *problem.test)
-    expected = search.evaluate_test(emsco.fittest[np.newaxis])
+    stages, problem = multistage(**SECTION), problem_of("single_stage", "cost_ordered")
+    roles = Roles(stages.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
+    emsco = EMSCO(stages, roles, seed=0, population=20)
+    search(stages, emsco, SerialEvaluator(stages, 0), budget=Budget(generations=3))
+    found = measure(stages.decode(emsco.fittest), *problem.test)
+    expected = stages.evaluate_test(emsco.fittest[np.newaxis])
     for metric in ("coverage", "accuracy", "cost"):
         assert getattr(found, metric) == pytest.approx(expected[metric][0])
 
