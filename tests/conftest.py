@@ -23,8 +23,6 @@ from algorithms.hull.network import NetworkConfig, NetworkProblem
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
-from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem
-from algorithms.multistage.papers.tuning import Tuned
 from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.exact.search import METRICS as EXACT_METRICS

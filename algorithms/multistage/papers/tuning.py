@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from algorithms.general.grid import GridSearch
+from algorithms.general.baselines import GridSearch
 from algorithms.multistage.data import (
     INCONCLUSIVE,
     DataConfig,
