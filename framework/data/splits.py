@@ -1,9 +1,10 @@
-"""The division of a data set into training, validation and test records, by a seed."""
+"""Splits: training, validation and test records, and folds of a cross-validation, by a seed."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -12,7 +13,9 @@ from framework.arrays import FloatArray, IntArray, frozen
 from framework.errors import InputError
 from framework.settings import Section
 
-_STREAM = 71  # keeps the draws of splits apart from a run's other streams of the same seed
+# keep these draws apart from a run's other streams of the same seed
+_SPLITS = 71
+_FOLDS = 79
 
 
 class SplitConfig(Section):
@@ -62,7 +65,7 @@ def split_records(labels: IntArray, config: SplitConfig, where: str = "problem.s
     goes to the part that lags most behind its share of all records so far.
     """
     rng = np.random.Generator(
-        np.random.PCG64(np.random.SeedSequence(config.seed, spawn_key=(_STREAM,)))
+        np.random.PCG64(np.random.SeedSequence(config.seed, spawn_key=(_SPLITS,)))
     )
     shares = np.array([config.train, config.validation, config.test])
     groups = (
@@ -109,3 +112,55 @@ def _check(split: Split, labels: IntArray, shares: FloatArray, where: str) -> No
             f"{where}: expected training records of every class, found none of class "
             f"{int(lost[0])} (counted from 0); raise train, stratify, or choose another seed"
         )
+
+
+def fold_records(
+    strata: IntArray,
+    count: int,
+    seed: int,
+    where: str = "folds",
+    classes: Sequence[Any] | None = None,
+) -> list[IntArray]:
+    """Divide records into folds: those of each stratum are dealt out in turn, in a random order.
+
+    Parameters
+    ----------
+    strata : int64 (n,)
+        Class codes, from 0, or all zero.
+    count : int
+        Of folds.
+    where : str
+        Key of the section, for messages.
+    classes : sequence, optional
+        Labels by code, where the strata are classes: of each, two records are needed.
+
+    Returns
+    -------
+    list of int64 arrays
+        Positions of the records, sorted, in ``count`` disjoint parts.
+
+    Raises
+    ------
+    InputError
+        Fewer than two records for each fold, or a class with one record, which a fold would take
+        away.
+    """
+    if len(strata) < 2 * count:
+        raise InputError(
+            f"{where}: expected two training records or more for each of {count} folds, found "
+            f"{len(strata)} in all; lower folds"
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_FOLDS,)))
+    fold_of = np.empty(len(strata), dtype=np.int64)
+    dealt = 0
+    for code in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == code))
+        if len(members) < 2 and classes is not None:
+            raise InputError(
+                f"{where}: expected two training records or more of each class, found one of "
+                f"{classes[code]!r}; lower split.test or remove that class"
+            )
+        # the next class goes on where this one ended, so that folds differ by one record at most
+        fold_of[members] = (dealt + np.arange(len(members))) % count
+        dealt += len(members)
+    return [np.flatnonzero(fold_of == fold) for fold in range(count)]

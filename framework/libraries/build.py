@@ -318,7 +318,7 @@ def _table(
     return Library.from_arrays(
         [plan.id for plan in ready],
         stacked("validation"),
-        data.asked if labels is None else labels[data.asked],
+        data.y_table if labels is None else labels[data.y_table],
         data.classes,
         costs,
         test=stacked("test") if tested else None,

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framework.data.splits import fold_records
 from framework.errors import InputError
 from framework.libraries.config import BuildConfig
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, plans
-from framework.libraries.training import _folds, prepare, train
+from framework.libraries.training import prepare, train
 from framework.models.estimators import load_estimator
 from tests.libraries.builds import SYNTHETIC, config
 
@@ -50,9 +51,9 @@ def test_folds_are_a_partition_that_keeps_every_class(
     classes = (0, 1, 2, 3)
     if min(np.bincount(codes)[np.unique(codes)]) < 2:
         with pytest.raises(InputError, match="two training records or more of each class"):
-            _folds(codes, count, seed, classes, "f")
+            fold_records(codes, count, seed, "f", classes)
         return
-    folds = _folds(codes, count, seed, classes, "f")
+    folds = fold_records(codes, count, seed, "f", classes)
     assert np.array_equal(np.sort(np.concatenate(folds)), np.arange(len(codes)))
     assert max(map(len, folds)) - min(map(len, folds)) <= 1
     for fold in folds:
@@ -128,7 +129,7 @@ def test_outer_folds_and_held_out_validation_records_are_disjoint() -> None:
         assert data.folds == ()
         whole = sum(map(len, parts))
         assert [len(part) / whole for part in parts] == pytest.approx([0.56, 0.24, 0.2], abs=0.02)
-        assert len(data.y_validation) == len(data.validation) == len(data.asked)
+        assert len(data.y_validation) == len(data.validation) == len(data.y_table)
         shares = [np.mean(y) for y in (data.y, data.y_validation, data.y_test)]
         assert max(shares) - min(shares) < 0.06
         seen.append(len(data.y_test))
