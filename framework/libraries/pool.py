@@ -19,7 +19,7 @@ _ALWAYS = 10**9
 DRAWN = "drawn_features"
 """Parameter of models that are trained on as many records, drawn, and this share of features."""
 
-Draw = Callable[[np.random.Generator], Mapping[str, Any]]
+Draw = Callable[[np.random.Generator], Any]
 
 
 class PoolPlan(NamedTuple):
@@ -43,7 +43,7 @@ class Family:
     Attributes
     ----------
     classifier, regressor : 'module:class', None where there is none.
-    draw : returns the parameters that vary.
+    draws : the parameters that vary, each with its distribution; drawn in this order.
     first : those of the first model.
     fixed : those that never vary.
     seeded : whether the model draws (``random_state``).
@@ -53,15 +53,15 @@ class Family:
 
     classifier: str | None
     regressor: str | None
-    draw: Draw
-    first: Mapping[str, Any] = field(default_factory=dict)
+    draws: Mapping[str, Draw]
+    first: Mapping[str, Any]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     seeded: bool = True
     most: int = _ALWAYS
     records: int = _ALWAYS
 
     def fits(self, task: str) -> bool:
-        """Tell whether the family has a model for ``classification`` or ``regression``."""
+        """Return whether the family has a model for ``classification`` or ``regression``."""
         return self._class(task) is not None
 
     def make(self, plan: PoolPlan, task: str) -> Any:
@@ -115,219 +115,16 @@ def plans(
 
 def _plan(name: str, number: int, seed: int, balanced: bool) -> PoolPlan:
     family = FAMILIES[name]
+    # a stream for each model: the parameters of one do not depend on how many others there are
     key = (_STREAM, list(FAMILIES).index(name), number)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     own_seed = int(rng.integers(2**31 - 1))
-    parameters = dict(family.first) if number == 0 else dict(family.draw(rng))
+    parameters = dict(family.first)
+    if number > 0:
+        parameters = {parameter: draw(rng) for parameter, draw in family.draws.items()}
     if balanced and number > 0 and family.most < _ALWAYS:
         parameters[DRAWN] = round(float(rng.uniform(0.5, 1.0)), 3)
     return PoolPlan(f"{name}_{number + 1}", name, parameters, own_seed)
-
-
-def _log(rng: np.random.Generator, low: float, high: float) -> float:
-    """Draw log-uniformly; three digits are enough."""
-    return float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.3g}")
-
-
-def _whole(rng: np.random.Generator, low: int, high: int) -> int:
-    return round(_log(rng, low, high))
-
-
-def _one_of(rng: np.random.Generator, *values: Any) -> Any:
-    return values[int(rng.integers(len(values)))]
-
-
-def _linear(rng: np.random.Generator) -> dict[str, Any]:
-    return {"C": _log(rng, 1e-4, 1e3)}
-
-
-def _forest(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "n_estimators": _whole(rng, 10, 300),
-        "max_features": _one_of(rng, "sqrt", 0.25, 0.5, 0.75, 1.0),
-        "min_samples_leaf": _whole(rng, 1, 30),
-        "max_depth": _one_of(rng, None, None, 4, 8, 16),
-    }
-
-
-def _boosting(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "n_estimators": _whole(rng, 20, 150),
-        "learning_rate": _log(rng, 0.02, 0.3),
-        "max_depth": _whole(rng, 1, 6),
-        "subsample": _one_of(rng, 0.5, 0.75, 1.0),
-    }
-
-
-def _hist_boosting(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "max_iter": _whole(rng, 20, 300),
-        "learning_rate": _log(rng, 0.02, 0.3),
-        "max_leaf_nodes": _whole(rng, 4, 64),
-        "min_samples_leaf": _whole(rng, 5, 50),
-        "l2_regularization": _one_of(rng, 0.0, 0.1, 1.0, 10.0),
-    }
-
-
-def _lightgbm(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "n_estimators": _whole(rng, 20, 300),
-        "learning_rate": _log(rng, 0.02, 0.3),
-        "num_leaves": _whole(rng, 4, 64),
-        "min_child_samples": _whole(rng, 5, 50),
-        "colsample_bytree": _one_of(rng, 0.5, 0.75, 1.0),
-        "extra_trees": _one_of(rng, False, False, True),
-    }
-
-
-def _tree(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "max_depth": _whole(rng, 2, 20),
-        "min_samples_leaf": _whole(rng, 1, 50),
-        "max_features": _one_of(rng, None, 0.5, 0.75),
-    }
-
-
-def _neighbours(rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "n_neighbors": _whole(rng, 1, 60),
-        "weights": _one_of(rng, "uniform", "distance"),
-        "p": _one_of(rng, 1, 2),
-    }
-
-
-def _network(rng: np.random.Generator) -> dict[str, Any]:
-    width = _whole(rng, 8, 128)
-    return {
-        "hidden_layer_sizes": [width] * _one_of(rng, 1, 1, 2),
-        "alpha": _log(rng, 1e-5, 1.0),
-        "learning_rate_init": _log(rng, 3e-4, 1e-2),
-        "activation": _one_of(rng, "relu", "tanh"),
-    }
-
-
-def _kernel(rng: np.random.Generator) -> dict[str, Any]:
-    return {"C": _log(rng, 0.05, 100), "gamma": _log(rng, 1e-3, 0.3)}
-
-
-_MODELS = "framework.libraries.pool"
-
-FAMILIES: dict[str, Family] = {
-    "logistic_regression": Family(
-        "sklearn.linear_model:LogisticRegression",
-        None,
-        _linear,
-        first={"C": 1.0},
-        fixed={"max_iter": 500},
-        seeded=False,
-        most=6,
-    ),
-    "ridge": Family(
-        None,
-        "sklearn.linear_model:Ridge",
-        lambda rng: {"alpha": _log(rng, 1e-3, 1e3)},
-        first={"alpha": 1.0},
-        seeded=False,
-        most=6,
-    ),
-    "lasso": Family(
-        None,
-        "sklearn.linear_model:Lasso",
-        lambda rng: {"alpha": _log(rng, 1e-3, 10)},
-        first={"alpha": 0.1},
-        seeded=False,
-        most=4,
-    ),
-    "lda": Family(
-        "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
-        None,
-        lambda rng: {"shrinkage": _log(rng, 0.01, 1.0)},
-        first={"shrinkage": "auto"},
-        fixed={"solver": "lsqr"},
-        seeded=False,
-        most=3,
-    ),
-    "qda": Family(
-        "sklearn.discriminant_analysis:QuadraticDiscriminantAnalysis",
-        None,
-        lambda rng: {"reg_param": _log(rng, 0.01, 1.0)},
-        first={"reg_param": 0.1},
-        seeded=False,
-        most=3,
-    ),
-    "naive_bayes": Family(
-        "sklearn.naive_bayes:GaussianNB",
-        None,
-        lambda rng: {"var_smoothing": _log(rng, 1e-9, 0.3)},
-        first={"var_smoothing": 1e-9},
-        seeded=False,
-        most=2,
-    ),
-    "knn": Family(
-        "sklearn.neighbors:KNeighborsClassifier",
-        "sklearn.neighbors:KNeighborsRegressor",
-        _neighbours,
-        first={"n_neighbors": 5, "weights": "uniform", "p": 2},
-        seeded=False,
-        records=50_000,
-    ),
-    "svm": Family(
-        f"{_MODELS}:svm_classifier",
-        f"{_MODELS}:svm_regressor",
-        _kernel,
-        first={"C": 1.0, "gamma": "scale"},
-        seeded=False,
-        records=3_000,
-    ),
-    "decision_tree": Family(
-        "sklearn.tree:DecisionTreeClassifier",
-        "sklearn.tree:DecisionTreeRegressor",
-        _tree,
-        first={"max_depth": None, "min_samples_leaf": 5, "max_features": None},
-        most=6,
-    ),
-    "random_forest": Family(
-        "sklearn.ensemble:RandomForestClassifier",
-        "sklearn.ensemble:RandomForestRegressor",
-        _forest,
-        first={"n_estimators": 100, "max_features": "sqrt", "min_samples_leaf": 1},
-    ),
-    "extra_trees": Family(
-        "sklearn.ensemble:ExtraTreesClassifier",
-        "sklearn.ensemble:ExtraTreesRegressor",
-        _forest,
-        first={"n_estimators": 100, "max_features": "sqrt", "min_samples_leaf": 1},
-    ),
-    "gradient_boosting": Family(
-        "sklearn.ensemble:GradientBoostingClassifier",
-        "sklearn.ensemble:GradientBoostingRegressor",
-        _boosting,
-        first={"n_estimators": 100, "learning_rate": 0.1, "max_depth": 3},
-        fixed={"max_features": "sqrt"},
-        records=10_000,
-    ),
-    "hist_gradient_boosting": Family(
-        "sklearn.ensemble:HistGradientBoostingClassifier",
-        "sklearn.ensemble:HistGradientBoostingRegressor",
-        _hist_boosting,
-        first={"max_iter": 100, "learning_rate": 0.1, "max_leaf_nodes": 31},
-        fixed={"early_stopping": False},
-    ),
-    "mlp": Family(
-        f"{_MODELS}:network_classifier",
-        f"{_MODELS}:network_regressor",
-        _network,
-        first={"hidden_layer_sizes": [64], "alpha": 1e-4},
-        fixed={"max_iter": 150},
-    ),
-    "lightgbm": Family(
-        "lightgbm:LGBMClassifier",
-        "lightgbm:LGBMRegressor",
-        _lightgbm,
-        first={"n_estimators": 100, "learning_rate": 0.1, "num_leaves": 31},
-        fixed={"n_jobs": 1, "verbose": -1, "deterministic": True, "force_row_wise": True},
-    ),
-}
 
 
 def svm_classifier(**parameters: Any) -> Any:
@@ -365,3 +162,182 @@ def _standardised(regressor: Any) -> Any:
     from sklearn.preprocessing import StandardScaler
 
     return TransformedTargetRegressor(regressor, transformer=StandardScaler())
+
+
+def _log(low: float, high: float) -> Callable[[np.random.Generator], float]:
+    """Draw log-uniformly; three digits are enough."""
+    return lambda rng: float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.3g}")
+
+
+def _integer(low: int, high: int) -> Callable[[np.random.Generator], int]:
+    """Draw an integer log-uniformly."""
+    draw = _log(low, high)
+    return lambda rng: round(draw(rng))
+
+
+def _one_of(*values: Any) -> Draw:
+    """Draw one of some values; one that is listed twice comes twice as often."""
+    return lambda rng: values[int(rng.integers(len(values)))]
+
+
+def _layers(rng: np.random.Generator) -> list[int]:
+    width = _integer(8, 128)(rng)
+    return [width] * _one_of(1, 1, 2)(rng)
+
+
+_FOREST: dict[str, Draw] = {
+    "n_estimators": _integer(10, 300),
+    "max_features": _one_of("sqrt", 0.25, 0.5, 0.75, 1.0),
+    "min_samples_leaf": _integer(1, 30),
+    "max_depth": _one_of(None, None, 4, 8, 16),
+}
+_FIRST_FOREST = {"n_estimators": 100, "max_features": "sqrt", "min_samples_leaf": 1}
+_HERE = "framework.libraries.pool"
+
+FAMILIES: dict[str, Family] = {
+    "logistic_regression": Family(
+        "sklearn.linear_model:LogisticRegression",
+        None,
+        {"C": _log(1e-4, 1e3)},
+        first={"C": 1.0},
+        fixed={"max_iter": 500},
+        seeded=False,
+        most=6,
+    ),
+    "ridge": Family(
+        None,
+        "sklearn.linear_model:Ridge",
+        {"alpha": _log(1e-3, 1e3)},
+        first={"alpha": 1.0},
+        seeded=False,
+        most=6,
+    ),
+    "lasso": Family(
+        None,
+        "sklearn.linear_model:Lasso",
+        {"alpha": _log(1e-3, 10)},
+        first={"alpha": 0.1},
+        seeded=False,
+        most=4,
+    ),
+    "lda": Family(
+        "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
+        None,
+        {"shrinkage": _log(0.01, 1.0)},
+        first={"shrinkage": "auto"},
+        fixed={"solver": "lsqr"},
+        seeded=False,
+        most=3,
+    ),
+    "qda": Family(
+        "sklearn.discriminant_analysis:QuadraticDiscriminantAnalysis",
+        None,
+        {"reg_param": _log(0.01, 1.0)},
+        first={"reg_param": 0.1},
+        seeded=False,
+        most=3,
+    ),
+    "naive_bayes": Family(
+        "sklearn.naive_bayes:GaussianNB",
+        None,
+        {"var_smoothing": _log(1e-9, 0.3)},
+        first={"var_smoothing": 1e-9},
+        seeded=False,
+        most=2,
+    ),
+    "knn": Family(
+        "sklearn.neighbors:KNeighborsClassifier",
+        "sklearn.neighbors:KNeighborsRegressor",
+        {
+            "n_neighbors": _integer(1, 60),
+            "weights": _one_of("uniform", "distance"),
+            "p": _one_of(1, 2),
+        },
+        first={"n_neighbors": 5, "weights": "uniform", "p": 2},
+        seeded=False,
+        records=50_000,
+    ),
+    "svm": Family(
+        f"{_HERE}:svm_classifier",
+        f"{_HERE}:svm_regressor",
+        {"C": _log(0.05, 100), "gamma": _log(1e-3, 0.3)},
+        first={"C": 1.0, "gamma": "scale"},
+        seeded=False,
+        records=3_000,
+    ),
+    "decision_tree": Family(
+        "sklearn.tree:DecisionTreeClassifier",
+        "sklearn.tree:DecisionTreeRegressor",
+        {
+            "max_depth": _integer(2, 20),
+            "min_samples_leaf": _integer(1, 50),
+            "max_features": _one_of(None, 0.5, 0.75),
+        },
+        first={"max_depth": None, "min_samples_leaf": 5, "max_features": None},
+        most=6,
+    ),
+    "random_forest": Family(
+        "sklearn.ensemble:RandomForestClassifier",
+        "sklearn.ensemble:RandomForestRegressor",
+        _FOREST,
+        first=_FIRST_FOREST,
+    ),
+    "extra_trees": Family(
+        "sklearn.ensemble:ExtraTreesClassifier",
+        "sklearn.ensemble:ExtraTreesRegressor",
+        _FOREST,
+        first=_FIRST_FOREST,
+    ),
+    "gradient_boosting": Family(
+        "sklearn.ensemble:GradientBoostingClassifier",
+        "sklearn.ensemble:GradientBoostingRegressor",
+        {
+            "n_estimators": _integer(20, 150),
+            "learning_rate": _log(0.02, 0.3),
+            "max_depth": _integer(1, 6),
+            "subsample": _one_of(0.5, 0.75, 1.0),
+        },
+        first={"n_estimators": 100, "learning_rate": 0.1, "max_depth": 3},
+        fixed={"max_features": "sqrt"},
+        records=10_000,
+    ),
+    "hist_gradient_boosting": Family(
+        "sklearn.ensemble:HistGradientBoostingClassifier",
+        "sklearn.ensemble:HistGradientBoostingRegressor",
+        {
+            "max_iter": _integer(20, 300),
+            "learning_rate": _log(0.02, 0.3),
+            "max_leaf_nodes": _integer(4, 64),
+            "min_samples_leaf": _integer(5, 50),
+            "l2_regularization": _one_of(0.0, 0.1, 1.0, 10.0),
+        },
+        first={"max_iter": 100, "learning_rate": 0.1, "max_leaf_nodes": 31},
+        fixed={"early_stopping": False},
+    ),
+    "mlp": Family(
+        f"{_HERE}:network_classifier",
+        f"{_HERE}:network_regressor",
+        {
+            "hidden_layer_sizes": _layers,
+            "alpha": _log(1e-5, 1.0),
+            "learning_rate_init": _log(3e-4, 1e-2),
+            "activation": _one_of("relu", "tanh"),
+        },
+        first={"hidden_layer_sizes": [64], "alpha": 1e-4},
+        fixed={"max_iter": 150},
+    ),
+    "lightgbm": Family(
+        "lightgbm:LGBMClassifier",
+        "lightgbm:LGBMRegressor",
+        {
+            "n_estimators": _integer(20, 300),
+            "learning_rate": _log(0.02, 0.3),
+            "num_leaves": _integer(4, 64),
+            "min_child_samples": _integer(5, 50),
+            "colsample_bytree": _one_of(0.5, 0.75, 1.0),
+            "extra_trees": _one_of(False, False, True),
+        },
+        first={"n_estimators": 100, "learning_rate": 0.1, "num_leaves": 31},
+        fixed={"n_jobs": 1, "verbose": -1, "deterministic": True, "force_row_wise": True},
+    ),
+}
