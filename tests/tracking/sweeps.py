@@ -11,7 +11,7 @@ import yaml
 from framework.experiment.execute import Options
 from framework.experiment.run_dir import RunDir
 from tracking.sweep.config import SweepPlan, load_plan
-from tracking.sweep.run import Ended, run_sweep
+from tracking.sweep.run import EndedTrial, run_sweep
 
 RAW = {
     "name": "little",
@@ -51,10 +51,10 @@ def plan_of(folder: Path, content: dict, *overrides: str) -> SweepPlan:
     return load_plan(write(folder, content), overrides)
 
 
-def sweep(plan: SweepPlan, out: Path) -> tuple[dict, list[Ended]]:
+def sweep(plan: SweepPlan, out: Path) -> tuple[dict, list[EndedTrial]]:
     """Run, or go on with, a sweep; return its summary and what was shown."""
     out.mkdir(exist_ok=True)
-    told: list[Ended] = []
+    told: list[EndedTrial] = []
     summary, _ = run_sweep(
         plan, RunDir(out), Options(None, True, lambda line: None, ended=told.append)
     )

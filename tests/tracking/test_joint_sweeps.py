@@ -17,8 +17,8 @@ from framework.errors import InputError
 from tests.command import PROGRAM
 from tests.tracking import sweeps
 from tracking.sweep.joint import JointStudy, current
-from tracking.sweep.outcome import Outcome
 from tracking.sweep.study import BEAT, LOST, RETRY, SURPLUS, open_study
+from tracking.sweep.trial_runs import TrialOutcome
 
 
 def content(folder, **changes):
@@ -48,7 +48,7 @@ def take_part(plan, seconds=0.0, hangs_at=None):
             with joint.alive(number):
                 time.sleep(1e6 if taken == hangs_at else seconds)
             params = study.ask(number)
-            joint.tell(Outcome(number, params, {"hypervolume": params["problem.noise"]}))
+            joint.tell(TrialOutcome(number, params, {"hypervolume": params["problem.noise"]}))
 
 
 @pytest.fixture
@@ -140,8 +140,8 @@ def test_what_is_begun_in_excess_is_given_back(tmp_path):
         states = [(trial.number, SURPLUS in trial.user_attrs) for trial in study.trials()]
         assert states == [(0, False), (1, True), (2, False), (3, True)]
         # what comes of a lost trial after all is not told
-        assert not joint.tell(Outcome(0, {}, {"hypervolume": 1.0}))
-        assert joint.tell(Outcome(2, {}, {"hypervolume": 1.0}))
+        assert not joint.tell(TrialOutcome(0, {}, {"hypervolume": 1.0}))
+        assert joint.tell(TrialOutcome(2, {}, {"hypervolume": 1.0}))
         assert joint.begin() is None
         assert joint.done() == 1
 

@@ -15,8 +15,8 @@ from tests import killing
 from tests.command import call
 from tests.killing import Steps
 from tests.tracking import sweeps
-from tracking.sweep.outcome import Outcome
 from tracking.sweep.study import open_study
+from tracking.sweep.trial_runs import TrialOutcome
 
 SAMPLERS = ["tpe", "random", "nsga2", "qmc"]
 TIME = re.compile(r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*'")
@@ -37,13 +37,13 @@ def drive(plan, database):
             params = {number: study.ask(number) for number in numbers}
             for number in numbers:
                 if number % 5 == 1:
-                    study.tell(Outcome(number, params[number], error="it was its turn"))
+                    study.tell(TrialOutcome(number, params[number], error="it was its turn"))
                     continue
                 value = params[number]["problem.noise"] + number % 3
                 rungs = {step: step * value for step in plan.sweep.prune.at}
                 limits = study.limits(number)
                 worse = [step for step, v in rungs.items() if v < limits.get(step, v)]
-                outcome = Outcome(
+                outcome = TrialOutcome(
                     number,
                     params[number],
                     values={} if worse else {"hypervolume": value},

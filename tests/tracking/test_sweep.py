@@ -25,7 +25,7 @@ from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run
-from tracking.sweep.values import Meter
+from tracking.sweep.trial_values import TrialMeter
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
 
@@ -45,7 +45,7 @@ def of_trial(out, number):
 @pytest.fixture
 def plain(monkeypatch):
     """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)
+    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
 
 
 # --- what there is afterwards -----------------------------------------------------------------
@@ -58,7 +58,7 @@ def test_files(done):
     for number in range(12):
         for name in ("config.yaml", "journal.sqlite", "front.csv", "summary.json"):
             assert f"trials/{number:03d}/{name}" in names
-    for name in ("history", "slice", "importance"):
+    for name in ("history", "slice"):
         pixels = matplotlib.image.imread(out / "plots" / f"{name}.png")[..., :3].reshape(-1, 3)
         assert len(np.unique(pixels, axis=0)) > 50
     assert summary == json.loads((out / "summary.json").read_text())
@@ -75,7 +75,7 @@ def test_the_page(done):
     assert headings == [
         "History",
         "All keys of each trial",
-        "Values by key",
+        "Hypervolume by key",
         "Importance for hypervolume",
         f"Contour of hypervolume over {first} and {second}",
     ]
@@ -330,7 +330,7 @@ def test_share_of_reference(done, tmp_path, plain):
     directions = [{"metric": "share_of_reference", "sense": "max"}]
     plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions, reference="front.csv"))
     problem = make_problem(run.config())
-    meter = Meter(plan.sweep, make_roles(run.config(), problem), "here")
+    meter = TrialMeter(plan.sweep, make_roles(run.config(), problem), "here")
     assert meter(run).values == {"share_of_reference": len(front) / (len(front) + 1)}
 
 

@@ -7,7 +7,7 @@ from optuna.trial import TrialState, create_trial
 
 from framework.errors import InputError
 from tests.tracking import sweeps
-from tracking.sweep.draw import draw
+from tracking.sweep.sampling import draw
 
 SPACE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
 

@@ -10,7 +10,7 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
-from tracking.sweep.draw import draw
+from tracking.sweep.sampling import draw
 
 SPACE = {
     "algorithm.population": {
@@ -38,7 +38,7 @@ def complaint(folder, space):
 
 
 def test_a_sweep_over_searches(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)  # slow
+    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)  # slow
     plan = sweeps.plan_of(tmp_path, content(trials=14))
     summary, _ = sweeps.sweep(plan, tmp_path / "out")
     assert (summary["trials_complete"], summary["trials_failed"]) == (14, 0)

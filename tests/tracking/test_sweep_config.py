@@ -9,7 +9,7 @@ import yaml
 
 from framework.errors import InputError
 from tests.tracking import sweeps
-from tracking.sweep.draw import draw
+from tracking.sweep.sampling import draw
 
 SPACE = "sweep.search_space"
 

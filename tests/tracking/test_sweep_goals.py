@@ -16,8 +16,8 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
-from tracking.sweep.draw import draw
-from tracking.sweep.ranking import ranked, rule
+from tracking.sweep.report import ranked, rule
+from tracking.sweep.sampling import draw
 
 TWO = [{"metric": "hypervolume", "sense": "max"}, {"metric": "wall_s", "sense": "min"}]
 
@@ -25,7 +25,7 @@ TWO = [{"metric": "hypervolume", "sense": "max"}, {"metric": "wall_s", "sense": 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)
+    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
 
 
 def told(number, values, violation=0.0):

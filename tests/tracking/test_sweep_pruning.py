@@ -16,7 +16,8 @@ from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
-from tracking.sweep.pruning import PruneConfig, limits
+from tracking.sweep.config import PruneConfig
+from tracking.sweep.sampling import limits
 
 MEDIAN = {"kind": "median", "at": [20, 40], "startup": 3}
 HYPERBAND = {"kind": "hyperband", "at": [10, 20, 40], "eta": 2}
@@ -25,7 +26,7 @@ HYPERBAND = {"kind": "hyperband", "at": [10, 20, 40], "eta": 2}
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     """Draw nothing: that takes longer than the sweep."""
-    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)
+    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
 
 
 def content(prune, **changes):

@@ -8,7 +8,7 @@ import yaml
 from framework.errors import InputError
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
-from tracking.sweep.draw import draw
+from tracking.sweep.sampling import draw
 
 SPACE = {
     "algorithm.kind": {"choices": ["random", "nsga2"]},
@@ -38,7 +38,7 @@ def test_settings_come_first_and_the_rest_is_drawn(tmp_path, sampler):
 
 
 def test_an_earlier_sweep(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep_run, "write_plots", lambda *_: None)
+    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
     earlier, _ = sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(trials=4)), tmp_path / "old")
     content = sweeps.raw(trials=2, start=["old", {"problem.d": 3}])
     content["budget"] = {"generations": 4}

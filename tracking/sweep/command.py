@@ -23,8 +23,8 @@ from framework.experiment.single_run import FAILED
 
 if TYPE_CHECKING:
     from tracking.sweep.config import SweepPlan
-    from tracking.sweep.outcome import Outcome
-    from tracking.sweep.run import Ended
+    from tracking.sweep.run import EndedTrial
+    from tracking.sweep.trial_runs import TrialOutcome
 
 
 class Sweep:
@@ -75,7 +75,7 @@ class _Shown:
 
     def __init__(self, plan: SweepPlan, errors: Console, *, quiet: bool) -> None:
         self._plan, self._errors, self._quiet = plan, errors, quiet
-        self._best: Outcome | None = None
+        self._best: TrialOutcome | None = None
         self._bar: Progress | None = None
         if errors.is_terminal and not quiet:
             self._bar = Progress(
@@ -97,7 +97,7 @@ class _Shown:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, ended: Ended) -> None:
+    def __call__(self, ended: EndedTrial) -> None:
         """Show a trial."""
         outcome = ended.outcome
         if outcome.values and self._is_better(outcome):
@@ -107,7 +107,7 @@ class _Shown:
         elif not self._quiet:
             self._print(ended)
 
-    def _print(self, ended: Ended) -> None:
+    def _print(self, ended: EndedTrial) -> None:
         from tracking.sweep.report import short, shown_value
 
         found = ended.outcome
@@ -120,7 +120,7 @@ class _Shown:
         line = f"{ended.done}/{self._plan.sweep.trials} · trial {found.number}: {text} · {params}"
         self._errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _is_better(self, found: Outcome) -> bool:
+    def _is_better(self, found: TrialOutcome) -> bool:
         """Compare by the first direction, among the trials that keep the constraints."""
         if any(violation > 0 for violation in found.violations.values()):
             return False
@@ -135,9 +135,7 @@ class _Shown:
 
 
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
-    from tracking.sweep.page import PAGE
-    from tracking.sweep.ranking import rule
-    from tracking.sweep.report import BEST
+    from tracking.sweep.report import BEST, PAGE, rule
     from tracking.sweep.run import run_sweep
 
     confirm_trust(plan.config.cluster, args)
@@ -188,7 +186,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     return 0
 
 
-def _text(found: Outcome) -> str:
+def _text(found: TrialOutcome) -> str:
     shown = []
     for name, value in found.values.items():
         half = found.intervals.get(name)

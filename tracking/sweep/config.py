@@ -1,13 +1,14 @@
-"""What a sweep varies and what it wants: section ``sweep`` of an experiment's file, checked."""
+"""Section ``sweep`` of an experiment's file, checked: what a sweep varies and what it wants."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from framework.errors import InputError
 from framework.experiment.config import (
@@ -18,17 +19,146 @@ from framework.experiment.config import (
     flatten,
     noting,
     override,
+    put,
     read_yaml,
 )
-from framework.plain_files import check_sizes
+from framework.experiment.run_dir import RunDir
+from framework.plain_files import check_sizes, damaged
+from framework.registry import nearest
 from framework.roles import Constraint, Sense
 from framework.settings import Budget, Section
 from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
-from tracking.sweep.pruning import PruneConfig
-from tracking.sweep.space import Dimension, changed, dimensions
-from tracking.sweep.splits import split_seed
-from tracking.sweep.start import Start, settings
+from tracking.sweep.search_space import Dimension, Value, changed, dimensions
+
+Start = dict[str, Value] | str
+
+
+def settings_of(
+    start: Sequence[Start], space: Mapping[str, Dimension], base: Path, where: str
+) -> list[dict[str, Any]]:
+    """Return the settings to try first, each a part of the search space or all of it.
+
+    Parameters
+    ----------
+    start : sequence of mappings and paths
+        A path is the directory of an earlier sweep, whose best trials are meant.
+    space : mapping of str to Dimension
+    base : pathlib.Path
+        What paths are relative to.
+    where : str
+        The key, for messages.
+
+    Raises
+    ------
+    InputError
+        A value that could not be drawn, or no earlier sweep.
+    """
+    found: list[dict[str, Any]] = []
+    for i, entry in enumerate(start):
+        place = f"{where}.{i}"
+        if isinstance(entry, str):
+            known = _best_of(base / entry, place)
+            place = f"{place} ({entry})"
+        else:
+            known = [entry]
+        found += [_checked_setting(params, space, place) for params in known]
+    return found
+
+
+def _best_of(path: Path, where: str) -> list[dict[str, Any]]:
+    """Return the values of the best trials of an earlier sweep."""
+    sweep = RunDir(path)
+    best = sweep.summary().get("best") if sweep.sweep_file.is_file() else None
+    if not best:
+        raise InputError(
+            f"{where}: expected the directory of a sweep that has ended, found none in {path}"
+        )
+    with damaged(sweep.summary_file, "the best trials of a sweep"):
+        return [dict(trial["params"]) for trial in best]
+
+
+def _checked_setting(
+    params: Mapping[str, Any], space: Mapping[str, Dimension], where: str
+) -> dict[str, Any]:
+    """Return settings whose values can be drawn together, in the order of the search space."""
+    for key in params:
+        if key not in space:
+            raise InputError(
+                f"{where}: expected keys of the search space, found {key!r}{nearest(key, space)}"
+            )
+    given = {key: params[key] for key in space if key in params}
+    for key, value in given.items():
+        if not space[key].contains(value):
+            raise InputError(
+                f"{where}.{key}: expected a value of the search space, found {value!r}"
+            )
+        if not space[key].holds(given):
+            raise InputError(
+                f"{where}.{key}: expected it beside {space[key].shown_condition()}, found it "
+                "without"
+            )
+    return given
+
+
+def split_seed(config: RunConfig, where: str) -> str:
+    """Return the key of the seed that a problem splits its records with.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    flat = flatten({"problem": config.problem})
+    keys = [key for key, v in flat.items() if key.endswith("split.seed") and isinstance(v, int)]
+    if len(keys) != 1:
+        raise InputError(
+            f"{where}: expected a problem that splits its records by a key split.seed, found "
+            f"{', '.join(keys) or 'none'}"
+        )
+    return keys[0]
+
+
+def resplit(config: RunConfig, repeat: int) -> RunConfig:
+    """Return the configuration of a repeat on a split of its own; the first has the file's."""
+    key = split_seed(config, "sweep.resplit")
+    raw = config.model_dump(mode="json")
+    put(raw, key, int(flatten(raw)[key]) + repeat)
+    return config.model_copy(update={"problem": raw["problem"]})
+
+
+class PruneConfig(Section):
+    """``{kind: median, at: [200, 400]}`` or ``{kind: hyperband, at: [100, 300, 900]}``.
+
+    kind : ``median`` ends a trial that is worse than the median of those that were completed;
+        ``hyperband`` lets the best 1 of ``eta`` of its bracket go on. Trials belong to brackets in
+        turn: the first bracket is looked at from the first of ``at`` on, the next one from the
+        second, and so on; the last one never.
+    at : evaluations after which trials are looked at.
+    startup : trials to be completed before the median counts.
+    eta : of hyperband.
+    """
+
+    kind: Literal["median", "hyperband"]
+    at: list[int] = Field(min_length=1)
+    startup: int | None = Field(default=None, ge=1)
+    eta: int | None = Field(default=None, ge=2)
+
+    @field_validator("at")
+    @classmethod
+    def _rising(cls, at: list[int]) -> list[int]:
+        if at[0] < 1 or any(b <= a for a, b in pairwise(at)):
+            raise ValueError(f"expected rising numbers of at least 1, found {at}")
+        return at
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> PruneConfig:
+        if self.kind == "median" and self.eta is not None:
+            raise ValueError("expected eta with kind hyperband, found it with median")
+        if self.kind == "hyperband" and self.startup is not None:
+            raise ValueError("expected startup with kind median, found it with hyperband")
+        return self
+
 
 _CHANGEABLE = {"trials", "choose", "tolerance"}  # in a study that there is
 _PACKAGES = {"cmaes": "cmaes", "gp": "torch"}  # of samplers; an extra has the sampler's name
@@ -36,7 +166,7 @@ _OURS = {"storage", "join", "grace"}  # say nothing of what the study is
 
 
 class Direction(Section):
-    """``{metric: hypervolume, sense: max}``; for the names see :mod:`tracking.sweep.values`."""
+    """``{metric: hypervolume, sense: max}``; :mod:`tracking.sweep.trial_values` has the names."""
 
     metric: str
     sense: Sense
@@ -61,7 +191,7 @@ class SweepConfig(Section):
         direction are within ``tolerance`` of the best the best by the next, and so on; or
         ``nearest`` to the best value of each.
     tolerance : as a share of the range of the trials that are not dominated.
-    prune : which trials end early; see :class:`tracking.sweep.pruning.PruneConfig`.
+    prune : which trials end early; see :class:`tracking.sweep.config.PruneConfig`.
     storage : URL of Optuna's database; ``optuna.db`` in the sweep's directory by default. A
         password in it is the name of a variable of the environment, ``${NAME}``. Optuna's gRPC
         proxy is ``grpc://host:port``.
@@ -153,7 +283,7 @@ class SweepPlan(NamedTuple):
                 own[key] = flat[key]
         return own
 
-    def is_whole(self, params: Mapping[str, Any]) -> bool:
+    def is_complete(self, params: Mapping[str, Any]) -> bool:
         """Tell whether every key has a value that is to have one."""
         return all(key in params or not d.holds(params) for key, d in self.space.items())
 
@@ -235,11 +365,11 @@ def check_plan(
         _check_join(sweep, config, f"{path}: sweep")
     if sweep.resplit:
         _check_resplit(sweep, config, f"{path}: sweep")
-    placed = _placed(sweep, path)
+    absolute = _with_absolute_paths(sweep, path)
     if sweep.start:
-        start = settings(sweep.start, space, path.parent, f"{path}: sweep.start")
-        placed = placed.model_copy(update={"start": start})
-    return SweepPlan(config, placed, space, whole, path)
+        start = settings_of(sweep.start, space, path.parent, f"{path}: sweep.start")
+        absolute = absolute.model_copy(update={"start": start})
+    return SweepPlan(config, absolute, space, whole, path)
 
 
 def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
@@ -330,7 +460,7 @@ def _check_resplit(sweep: SweepConfig, config: RunConfig, where: str) -> None:
         raise InputError(f"{where}.resplit: expected repeats of at least 2, found 1")
 
 
-def _placed(sweep: SweepConfig, path: Path) -> SweepConfig:
+def _with_absolute_paths(sweep: SweepConfig, path: Path) -> SweepConfig:
     """Return the section with absolute paths: the sweep may be resumed from elsewhere."""
     changes = {}
     if sweep.reference is not None:

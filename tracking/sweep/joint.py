@@ -21,9 +21,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from framework.errors import ParetolabError
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.draw import draw
-from tracking.sweep.outcome import Outcome
+from tracking.sweep.sampling import draw
 from tracking.sweep.study import BEAT, LOST, RETRY, SURPLUS, SweepStudy
+from tracking.sweep.trial_runs import TrialOutcome
 
 _BEATS = 6  # within the time after which a silent trial is lost
 _LOOK = 0.5  # seconds between looks at what others do
@@ -95,7 +95,7 @@ class JointStudy:
             if number is not None:
                 return number
 
-    def tell(self, outcome: Outcome) -> bool:
+    def tell(self, outcome: TrialOutcome) -> bool:
         """Note what came of a trial; tell whether it was still ours."""
         try:
             if outcome.again:
@@ -167,7 +167,7 @@ class JointStudy:
     def _again(self, lost: FrozenTrial) -> int | None:
         """Begin the retry of a lost trial; return its number, or None where others were faster."""
         trial = lost
-        if not self._plan.is_whole(lost.params):  # it was lost before it had all values
+        if not self._plan.is_complete(lost.params):  # it was lost before it had all values
             trial = draw(self._plan, self._study.trials()[: lost.number])
         kept = {key: v for key, v in trial.user_attrs.items() if key not in (LOST, BEAT, RETRY)}
         retry = create_trial(

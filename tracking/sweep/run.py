@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -12,37 +11,33 @@ from rich.table import Table
 
 from framework.errors import ParetolabError
 from framework.experiment.execute import Options, followed, uid_of
-from framework.experiment.many_runs import Problems, alone
+from framework.experiment.many_runs import Problems, RunExecutor, alone
 from framework.experiment.run_dir import RunDir
-from framework.experiment.run_pool import RayPool, RunPool, SerialPool, ray_pool
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
 from framework.files import check_database, write_whole
-from framework.parallel.choice import ray_pays, uses_ray
 from framework.problem import Problem
 from framework.roles import Roles
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.joint import JointStudy
-from tracking.sweep.outcome import Outcome
-from tracking.sweep.plots import write_plots
 from tracking.sweep.report import top_table, write_report
 from tracking.sweep.study import SweepStudy, open_study
-from tracking.sweep.trial_runs import TrialRuns
-from tracking.sweep.values import Meter
-from tracking.sweep.worker import run_one
+from tracking.sweep.sweep_figures import write_sweep_figures
+from tracking.sweep.trial_runs import TrialOutcome, TrialRuns, run_one
+from tracking.sweep.trial_values import TrialMeter
 
 
-class Ended(NamedTuple):
+class EndedTrial(NamedTuple):
     """A trial that has ended.
 
     Attributes
     ----------
     done : int
         How many trials have ended, this one included.
-    outcome : Outcome
+    outcome : TrialOutcome
     """
 
     done: int
-    outcome: Outcome
+    outcome: TrialOutcome
 
 
 def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str, Any], Table]:
@@ -73,7 +68,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
     problems = Problems()
     problem = problems.of(plan.config)
     roles = make_roles(plan.config, problem)
-    meter = Meter(plan.sweep, roles, f"{plan.path}: sweep")
+    meter = TrialMeter(plan.sweep, roles, f"{plan.path}: sweep")
     with ExitStack() as stack:
         stack.enter_context(alone(out, "sweep"))
         uid = uid_of(out)
@@ -86,7 +81,9 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         study = stack.enter_context(open_study(plan, url, name))
         _write_start(plan, out, problem, roles, uid)
         stack.enter_context(followed(plan.config, out, options))
-        trials = _Trials(plan, out, study, meter, problems, options)
+        executor = stack.enter_context(_executor(plan, out, options))
+        runs = TrialRuns(plan, out, meter, problems, executor)
+        trials = _Trials(plan, study, runs, options)
         started = time.perf_counter()
         try:
             trials.run()
@@ -101,10 +98,24 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
             INTERRUPTED if trials.left else status,
             time.perf_counter() - started,
             trials_left=trials.left,
-            incidents=dict(trials.incidents),
+            incidents=dict(executor.incidents()),
         )
-        write_plots(plan, out, study)
+        write_sweep_figures(plan, out, study)
         return summary, top_table(plan, study)
+
+
+def _executor(plan: SweepPlan, out: RunDir, options: Options) -> RunExecutor:
+    """Return what runs the trials; processes that share a study run one at a time, here."""
+    config = plan.config
+    if plan.sweep.join:
+        config = config.model_copy(update={"workers": "serial"})
+    return RunExecutor(
+        run_one,
+        out,
+        config,
+        options.address,
+        lambda where: options.report(f"trials run on {where}"),
+    )
 
 
 class _Trials:
@@ -113,18 +124,13 @@ class _Trials:
     def __init__(
         self,
         plan: SweepPlan,
-        out: RunDir,
         study: SweepStudy,
-        meter: Meter,
-        problems: Problems,
+        runs: TrialRuns,
         options: Options,
     ) -> None:
-        self.plan, self.out, self.study = plan, out, study
-        self._runs = TrialRuns(plan, out, meter, problems)
-        self._options = options
+        self._plan, self._study, self._runs, self._options = plan, study, runs, options
         self._done = plan.sweep.trials - len(study.unfinished())
         self.left: dict[int, str] = {}
-        self.incidents: Mapping[str, int] = {}
 
     def run(self) -> None:
         """Run all of them.
@@ -132,101 +138,65 @@ class _Trials:
         A trial of which a machine made nothing is not told: ``left`` says why, and the next call
         tries it again. What would rest on its values waits for that.
         """
-        if self.plan.sweep.join:
-            self._with_others(SerialPool(run_one))
-            return
-        with _Pools(self.plan, self.out, self._options) as pools:
-            if self.plan.sweep.asynchronous:
-                self._one_by_one(pools.choose(0.0))
-            else:
-                self._in_batches(pools)
-            self.incidents = pools.now.incidents()
+        if self._plan.sweep.join:
+            self._with_others()
+        elif self._plan.sweep.asynchronous:
+            self._one_by_one()
+        else:
+            self._in_batches()
 
-    def _in_batches(self, pools: _Pools) -> None:
+    def _in_batches(self) -> None:
         """Ask for a batch, wait for all of it, tell it in the order of the numbers."""
-        todo, size = self.study.unfinished(), self.plan.sweep.batch
-        spent = 0.0
+        todo, size = self._study.unfinished(), self._plan.sweep.batch
         for batch in sorted({number // size for number in todo}):
             numbers = [number for number in todo if number // size == batch]
-            left = sum(number // size >= batch for number in todo)
-            pool = pools.choose(spent * left)
-            started = time.perf_counter()
+            # one at a time is not faster on Ray; else all that is to come counts
+            later = sum(number // size > batch for number in todo) if size > 1 else 0
             for number in numbers:
-                self._start(number, pool)
-            outcomes = [self._runs.next(pool) for _ in numbers]
+                self._start(number)
+            outcomes = [self._runs.next(later) for _ in numbers]
             for outcome in sorted(outcomes, key=lambda outcome: outcome.number):
                 self._tell(outcome)
             if self.left:
                 return
-            spent = (time.perf_counter() - started) / len(numbers)
 
-    def _one_by_one(self, pool: RunPool) -> None:
+    def _one_by_one(self) -> None:
         """Keep a batch under way; tell each trial as it ends."""
-        todo = self.study.unfinished()
+        todo = self._study.unfinished()
         under_way = 0
         while todo or under_way:
-            while todo and under_way < self.plan.sweep.batch:
-                self._start(todo.pop(0), pool)
+            while todo and under_way < self._plan.sweep.batch:
+                self._start(todo.pop(0))
                 under_way += 1
-            self._tell(self._runs.next(pool))
+            self._tell(self._runs.next(len(todo)))
             under_way -= 1
 
-    def _with_others(self, pool: RunPool) -> None:
+    def _with_others(self) -> None:
         """Take trials of a study that others share, one at a time, until all have ended."""
-        joint = JointStudy(self.plan, self.study)
+        joint = JointStudy(self._plan, self._study)
         while (number := joint.begin()) is not None:
             with joint.alive(number):
-                self._start(number, pool)
-                outcome = self._runs.next(pool)
+                self._start(number)
+                outcome = self._runs.next()
             if not joint.tell(outcome):
                 self._options.report(f"trial {number}: another process has taken it over meanwhile")
                 continue
-            self._options.ended(Ended(joint.done(), outcome))
+            self._options.ended(EndedTrial(joint.done(), outcome))
             if outcome.again:
                 self.left[number] = outcome.error
                 return
 
-    def _start(self, number: int, pool: RunPool) -> None:
-        self._runs.start(number, self.study.ask(number), self.study.limits(number), pool)
+    def _start(self, number: int) -> None:
+        self._runs.start(number, self._study.ask(number), self._study.limits(number))
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: TrialOutcome) -> None:
         """Tell the study what came of a trial, or leave it where a machine failed."""
         if outcome.again:
             self.left[outcome.number] = outcome.error
         else:
             self._done += 1
-            self.study.tell(outcome)
-        self._options.ended(Ended(self._done, outcome))
-
-
-class _Pools(ExitStack):
-    """Who runs the trials: this process, or Ray where that is asked for or pays."""
-
-    def __init__(self, plan: SweepPlan, out: RunDir, options: Options) -> None:
-        super().__init__()
-        self._plan, self._out, self._options = plan, out, options
-        self._serial = SerialPool(run_one)
-        self._ray: RayPool | None = None
-
-    @property
-    def now(self) -> RunPool:
-        """Who runs them now."""
-        return self._ray or self._serial
-
-    def choose(self, seconds_left: float) -> RunPool:
-        """Return who runs what takes this process so long."""
-        workers, address = self._plan.config.workers, self._options.address
-        if self._ray is not None:
-            return self._ray
-        pays = self._plan.sweep.batch > 1 and ray_pays(workers, seconds_left)
-        if not uses_ray(workers, address) and not pays:
-            return self._serial
-        count = workers if isinstance(workers, int) else None
-        self._ray, text = self.enter_context(
-            ray_pool(run_one, self._out, count, address, self._plan.config.cluster)
-        )
-        self._options.report(f"trials run on {text}")
-        return self._ray
+            self._study.tell(outcome)
+        self._options.ended(EndedTrial(self._done, outcome))
 
 
 def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:

@@ -1,8 +1,8 @@
-"""The study of a sweep in Optuna: what was tried and told, and what to try next.
+"""The study of a sweep in Optuna: what was tried, its values, and what to try next.
 
-A trial is drawn in memory (:mod:`tracking.sweep.draw`), from its number and the trials before it
-alone, and enters the database whole, in one transaction. A sweep that was killed, wherever that
-was, therefore goes on with the trials that it would have had.
+A trial is drawn in memory (:mod:`tracking.sweep.sampling`), from its number and the trials before
+it alone, and enters the database complete, in one transaction. A sweep that was killed, wherever
+that was, therefore goes on with the trials that it would have had.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from framework.uris import expanded, public_uri, redacted
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.draw import LIMITS, directions, draw
-from tracking.sweep.outcome import Outcome
+from tracking.sweep.sampling import LIMITS, directions, draw
+from tracking.sweep.trial_runs import TrialOutcome
 
 # user attributes of trials
 ERROR = "error"
@@ -90,7 +90,7 @@ class SweepStudy:
         self.study.add_trial(trial)
         return dict(trial.params)
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self, outcome: TrialOutcome) -> None:
         """Note what came of a trial."""
         trial_id = self._id(outcome.number)
         for step, value in sorted(outcome.rungs.items()):

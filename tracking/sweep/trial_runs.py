@@ -1,23 +1,96 @@
-"""The runs of a sweep's trials: from values of keys to what a trial is worth."""
+"""The runs of a sweep's trials: from values of keys to what a trial is worth.
+
+Light to import, and without Optuna: workers on Ray import :func:`run_one` from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
-from framework.experiment.many_runs import Problems
+from framework.experiment.many_runs import Problems, run_arguments
 from framework.experiment.repeats import conclude_repeats, config_of_repeat, has_ended
 from framework.experiment.run_dir import RunDir
-from framework.experiment.run_pool import RunPool
-from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles
+from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles, run_single
+from framework.files import locked
+from framework.front import Front
 from framework.machine import no_result, reason_of
-from tracking.sweep.config import SweepPlan
-from tracking.sweep.outcome import Outcome
-from tracking.sweep.rungs import Rungs
-from tracking.sweep.splits import resplit
-from tracking.sweep.values import Meter
+from framework.parallel.executor import Executor
+from framework.problem import Problem
+from framework.run.evaluator import SerialEvaluator
+from tracking.sweep.config import SweepPlan, resplit
+from tracking.sweep.trial_values import PruningCriterion, TrialMeter
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """What came of a trial: values, or why there are none.
+
+    Attributes
+    ----------
+    number : int
+        Of the trial, from 0.
+    params : mapping of str to value
+        What was tried, by dotted key.
+    values : mapping of str to float
+        What it is worth, by direction; empty where it failed or was pruned.
+    bounded : mapping of str to float
+        Values of the metrics of the constraints.
+    violations : mapping of str to float
+        By constraint how far it is from being kept; 0 or less where it is.
+    intervals : mapping of str to float
+        Half the 95% interval of each value, where there are repeats.
+    rungs : mapping of int to float
+        Values on the way, by evaluations.
+    pruned : int
+        The evaluations after which it was ended early; 0 where it was not.
+    error : str
+        Why there are no values; empty where there are.
+    again : bool
+        Whether a machine failed, not the trial, which is to be tried again.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    values: Mapping[str, float] = field(default_factory=dict)
+    bounded: Mapping[str, float] = field(default_factory=dict)
+    violations: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, float] = field(default_factory=dict)
+    rungs: Mapping[int, float] = field(default_factory=dict)
+    pruned: int = 0
+    error: str = ""
+    again: bool = False
+
+
+def run_one(
+    config: RunConfig, problem: Problem, run_dir: RunDir, criterion: PruningCriterion | None
+) -> None:
+    """Do a run of a trial, or go on with it, in whichever process this is.
+
+    What ``criterion`` finds on the way is in ``summary.json`` afterwards. A process that was left
+    behind by a driver that was killed is waited for.
+    """
+    with locked(run_dir.path / ".lock"):
+        evaluator = SerialEvaluator(problem, config.seed)
+        summary = run_single(
+            config,
+            problem,
+            run_dir,
+            evaluator,
+            report=lambda line: None,  # the sweep reports one line per trial
+            stopping_criterion=criterion or _never,
+        )
+        if criterion is not None:
+            found = {"rungs": criterion.found, "pruned": criterion.pruned}
+            run_dir.write_summary(summary | found)
+
+
+def _never(evaluations: int, front: Callable[[], Front]) -> str:
+    """Stop no run; see :data:`framework.run.driver.StoppingCriterion`."""
+    return ""
 
 
 class TrialRuns:
@@ -28,19 +101,27 @@ class TrialRuns:
     plan : SweepPlan
     out : RunDir
         Of the sweep.
-    meter : Meter
+    meter : TrialMeter
     problems : Problems
+    executor : Executor
+        A :class:`~framework.experiment.many_runs.RunExecutor` of :func:`run_one`.
     """
 
-    def __init__(self, plan: SweepPlan, out: RunDir, meter: Meter, problems: Problems) -> None:
+    def __init__(
+        self,
+        plan: SweepPlan,
+        out: RunDir,
+        meter: TrialMeter,
+        problems: Problems,
+        executor: Executor,
+    ) -> None:
         self._plan, self._out, self._meter, self._problems = plan, out, meter, problems
+        self._executor = executor
         self._params: dict[int, Mapping[str, Any]] = {}
-        self._waiting: dict[int, set[int]] = {}  # repeats under way
+        self._under_way: dict[int, set[int]] = {}  # repeats by trial
         self._raised: dict[int, dict[int, Exception]] = {}  # by trial and repeat
 
-    def start(
-        self, number: int, params: Mapping[str, Any], limits: Mapping[int, float], pool: RunPool
-    ) -> None:
+    def start(self, number: int, params: Mapping[str, Any], limits: Mapping[int, float]) -> None:
         """Submit the runs of a trial.
 
         Parameters
@@ -48,10 +129,9 @@ class TrialRuns:
         number : int
         params : mapping of str to value
         limits : mapping of int to float
-            With what it goes on where it is looked at, by evaluations.
-        pool : RunPool
+            The worst value with which it goes on where it is looked at, by evaluations.
         """
-        self._params[number], self._waiting[number], self._raised[number] = params, set(), {}
+        self._params[number], self._under_way[number], self._raised[number] = params, set(), {}
         trial = self._directory(number)
         trial.path.mkdir(parents=True, exist_ok=True)
         try:
@@ -60,68 +140,72 @@ class TrialRuns:
             trial.write_config(config)
             trial.write_about(problem, make_roles(config, problem))
             if config.repeats == 1:
-                pool.submit(config, problem, trial, self._rungs(limits))
-                self._waiting[number].add(0)
+                self._submit(config, trial, (number, 0), self._criterion(limits))
                 return
             for repeat in range(config.repeats):
-                self._start_repeat(config, repeat, number, pool)
+                own = config_of_repeat(config, repeat)
+                if self._plan.sweep.resplit:
+                    own = resplit(own, repeat)
+                repeat_dir = RunDir(trial.repeats / f"{repeat:03d}")
+                repeat_dir.path.mkdir(parents=True, exist_ok=True)
+                if not has_ended(repeat_dir, own):
+                    self._submit(own, repeat_dir, (number, repeat), None)
         except Exception as error:  # this trial's misfortune, whatever it is
             self._raised[number][0] = error
 
-    def next(self, pool: RunPool) -> Outcome:
-        """Return what came of the next trial all of whose runs have ended."""
+    def next(self, later: int = 0) -> TrialOutcome:
+        """Return what came of the next trial all of whose runs have ended.
+
+        ``later`` is how many trials are still to be started, as far as is known.
+        """
         while True:
-            ended = [number for number, waiting in self._waiting.items() if not waiting]
+            ended = [number for number, repeats in self._under_way.items() if not repeats]
             if ended:
                 return self._outcome(ended[0])
-            run_dir, error = pool.collect()
-            path = run_dir.path
-            repeat = int(path.name) if path.parent.name == "repeats" else 0
-            number = int((path.parents[1] if path.parent.name == "repeats" else path).name)
-            self._waiting[number].discard(repeat)
+            (number, repeat), _, error, _ = self._executor.collect(later)
+            self._under_way[number].discard(repeat)
             if error is not None:
                 self._raised[number][repeat] = error
 
-    def _start_repeat(self, config: RunConfig, repeat: int, number: int, pool: RunPool) -> None:
-        own = config_of_repeat(config, repeat)
-        if self._plan.sweep.resplit:
-            own = resplit(own, repeat)
-        repeat_dir = RunDir(self._directory(number).repeats / f"{repeat:03d}")
-        repeat_dir.path.mkdir(parents=True, exist_ok=True)
-        if not has_ended(repeat_dir, own):
-            pool.submit(own, self._problems.of(own), repeat_dir, None)
-            self._waiting[number].add(repeat)
+    def _submit(
+        self,
+        config: RunConfig,
+        run_dir: RunDir,
+        key: tuple[int, int],
+        criterion: PruningCriterion | None,
+    ) -> None:
+        problem = self._problems.of(config)
+        self._executor.submit(key, *run_arguments(config, problem, run_dir, criterion))
+        number, repeat = key
+        self._under_way[number].add(repeat)
 
-    def _rungs(self, limits: Mapping[int, float]) -> Rungs | None:
+    def _criterion(self, limits: Mapping[int, float]) -> PruningCriterion | None:
         """Return what looks at a trial on its way, where that is asked for."""
         sweep = self._plan.sweep
         if sweep.prune is None:
             return None
         direction = sweep.directions[0]
         value = self._meter.on_a_front(direction.metric)
-        return Rungs(value, direction.sense, sweep.prune.at, limits)
+        return PruningCriterion(value, direction.sense, sweep.prune.at, limits)
 
-    def _outcome(self, number: int) -> Outcome:
-        """Read what a trial is worth, and keep it, or why it is worth nothing, in its summary."""
-        del self._waiting[number]
-        trial, params, raised = (
-            self._directory(number),
-            self._params.pop(number),
-            self._raised.pop(number),
-        )
+    def _outcome(self, number: int) -> TrialOutcome:
+        """Read what a trial is worth; if it is worth nothing, its summary says why."""
+        del self._under_way[number]
+        trial, params = self._directory(number), self._params.pop(number)
+        raised = self._raised.pop(number)
         own = [error for _, error in sorted(raised.items()) if not no_result(error)]
         if own:
             return self._failed(number, params, own[0])
         if raised:
             text = reason_of(next(iter(raised.values())))
             trial.write_summary(trial.summary() | {"status": INTERRUPTED, "error": text})
-            return Outcome(number, params, error=text, again=True)
+            return TrialOutcome(number, params, error=text, again=True)
         try:
             return self._measured(number, params)
         except ParetolabError as error:
             return self._failed(number, params, error)
 
-    def _measured(self, number: int, params: Mapping[str, Any]) -> Outcome:
+    def _measured(self, number: int, params: Mapping[str, Any]) -> TrialOutcome:
         """Return what a trial is worth.
 
         Raises
@@ -138,23 +222,21 @@ class TrialRuns:
         summary = trial.summary()
         rungs = {int(step): float(value) for step, value in summary.get("rungs", {}).items()}
         if summary.get("pruned"):
-            return Outcome(number, params, rungs=rungs, pruned=summary["pruned"])
+            return TrialOutcome(number, params, rungs=rungs, pruned=summary["pruned"])
         found = self._meter(trial)
         kept = {**found.values, **found.bounded}
         summary["indicators"] |= {k: v for k, v in kept.items() if k not in summary}
         trial.write_summary(summary)
-        return Outcome(
-            number, params, found.values, found.bounded, found.violations, found.intervals, rungs
-        )
+        return TrialOutcome(number, params, rungs=rungs, **found._asdict())
 
-    def _failed(self, number: int, params: Mapping[str, Any], error: Exception) -> Outcome:
+    def _failed(self, number: int, params: Mapping[str, Any], error: Exception) -> TrialOutcome:
         trial, text = self._directory(number), reason_of(error)
         if not trial.about_file.is_file():  # it did not get as far
             problem = self._problems.of(self._plan.config)
             trial.write_config(self._plan.draft_with(params))
             trial.write_about(problem, make_roles(self._plan.config, problem))
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
-        return Outcome(number, params, error=text)
+        return TrialOutcome(number, params, error=text)
 
     def _config_of(self, params: Mapping[str, Any]) -> RunConfig:
         changes = {"repeats": self._plan.sweep.repeats, "workers": "serial"}

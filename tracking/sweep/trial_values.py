@@ -1,17 +1,10 @@
-"""What a trial of a sweep is worth: numbers read off the directory of its run.
-
-==================  ==============================================================================
-``hypervolume``     of the front, as a share of the box between worst and best values
-``front_size``      solutions on the front
-``evaluations``     candidates scored
-``wall_s``          seconds of searching; the one value that depends on the machine
-``best_<metric>``   the best value of a metric of the problem on the front
-``share_of_reference``  share of a reference front's distinct vectors that the front has
-==================  ==============================================================================
-"""
+""""""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,15 +16,15 @@ from framework.data.table_files import read_frame
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
+from framework.front import Front
 from framework.registry import nearest
-from framework.roles import Roles
+from framework.roles import Roles, Sense
 from tracking.sweep.config import SweepConfig
-from tracking.sweep.rungs import BEST, SHARE, FrontValue
 
 _OF_SUMMARY = ("front_size", "evaluations", "wall_s")
 
 
-class Measured(NamedTuple):
+class TrialValues(NamedTuple):
     """What a trial is worth, averaged over its repeats; for the fields see :class:`Outcome`."""
 
     values: dict[str, float]
@@ -40,7 +33,7 @@ class Measured(NamedTuple):
     intervals: dict[str, float]
 
 
-class Meter:
+class TrialMeter:
     """Measures trials.
 
     Parameters
@@ -77,7 +70,7 @@ class Meter:
             else np.zeros((0, len(roles.names)))
         )
 
-    def __call__(self, trial: RunDir) -> Measured:
+    def __call__(self, trial: RunDir) -> TrialValues:
         """Return what a trial is worth.
 
         Raises
@@ -102,7 +95,7 @@ class Meter:
             if constraint.at_least is not None:
                 text = f"{constraint.metric} at least {constraint.at_least:g}"
                 violations[text] = constraint.at_least - value
-        return Measured(
+        return TrialValues(
             {name: means[name] for name in self._names},
             {c.metric: means[c.metric] for c in self._constraints},
             violations,
@@ -140,3 +133,90 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
     if frame.empty:
         raise InputError(f"{place}: expected at least one solution, found none")
     return roles.losses({name: frame[name].to_numpy() for name in roles.names})
+
+
+BEST, SHARE = "best_", "share_of_reference"
+
+_DIGITS = 9  # to which vectors of the front and of the reference are compared
+
+
+@dataclass(frozen=True)
+class FrontValue:
+    """A number read off a front: ``hypervolume``, ``front_size``, ``best_METRIC`` or the share.
+
+    Attributes
+    ----------
+    name : str
+    reference : numpy.ndarray, shape (n, objectives)
+        Losses of the reference front; of no rows where the share is not asked for.
+    """
+
+    name: str
+    reference: FloatArray
+
+    def __call__(self, front: Front) -> float:
+        """Return the number; NaN where the front has none."""
+        if self.name == "hypervolume":
+            return front.hypervolume()
+        if self.name == "front_size":
+            return float(len(front))
+        if self.name == SHARE:
+            wanted = _vectors(self.reference, self.reference)
+            return len(wanted & _vectors(front.losses, self.reference)) / len(wanted)
+        metric, roles = self.name.removeprefix(BEST), front.roles
+        senses = {objective.metric: objective.sense for objective in roles.objectives}
+        column = front.rows.values[metric]
+        if not len(column):
+            return math.nan
+        sense = senses.get(metric, roles.metrics[metric].sense)
+        return float(column.max() if sense == "max" else column.min())
+
+
+@dataclass
+class PruningCriterion:
+    """Looks at a trial on its way, and ends it where it is too bad; a stopping criterion.
+
+    Attributes
+    ----------
+    value : FrontValue
+    sense : str
+    at : sequence of int
+        Evaluations after which it looks, rising: after the first batch that reaches them.
+    limits : mapping of int to float
+        By evaluations, the worst value with which the trial goes on there.
+    found : dict of int to float
+        What it saw, where there was a value.
+    pruned : int
+        The evaluations after which it ended the trial; 0 where it did not.
+    looks : int
+        How many there were.
+    """
+
+    value: FrontValue
+    sense: Sense
+    at: Sequence[int]
+    limits: Mapping[int, float]
+    found: dict[int, float] = field(default_factory=dict)
+    pruned: int = 0
+    looks: int = 0
+
+    def __call__(self, evaluations: int, front: Callable[[], Front]) -> str:
+        """See :data:`framework.run.driver.StoppingCriterion`."""
+        while self.looks < len(self.at) and evaluations >= self.at[self.looks]:
+            step, value = self.at[self.looks], self.value(front())
+            self.looks += 1
+            if math.isnan(value):
+                continue
+            self.found[step] = value
+            limit = self.limits.get(step, value)
+            if value < limit if self.sense == "max" else value > limit:
+                self.pruned = step
+                return f"pruned at {step:,} evaluations"
+        return ""
+
+
+def _vectors(losses: FloatArray, scale: FloatArray) -> set[tuple[float, ...]]:
+    """Return distinct vectors, rounded as a share of the reference's largest values."""
+    largest = np.abs(scale).max(axis=0)
+    rounded = np.round(losses / np.where(largest > 0, largest, 1.0), _DIGITS) + 0.0
+    return set(map(tuple, rounded.tolist()))

@@ -1,9 +1,4 @@
-"""What a sweep tries next: a trial drawn from its number and from the trials before it.
-
-Optuna's samplers write down what they draw value by value, and keep notes in the study. Here they
-do so in a study in memory that is made for one trial, so that what they draw depends on nothing
-else: neither on who asked before nor on where a process was stopped.
-"""
+""""""
 
 from __future__ import annotations
 
@@ -31,9 +26,9 @@ from optuna.samplers import (
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from scipy.stats import qmc
 
-from tracking.sweep.config import SweepPlan
-from tracking.sweep.pruning import limits
-from tracking.sweep.space import Dimension
+from framework.roles import Sense
+from tracking.sweep.config import PruneConfig, SweepPlan
+from tracking.sweep.search_space import Dimension
 
 LIMITS = "limits"  # user attribute of a trial that may be pruned
 
@@ -179,3 +174,38 @@ def _at(u: float, distribution: BaseDistribution) -> Any:
         value = low + u * (high - low)
     value = min(max(value, distribution.low), distribution.high)
     return round(value) if isinstance(distribution, IntDistribution) else value
+
+
+def limits(prune: PruneConfig, sense: Sense, before: Sequence[FrozenTrial]) -> dict[int, float]:
+    """Return the worst value with which the trial that follows goes on, by evaluations.
+
+    Parameters
+    ----------
+    prune : PruneConfig
+    sense : str
+    before : sequence of FrozenTrial
+        All earlier trials by number; those under way do not count.
+    """
+    told = [t for t in before if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    if prune.kind == "median":
+        told = [trial for trial in told if trial.state == TrialState.COMPLETE]
+        if len(told) < (prune.startup or 5):
+            return {}
+        steps = prune.at
+    else:
+        brackets = len(prune.at) + 1
+        own = len(before) % brackets
+        told = [trial for trial in told if trial.number % brackets == own]
+        steps = prune.at[own:]
+    found: dict[int, float] = {}
+    for step in steps:
+        values = sorted(t.intermediate_values[step] for t in told if step in t.intermediate_values)
+        if not values:
+            continue
+        if prune.kind == "median":
+            found[step] = float(np.median(values))
+        else:  # the trial itself counts among those of which the best go on
+            going_on = max(1, (len(values) + 1) // (prune.eta or 3))
+            best_first = values[::-1] if sense == "max" else values
+            found[step] = best_first[min(going_on, len(values)) - 1]
+    return found

@@ -1,0 +1,395 @@
+"""The figures of a sweep: how it went, what each key does, how much each matters.
+
+``sweep.html`` has the figures to explore, of plotly: slices, importances and contours are Optuna's
+(:mod:`optuna.visualization`). The history and the parallel coordinates are ours, since Optuna's
+leave out trials that were pruned, intervals of repeats, the best value so far where there are
+several directions, and trials without a value for every key. ``plots/*.png`` are of matplotlib: the
+pictures that MLflow shows.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import plotly.graph_objects as go
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
+from optuna.trial import FrozenTrial
+from plotly.subplots import make_subplots
+
+from framework.arrays import FloatArray
+from framework.experiment.run_dir import RunDir
+from tracking.figures.html_page import write_figures_page
+from tracking.figures.style import BLUE, GREY, ORANGE, display_name, plain_axes, save, titled
+from tracking.sweep.config import SweepPlan
+from tracking.sweep.report import PAGE, ranked, short, shown_value, violation
+from tracking.sweep.study import INTERVALS, SweepStudy, importances
+
+_COLUMNS = 4  # panels side by side, at most
+_CROWDED = 28  # characters under a panel
+_TICKS = 5  # of an axis of numbers
+
+_HISTORY = (
+    "One point per trial in the order of asking; the line is the best so far; star: best trial."
+)
+_PRUNED = " Crosses: trials that were ended early, with their last values."
+_BARS = " Bars: the 95% interval of the mean over the repeats."
+_PARALLEL = (
+    "One line per trial, light ones being better. Drag along an axis to keep only the trials in a "
+    "range; drag an axis by its name to move it."
+)
+_SLICE_PNG = "One point per trial, light ones being later; star: best trial; dashed: as configured."
+_SLICE = "One point per trial, dark ones being later."
+_CONTOUR = (
+    "The two keys that matter most, light being better. Points are trials; between them the "
+    "colours are interpolated, and away from them they say little."
+)
+_IMPORTANCE = (
+    "Share of each key in a trial being among the best (PED-ANOVA): a long bar means that good "
+    "trials have values of this key that others do not have."
+)
+
+
+def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
+    """Write ``sweep.html``, and to ``plots/`` ``history.png`` and ``slice.png``.
+
+    Nothing is written where no trial has values.
+    """
+    complete = study.complete()
+    if not complete:
+        return
+    data = SweepData(plan, complete, ranked(plan, complete)[0][0], study.pruned())
+    out.plots.mkdir(exist_ok=True)
+    history_png(data, out.plots / "history.png")
+    slice_png(data, out.plots / "slice.png")
+    write_sweep_page(data, study, out.path / PAGE)
+
+
+@dataclass(frozen=True)
+class SweepData:
+    """The content of the figures of a sweep.
+
+    Attributes
+    ----------
+    plan : SweepPlan
+    trials : sequence of FrozenTrial
+        Those with values, by number.
+    best : FrozenTrial
+    pruned : sequence of FrozenTrial
+        Those that were ended early, by number, with their last values.
+    """
+
+    plan: SweepPlan
+    trials: Sequence[FrozenTrial]
+    best: FrozenTrial
+    pruned: Sequence[FrozenTrial] = ()
+
+    @property
+    def title(self) -> str:
+        """Name of the sweep."""
+        return f"{self.plan.config.name}: sweep"
+
+    @property
+    def subtitle(self) -> str:
+        """How many trials there are, by which sampler, and which is the best."""
+        sweep = self.plan.sweep
+        splits = " on other splits" if sweep.resplit else ""
+        repeats = f", each the mean of {sweep.repeats} runs{splits}" if sweep.repeats > 1 else ""
+        pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
+        best = "none keeps the constraints, nearest to it" if violation(self.best) else "best"
+        return (
+            f"{len(self.trials)} trials by {sweep.sampler}{repeats}{pruned}; {best}: trial "
+            f"{self.best.number}, "
+            + ", ".join(
+                f"{display_name(d.metric)} {value:.5g}"
+                for d, value in zip(sweep.directions, self.best.values, strict=True)
+            )
+        )
+
+    def labels(self) -> list[str]:
+        """Return one axis label per direction."""
+        arrows = {"max": "↑ better", "min": "↓ better"}
+        return [f"{display_name(d.metric)}  {arrows[d.sense]}" for d in self.plan.sweep.directions]
+
+    def values(self, i: int) -> FloatArray:
+        """Return the trials' values by a direction, shape (trials,)."""
+        return np.array([trial.values[i] for trial in self.trials])
+
+    def half_intervals(self, i: int) -> FloatArray | None:
+        """Return half the 95% interval of each trial's value, where there are repeats."""
+        if self.plan.sweep.repeats == 1:
+            return None
+        metric = self.plan.sweep.directions[i].metric
+        return np.array([trial.user_attrs[INTERVALS][metric] for trial in self.trials])
+
+    def best_so_far(self, i: int) -> FloatArray:
+        """Return the best value by a direction up to each trial, shape (trials,)."""
+        best = np.maximum if self.plan.sweep.directions[i].sense == "max" else np.minimum
+        found: FloatArray = best.accumulate(self.values(i))
+        return found
+
+    def axis(self, key: str) -> KeyAxis:
+        """Return the axis of a key."""
+        dimension = self.plan.space[key]
+        choices = dimension.choices
+
+        def position(params: Mapping[str, Any]) -> float | None:
+            if key not in params or not dimension.contains(params[key]):
+                return None
+            return float(params[key] if choices is None else choices.index(params[key]))
+
+        positions: FloatArray = np.array([position(t.params) for t in self.trials], dtype=float)
+        ticks = None if choices is None else [shown_value(choice) for choice in choices]
+        best, configured = position(self.best.params), position(self.plan.configured())
+        return KeyAxis(positions, best, configured, ticks, dimension.log)
+
+
+@dataclass(frozen=True)
+class KeyAxis:
+    """A key's values as positions on an axis.
+
+    Attributes
+    ----------
+    positions : numpy.ndarray, shape (trials,)
+        NaN where a trial has no such key.
+    best, configured : float or None
+        Positions of the best trial and of the configuration; None where it has no such key, or is
+        off the axis.
+    ticks : list of str or None
+        Texts at 0, 1, ... where the key has choices.
+    log : bool
+    """
+
+    positions: FloatArray
+    best: float | None
+    configured: float | None
+    ticks: list[str] | None
+    log: bool
+
+
+def history_png(data: SweepData, path: Path) -> None:
+    """Draw each direction's value by trial, with the best so far."""
+    labels = data.labels()
+    figure = titled(data.title, data.subtitle, 8.4, 1.2 + 2.6 * len(labels))
+    numbers = [trial.number for trial in data.trials]
+    panels = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
+    for i, (axes, label) in enumerate(zip(panels, labels, strict=True)):
+        axes.step(numbers, data.best_so_far(i), where="post", color=ORANGE, linewidth=1.2)
+        if data.half_intervals(i) is not None:
+            bars = {"fmt": "none", "ecolor": BLUE, "elinewidth": 0.8, "alpha": 0.5}
+            axes.errorbar(numbers, data.values(i), data.half_intervals(i), **bars)
+        axes.scatter(numbers, data.values(i), s=22, color=BLUE, zorder=2)
+        if data.pruned:
+            ended = [trial.number for trial in data.pruned]
+            axes.scatter(ended, [t.values[i] for t in data.pruned], marker="x", s=22, color=GREY)
+        _mark_best(axes, data.best.number, data.best.values[i])
+        plain_axes(axes, "", label)
+    crosses = "; crosses: pruned" if data.pruned else ""
+    panels[-1].set_xlabel(f"trial  (line: best so far; star: best trial{crosses})")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True)
+    save(figure, path)
+
+
+def slice_png(data: SweepData, path: Path) -> None:
+    """Draw each direction's value over each key."""
+    keys, labels = list(data.plan.space), data.labels()
+    rows = -(-len(keys) // _COLUMNS)
+    columns = -(-len(keys) // rows)  # few panels are left empty
+    height = 1.0 + 2.7 * rows * len(labels)
+    figure = titled(data.title, data.subtitle, max(6.4, 3.1 * columns), height)
+    panels = figure.subplots(rows * len(labels), columns, squeeze=False, sharey="row")
+    for i, label in enumerate(labels):
+        block = panels[i * rows : (i + 1) * rows].ravel()
+        for j, axes in enumerate(block):
+            if j >= len(keys):
+                axes.set_axis_off()
+                continue
+            _scatter(axes, data, data.axis(keys[j]), i)
+            plain_axes(axes, keys[j], label if j % columns == 0 else "")
+    figure.supxlabel(_SLICE_PNG, x=0.012, ha="left", fontsize=8, color="#444444")
+    save(figure, path)
+
+
+def _scatter(axes: Axes, data: SweepData, axis: KeyAxis, i: int) -> None:
+    if axis.configured is not None:
+        axes.axvline(axis.configured, color=GREY, linewidth=1, linestyle="--", zorder=1)
+    numbers = [trial.number for trial in data.trials]
+    axes.scatter(
+        axis.positions,
+        data.values(i),
+        c=numbers,
+        cmap="viridis",
+        vmin=min(numbers),  # the same in all panels, also where trials have no such key
+        vmax=max(numbers),
+        s=22,
+        alpha=0.85,
+        linewidths=0.3,
+        edgecolors="#333333",
+        zorder=2,
+    )
+    if axis.best is not None:
+        _mark_best(axes, axis.best, data.best.values[i])
+    if axis.log and not np.isnan(axis.positions).all():
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    if axis.ticks is not None:
+        crowded = len("".join(axis.ticks)) > _CROWDED
+        axes.set_xticks(range(len(axis.ticks)), axis.ticks, rotation=20 if crowded else 0)
+        axes.set_xlim(-0.5, len(axis.ticks) - 0.5)
+
+
+def _mark_best(axes: Axes, x: float, y: float) -> None:
+    axes.scatter(
+        x, y, marker="*", s=170, color=ORANGE, edgecolors="white", linewidths=0.6, zorder=3
+    )
+
+
+def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
+    """Write history, parallel coordinates, slices, importances and contours as one page."""
+    text = _HISTORY + _PRUNED * bool(data.pruned) + _BARS * (data.plan.sweep.repeats > 1)
+    sections = [
+        ("History", text, _history_html(data)),
+        ("All keys of each trial", _PARALLEL, _parallel_html(data)),
+    ]
+    shares = importances(study)
+    for i, direction in enumerate(data.plan.sweep.directions):
+        name, found = display_name(direction.metric), shares.get(direction.metric, {})
+        target, label = partial(_value, i), data.labels()[i]
+        keys = [key for key in data.plan.space if any(key in t.params for t in data.trials)]
+        slices = optuna.visualization.plot_slice(
+            study.study, keys, target=target, target_name=label
+        )
+        sections.append((f"{name.capitalize()} by key", _SLICE, _laid_out(slices, 380)))
+        if found:
+            bars = _importances_html(found)
+            sections.append((f"Importance for {name}", _IMPORTANCE, bars))
+        if len(found) > 1:
+            first, second, *_ = found
+            contour = optuna.visualization.plot_contour(
+                study.study, [first, second], target=target, target_name=label
+            )
+            light_is_better = {"colorscale": "Viridis", "reversescale": direction.sense == "min"}
+            contour.update_traces(**light_is_better, selector={"type": "contour"})
+            heading = f"Contour of {name} over {first} and {second}"
+            sections.append((heading, _CONTOUR, _laid_out(contour, 520).update_layout(width=820)))
+    write_figures_page(path, data.title, data.subtitle, sections)
+
+
+def _value(i: int, trial: FrozenTrial) -> float:
+    return float(trial.values[i])
+
+
+def _history_html(data: SweepData) -> Any:
+    """Return each direction's value by trial, with the best so far."""
+    labels = data.labels()
+    figure = make_subplots(rows=len(labels), cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    numbers = [trial.number for trial in data.trials]
+    for i, label in enumerate(labels):
+        best = {"color": ORANGE, "shape": "hv", "width": 1.5}
+        so_far = go.Scatter(
+            x=numbers, y=data.best_so_far(i), mode="lines", line=best, hoverinfo="skip"
+        )
+        points = _points(data, data.trials, i, {"color": BLUE, "size": 8})
+        points.error_y = {"array": data.half_intervals(i), "thickness": 0.8}
+        ended = _points(data, data.pruned, i, {"color": GREY, "size": 8, "symbol": "x-thin-open"})
+        star = _points(data, [data.best], i, {"color": ORANGE, "size": 16, "symbol": "star"})
+        for trace in (so_far, ended, points, star):
+            figure.add_trace(trace, row=i + 1, col=1)
+        figure.update_yaxes(title_text=label, row=i + 1, col=1)
+    figure.update_xaxes(title_text="trial", row=len(labels), col=1)
+    return _laid_out(figure, 80 + 260 * len(labels))
+
+
+def _points(data: SweepData, trials: Sequence[FrozenTrial], i: int, marker: dict[str, Any]) -> Any:
+    """Return the values of some trials by number; pointing at one shows all of it."""
+    return go.Scatter(
+        x=[trial.number for trial in trials],
+        y=[trial.values[i] for trial in trials],
+        mode="markers",
+        hovertext=[_hover_text(data, trial) for trial in trials],
+        hoverinfo="text",
+        marker=marker,
+    )
+
+
+def _parallel_html(data: SweepData) -> Any:
+    """Return one line per trial over the directions and all keys, coloured by the first one."""
+    first = data.plan.sweep.directions[0]
+    dimensions = []
+    for i, direction in enumerate(data.plan.sweep.directions):
+        arrow = "↑" if direction.sense == "max" else "↓"
+        label = f"{display_name(direction.metric)} {arrow}"
+        dimensions.append({"label": label, "values": data.values(i)})
+    dimensions += [_vertical_axis(key, data.axis(key)) for key in data.plan.space]
+    line = {
+        "color": data.values(0),
+        "colorscale": "Viridis",
+        "reversescale": first.sense == "min",
+        "showscale": True,
+        "colorbar": {"title": {"text": data.labels()[0], "side": "right"}},
+    }
+    figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions, labelangle=-12))
+    return _laid_out(figure, 460).update_layout(margin={"t": 110, "b": 30, "l": 90, "r": 30})
+
+
+def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
+    """Return an axis of parallel coordinates; trials without such a key are below the others."""
+    values = np.log10(axis.positions) if axis.log else axis.positions
+    absent = np.isnan(values)
+    if axis.ticks is not None:
+        positions, texts = [float(i) for i in range(len(axis.ticks))], list(axis.ticks)
+    else:
+        known = values[~absent]
+        positions = np.linspace(known.min(), known.max(), _TICKS).tolist() if len(known) else []
+        texts = [f"{10**position if axis.log else position:.3g}" for position in positions]
+    margin = 0.05 * (positions[-1] - positions[0]) if positions else 0.0
+    if absent.any():
+        below = (positions or [0.0])[0] - 4 * (margin or 0.1)
+        positions, texts = [below, *positions], ["none", *texts]
+        values = np.where(absent, below, values)
+    margin = margin or 0.1
+    return {
+        "label": short(key),
+        "values": values,
+        "tickvals": positions,
+        "ticktext": texts,
+        "range": [positions[0] - margin, positions[-1] + margin],
+    }
+
+
+def _importances_html(shares: Mapping[str, float]) -> Any:
+    keys = list(shares)[::-1]
+    texts = [f"{shares[key]:.0%}" for key in keys]
+    bars = go.Bar(
+        x=[shares[key] for key in keys],
+        y=keys,
+        orientation="h",
+        marker_color=BLUE,
+        text=texts,
+        textposition="outside",
+        cliponaxis=False,
+    )
+    return _laid_out(go.Figure(bars), 120 + 40 * len(keys)).update_layout(xaxis_tickformat=".0%")
+
+
+def _laid_out(figure: Any, height: int) -> Any:
+    return figure.update_layout(
+        template="plotly_white", showlegend=False, title=None, margin={"t": 20}, height=height
+    )
+
+
+def _hover_text(data: SweepData, trial: FrozenTrial) -> str:
+    lines = [f"<b>trial {trial.number}</b>"]
+    for direction, value in zip(data.plan.sweep.directions, trial.values, strict=True):
+        lines.append(f"{display_name(direction.metric)}: {value:.6g}")
+    lines += [f"{key}: {html.escape(shown_value(v))}" for key, v in trial.params.items()]
+    return "<br>".join(lines)
