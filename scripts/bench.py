@@ -2,10 +2,10 @@
 
     python scripts/bench.py emsco [--generations N] [--no-ray] [--no-mlflow]
     python scripts/bench.py multistage [--repeats N]
+    python scripts/bench.py scaling [--generations N] [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
     python scripts/bench.py hull [--evaluations N] [--populations N N ...]
     python scripts/bench.py pruning [--seconds S | --effort N] [LIBRARY ...]
-    python scripts/bench.py scaling [--generations N] [--repeats N]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
 k = 4), taken from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the
@@ -17,50 +17,81 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
 
-from bench_emsco import bench_emsco
-from bench_ensembling import bench_ensembling
-from bench_exact import bench_multistage
-from bench_hull import bench_hull
-from bench_pruning import bench_pruning
-from bench_scaling import bench_scaling
+from rich.console import Console
+from rich.table import Table
 from threadpoolctl import threadpool_limits
+
+_LEAST_SECONDS = 0.3  # of one measurement, so that the clock's resolution does not matter
+
+
+def rate(work: Callable[[], object], n: int, repeats: int = 1) -> float:
+    """Return how many of the ``n`` things that ``work`` does are done in a second, at best."""
+    work()  # compile, fill caches
+    best = 0.0
+    for _ in range(repeats):
+        start, done = time.process_time(), 0
+        while (seconds := time.process_time() - start) < _LEAST_SECONDS:
+            work()
+            done += n
+        best = max(best, done / seconds)
+    return best
+
+
+def fastest(repeats: int, measure: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
+    """Return the seconds and the result of the fastest of several measurements."""
+    return min((measure() for _ in range(repeats)), key=lambda pair: pair[0])
+
+
+def print_table(
+    title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 0
+) -> None:
+    """Print a table, its first ``left`` columns of words, the others of numbers."""
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=130).print(table)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Run the benchmark of one family, with numerical libraries on one thread."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     families = parser.add_subparsers(required=True, metavar="FAMILY")
-    emsco = families.add_parser("emsco", help="generations per second of EMSCO on the credit data")
+
+    def family(name: str, module: str, text: str) -> argparse.ArgumentParser:
+        added = families.add_parser(name, help=text)
+        added.set_defaults(module=module, function=f"bench_{name}")
+        return added
+
+    emsco = family("emsco", "multistage", "generations per second of EMSCO on the credit data")
     emsco.add_argument("--generations", type=int, default=500)
-    emsco.add_argument("--repeats", type=int, default=3, help="the fastest counts")
     emsco.add_argument("--no-ray", action="store_true")
     emsco.add_argument("--no-mlflow", action="store_true")
-    emsco.set_defaults(bench=bench_emsco)
-    multistage = families.add_parser("multistage", help="exact fronts: candidates a second")
-    multistage.add_argument("--repeats", type=int, default=3, help="the fastest counts")
-    multistage.set_defaults(bench=bench_multistage)
-    ensembling = families.add_parser("ensembling", help="evaluations a second of ensembles")
-    ensembling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
-    ensembling.set_defaults(bench=bench_ensembling)
-    hull = families.add_parser("hull", help="convex-hull evolution beside the paper's times")
+    exact = family("multistage", "multistage", "exact fronts: candidates a second")
+    scaling = family("scaling", "multistage", "cost against features, records, population")
+    scaling.add_argument("--generations", type=int, default=20)
+    ensembling = family("ensembling", "ensembling", "evaluations a second of ensembles")
+    for repeated in (emsco, exact, scaling, ensembling):
+        repeated.add_argument("--repeats", type=int, default=3, help="the fastest counts")
+    hull = family("hull", "hull", "convex-hull evolution beside the paper's times")
     hull.add_argument("--evaluations", type=int, default=30000)
     hull.add_argument("--populations", type=int, nargs="+", default=[100, 300, 1000])
-    hull.set_defaults(bench=bench_hull)
-    pruning = families.add_parser("pruning", help="gaps of integer programs beside the paper's")
+    pruning = family("pruning", "pruning", "gaps of integer programs beside the paper's")
     pruning.add_argument("libraries", nargs="*", help="folders; a made-up pool if none")
     pruning.add_argument("--seconds", type=float, default=20.0, help="a solve, of the processor")
     pruning.add_argument("--weights", default="accuracy")
     pruning.add_argument(
         "--effort", type=int, metavar="N", help="gaps by K and records after N iterations instead"
     )
-    pruning.set_defaults(bench=bench_pruning)
-    scaling = families.add_parser("scaling", help="cost against features, records, population")
-    scaling.add_argument("--generations", type=int, default=20)
-    scaling.add_argument("--repeats", type=int, default=3, help="the fastest counts")
-    scaling.set_defaults(bench=bench_scaling)
     args = parser.parse_args()
     with threadpool_limits(1):  # scikit-learn's best here: its matrices are small
-        args.bench(args)
+        getattr(import_module(f"bench_{args.module}"), args.function)(args)
     return 0
 
 

@@ -1,8 +1,8 @@
 """Speed of ensembling: ratios against numpy and scikit-learn, on made-up libraries.
 
-Rivals that are installed beside this package (AutoGluon's and phem's greedy selection, phem's
-QO-ES) have rows of their own; the loop with numpy and scikit-learn always has. A rival that is
-installed but does not run has a row that says why.
+Packages that are installed beside this one (AutoGluon's and phem's greedy selection, phem's QO-ES)
+have rows of their own; the loop with numpy and scikit-learn always has. One that is installed but
+does not run has a row that says why.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from bench import print_table, rate
 from sklearn import metrics
 from sklearn.metrics import roc_auc_score
 
@@ -31,6 +30,7 @@ from framework.run.evaluator import evaluate_candidates
 
 MODELS, BATCH, PICKS = 60, 40, 5
 ITERATIONS, EVALUATIONS = 50, 3000
+SEARCHES = ("random", "hapens", "qdo_es", "qo_es", "pareto_es")
 IDS = tuple(f"model_{j}" for j in range(MODELS))
 
 # what greedy selection goes by, classes (0: regression), AutoGluon's and scikit-learn's names of it
@@ -48,7 +48,7 @@ TARGETS: tuple[tuple[str, int, str | None, str], ...] = (
 
 
 class Row(NamedTuple):
-    """A line of a table: what was done, how often a second, and a remark."""
+    """A row of a table: what was done, how often a second, and a remark."""
 
     name: str
     rate: float
@@ -64,11 +64,11 @@ def bench_ensembling(args: argparse.Namespace) -> None:
         )
         show(f"ROC AUC of ensembles: {text}", "evaluations/s", [loop, *kernel_rows(library, args)])
         if classes == 2:
-            rows = [*greedy_rivals(library, args.repeats), *greedy_rows(library, args)]
-            if rows:
-                title = f"Greedy selection, {ITERATIONS} picks: {text}"
-                show(title, "evaluations/s", [loop, *rows])
-            rows = [*search_rivals(library, args.repeats), *search_rows(library, args)]
+            rows = greedy_baselines(library, args.repeats)
+            rows.append(searched("ges", library, args.repeats, iterations=ITERATIONS))
+            show(f"Greedy selection, {ITERATIONS} picks: {text}", "evaluations/s", [loop, *rows])
+            rows = search_baselines(library, args.repeats)
+            rows += [searched(name, library, args.repeats) for name in SEARCHES]
             show(f"Searches, {EVALUATIONS:,} evaluations: {text}", "evaluations/s", [loop, *rows])
     for records in (1000, 10_000):
         for target in TARGETS:
@@ -182,20 +182,6 @@ def loop_rate(library: Library, repeats: int) -> float:
     return rate(evaluate, len(X), repeats)
 
 
-def greedy_rows(library: Library, args: argparse.Namespace) -> list[Row]:
-    return (
-        []
-        if "ges" not in registry.names("algorithms")
-        else [searched("ges", library, args.repeats, iterations=ITERATIONS)]
-    )
-
-
-def search_rows(library: Library, args: argparse.Namespace) -> list[Row]:
-    known = registry.names("algorithms")
-    names = ("random", "hapens", "qdo_es", "qo_es", "pareto_es")
-    return [searched(name, library, args.repeats) for name in names if name in known]
-
-
 def searched(
     name: str, library: Library, repeats: int, score: str = "roc_auc", **parameters: Any
 ) -> Row:
@@ -222,7 +208,7 @@ def searched(
     return Row(f"{name}, end to end", best, f"best {score} {results[0][1]:.6f}")
 
 
-def greedy_rivals(library: Library, repeats: int) -> list[Row]:
+def greedy_baselines(library: Library, repeats: int) -> list[Row]:
     """Return rows of greedy selections of other packages, as far as they are installed."""
     rows = autogluons_row(library, "roc_auc", repeats)
     found = installed("phem.methods.ensemble_selection")
@@ -234,7 +220,7 @@ def greedy_rivals(library: Library, repeats: int) -> list[Row]:
                 tables, y
             )
 
-        rows.append(rivals_row("phem", phem, ITERATIONS * MODELS, repeats))
+        rows.append(baseline_row("phem", phem, ITERATIONS * MODELS, repeats))
     return rows
 
 
@@ -251,10 +237,10 @@ def autogluons_row(library: Library, metric: str, repeats: int) -> list[Row]:
     def select() -> None:
         found.EnsembleSelection(ITERATIONS, kind, scorer).fit(tables, library.y_validation)
 
-    return [rivals_row("AutoGluon", select, ITERATIONS * MODELS, repeats)]
+    return [baseline_row("AutoGluon", select, ITERATIONS * MODELS, repeats)]
 
 
-def search_rivals(library: Library, repeats: int) -> list[Row]:
+def search_baselines(library: Library, repeats: int) -> list[Row]:
     """Return the row of phem's population-based search, if it is installed."""
     found = installed("phem.methods.ensemble_selection.qdo")
     if found is None:
@@ -267,7 +253,7 @@ def search_rivals(library: Library, repeats: int) -> list[Row]:
         )
         method.ensemble_fit(tables, library.y_validation)
 
-    return [rivals_row("phem's QO-ES", search, EVALUATIONS, repeats)]
+    return [baseline_row("phem's QO-ES", search, EVALUATIONS, repeats)]
 
 
 def two_columns(library: Library) -> list[FloatArray]:
@@ -275,8 +261,8 @@ def two_columns(library: Library) -> list[FloatArray]:
     return list(np.stack([1.0 - P, P], axis=2))
 
 
-def rivals_row(name: str, work: Callable[[], object], n: int, repeats: int) -> Row:
-    """Return a rival's row; where it is installed but does not run, with what it said."""
+def baseline_row(name: str, work: Callable[[], object], n: int, repeats: int) -> Row:
+    """Return another package's row; where it is installed but does not run, with what it said."""
     try:
         return Row(name, rate(work, n, repeats))
     except Exception as error:  # another package may fail in any way
@@ -296,28 +282,13 @@ def installed(module: str) -> Any:
         return None
 
 
-def rate(work: Callable[[], object], n: int, repeats: int) -> float:
-    """Return how many of the ``n`` things that ``work`` does are done in a second, at best."""
-    work()  # compile, fill caches
-    best = 0.0
-    for _ in range(repeats):
-        start, done = time.process_time(), 0
-        while (seconds := time.process_time() - start) < 0.3:
-            work()
-            done += n
-        best = max(best, done / seconds)
-    return best
-
-
 def show(title: str, unit: str, rows: list[Row]) -> None:
     """Print rows; the first one is what the others are compared with."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    table.add_column(unit, justify="right")
-    table.add_column("times the first", justify="right")
-    table.add_column("")
-    for row in rows:
-        speed, ratio = f"{row.rate:,.0f}", f"{row.rate / rows[0].rate:,.1f}"
-        runs = not np.isnan(row.rate)
-        table.add_row(row.name, speed if runs else "-", ratio if runs else "-", row.note)
-    Console(width=110).print(table)
+    first = rows[0].rate
+    lines = [
+        (row.name, "-", "-", row.note)
+        if np.isnan(row.rate)
+        else (row.name, f"{row.rate:,.0f}", f"{row.rate / first:,.1f}", row.note)
+        for row in rows
+    ]
+    print_table(title, ("", unit, "times the first", ""), lines, left=1)

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from bench import print_table, rate
 
 from algorithms.hull.kernels import network as kernels
 from algorithms.hull.kernels import populations
@@ -23,41 +22,41 @@ from framework.roles import Objective, Roles
 
 STEPS = 1 << 20
 # CPU seconds of a prototype: the search in one compiled loop, 3DCH-EMOA
-FLOORS = {100: (0.10, 2), 300: (0.108, 6), 1000: (0.115, 28)}
-_WHOLE = 1000  # members up to which 3DCH-EMOA is run to the end
+PROTOTYPE = {100: (0.10, 2), 300: (0.108, 6), 1000: (0.115, 28)}
+_COMPLETE = 1000  # members up to which 3DCH-EMOA is run to the end
 PAPER = {100: (360, 2640), 300: (553, 19300), 1000: (1100, 272000)}
 
 
 def bench_hull(args: argparse.Namespace) -> None:
     """Print CPU seconds of searches on ZED1 beside the paper's, and masks a second."""
-    table = Table(title=f"ZED1, {args.evaluations:,} evaluations: CPU seconds")
-    for name in ("search", "n", "VAS", "here", "floor", "paper"):
-        table.add_column(name, justify="left" if name == "search" else "right")
+    rows = []
     for n in args.populations:
-        vas, seconds = compiled(n, args.evaluations)
         fast, slow = (f"{t:,}" for t in PAPER[n]) if n in PAPER else ("", "")
-        floor, slow_floor = (f"{t:g}" for t in FLOORS[n]) if n in FLOORS else ("", "")
+        loop_seconds, slow_seconds = (
+            (f"{t:g}" for t in PROTOTYPE[n]) if n in PROTOTYPE else ("", "")
+        )
+        vas, seconds = compiled(n, args.evaluations)
         name = "3DFCH-EMOA, compiled loop"
-        table.add_row(name, str(n), f"{vas:.5f}", f"{seconds:.3f}", floor, fast)
-        vas, seconds = asked(FCHEMOA, n, args.evaluations)
-        name = "3DFCH-EMOA, asked and told"
-        table.add_row(name, str(n), f"{vas:.5f}", f"{seconds:.2f}", "", fast)
-        few = args.evaluations if n <= _WHOLE else min(args.evaluations, n + 500)
-        vas, seconds = asked(CHEMOA, n, few)
-        whole = seconds * args.evaluations / few
-        name = f"3DCH-EMOA (of {few:,})"
-        table.add_row(name, str(n), f"{vas:.5f}", f"{whole:.1f}", slow_floor, slow)
-    Console().print(table)
-    masks = Table(title="Masks of an n-10-6-2 network a second")
-    for name in ("inputs x records", "numpy, a mask at a time", "here", "times"):
-        masks.add_column(name, justify="right")
+        rows.append((name, str(n), f"{vas:.5f}", f"{seconds:.3f}", loop_seconds, fast))
+        vas, seconds = searched(FCHEMOA, n, args.evaluations)
+        name = "3DFCH-EMOA, ask and tell"
+        rows.append((name, str(n), f"{vas:.5f}", f"{seconds:.2f}", "", fast))
+        few = args.evaluations if n <= _COMPLETE else min(args.evaluations, n + 500)
+        vas, seconds = searched(CHEMOA, n, few)
+        name, seconds = f"3DCH-EMOA (of {few:,})", seconds * args.evaluations / few
+        rows.append((name, str(n), f"{vas:.5f}", f"{seconds:.1f}", slow_seconds, slow))
+    title = f"ZED1, {args.evaluations:,} evaluations: CPU seconds"
+    print_table(title, ("search", "n", "VAS", "here", "prototype", "paper"), rows, left=1)
+    rates = []
     for inputs, records in ((14, 172), (57, 1150), (166, 119)):
-        loop, ours = mask_rates(inputs, records)
-        masks.add_row(f"{inputs} x {records}", f"{loop:,.0f}", f"{ours:,.0f}", f"{ours / loop:.1f}")
-    Console().print(masks)
+        plain, ours = mask_rates(inputs, records)
+        size = f"{inputs} x {records}"
+        rates.append((size, f"{plain:,.0f}", f"{ours:,.0f}", f"{ours / plain:.1f}"))
+    heads = ("inputs x records", "numpy, a mask at a time", "here", "times")
+    print_table("Masks of an n-10-6-2 network a second", heads, rates)
 
 
-def asked(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tuple[float, float]:
+def searched(cls: Callable[..., FCHEMOA | CHEMOA], n: int, evaluations: int) -> tuple[float, float]:
     """Return VAS and the CPU seconds of a search through ask and tell, evaluation left out."""
     problem = FunctionProblem("zed1")
     roles = Roles(problem.metrics, [Objective(name, "min") for name in problem.metric_names])
@@ -144,12 +143,4 @@ def mask_rates(inputs: int, records: int) -> tuple[float, float]:
     def ours() -> None:
         kernels.count_errors(columns, positive, w32, b32, sizes, X)
 
-    rates = []
-    for run in (plain, ours):
-        run()
-        begun, rounds = time.process_time(), 0
-        while time.process_time() - begun < 0.3:
-            run()
-            rounds += 1
-        rates.append(rounds * len(X) / (time.process_time() - begun))
-    return rates[0], rates[1]
+    return rate(plain, len(X)), rate(ours, len(X))

@@ -16,8 +16,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from bench import print_table
 
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.program import Program
@@ -102,37 +101,27 @@ def effort(library: Library, weights: str, iterations: int) -> Iterator[tuple[st
         yield str(models), str(n0 + n1), f"{n1 / (n0 + n1):.2f}", f"{solver.gap:.2%}", spent
 
 
-def bench_effort(args: argparse.Namespace, pools: list[Library]) -> None:
-    """Print gaps by classifiers and records."""
-    table = Table("pool", "classifiers", "records", "positive", "gap", "iterations to the proof")
-    for library in pools:
-        for row in effort(library, args.weights, args.effort):
-            table.add_row(library.name, *row)
-    Console().print(table)
-
-
 def bench_pruning(args: argparse.Namespace) -> None:
     """Print value, bound and gap of both forms, or of the strong one by sizes."""
     pools = [load_library(path) for path in args.libraries] or [made_up()]
     if args.effort:
-        bench_effort(args, pools)
+        heads = ("pool", "classifiers", "records", "positive", "gap", "iterations to the proof")
+        sizes = (
+            (pool.name, *row) for pool in pools for row in effort(pool, args.weights, args.effort)
+        )
+        print_table(None, heads, sizes, left=1)
         return
-    table = Table("pool", "form", "value", "bound", "gap", "CPU s", "paper's gap")
+    rows = []
     for library in pools:
         problem = PruningProblem(library)
         strong(problem, args.weights, 0.0)  # compiles
         gaps = (f"{g:.1f}%" for names, g in PAPER.items() if any(n in library.name for n in names))
         known = next(gaps, "")
-        for name, solve in (("as printed, HiGHS", printed), ("strong", strong)):
+        for form, solve in (("as printed, HiGHS", printed), ("strong", strong)):
             value, bound, spent = solve(problem, args.weights, args.seconds)
             gap = share_of_gap(bound, value) if np.isfinite(value) else float("inf")
-            table.add_row(
-                library.name,
-                name,
-                f"{value:g}",
-                f"{bound:.6g}",
-                f"{gap:.2%}",
-                f"{spent:.1f}",
-                known,
-            )
-    Console().print(table)
+            numbers = f"{value:g}", f"{bound:.6g}", f"{gap:.2%}", f"{spent:.1f}", known
+            rows.append((library.name, form, *numbers))
+    print_table(
+        None, ("pool", "form", "value", "bound", "gap", "CPU s", "paper's gap"), rows, left=2
+    )

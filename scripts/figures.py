@@ -20,13 +20,16 @@ Each takes seconds, and so none keeps anything to go on from.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import study
 from scipy.stats import spearmanr
 
 from algorithms.multistage.data import MultiStageConfig
@@ -34,8 +37,10 @@ from algorithms.multistage.papers.budgeted import CostOrdered
 from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem, measure
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose
+from framework.analysis.page import Claim, Page, claims_table
 from framework.arrays import Array, FloatArray
-from framework.experiment.config import RunConfig, load_config
+from framework.errors import InputError, ParetolabError
+from framework.experiment.config import RunConfig, TrackingConfig, load_config
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.front import Front
 from framework.problem import Problem
@@ -43,6 +48,10 @@ from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REPORT = "report.md"
 THRESHOLDS = np.arange(0.5, 1.0, 0.02)
 SPLITS = 30  # over which the threshold sweep is averaged
 SAMPLE = 5000  # designs of Figure 3
@@ -56,7 +65,7 @@ NAMES = {
 }
 
 
-def threshold(options: argparse.Namespace) -> study.Report:
+def threshold(options: argparse.Namespace) -> Page:
     """Sweep p_hat (Figure 2), on test records, the mean over splits."""
     config = _config(options, "threshold")
     rows = []
@@ -80,14 +89,13 @@ def threshold(options: argparse.Namespace) -> study.Report:
         xlabel="confidence threshold p_hat", ylabel="mean over splits, test records", ylim=(0, 1.03)
     )
     axes[0, 0].legend(frameon=False, loc="lower left")
-    figure.savefig(options.out / "threshold.png", dpi=130)
     claims = [
-        (
+        Claim(
             f"higher p_hat: {word}",
             word,
             f"{table[name].iloc[0]:.3f} to {table[name].iloc[-1]:.3f}, "
             f"rank correlation {(r := _rank(table['p_hat'], table[name])):.2f}",
-            "yes" if sign * r > 0.5 else "no",
+            sign * r > 0.5,
         )
         for name, word, sign in (
             ("accuracy", "greater accuracy", 1),
@@ -96,12 +104,10 @@ def threshold(options: argparse.Namespace) -> study.Report:
         )
     ]
     text = f"A cost-ordered two-stage classifier on test records, means over {SPLITS} splits."
-    return _report(
-        "What the confidence threshold does (Figure 2)", text, "threshold", table, claims
-    )
+    return _page("What the confidence threshold does (Figure 2)", text, claims, table, figure)
 
 
-def landscape(options: argparse.Namespace) -> study.Report:
+def landscape(options: argparse.Namespace) -> Page:
     """Draw random designs by their objectives (Figure 3)."""
     config = _config(options, "heart", "problem.max_stages=3")
     problem = make_problem(config)
@@ -130,24 +136,23 @@ def landscape(options: argparse.Namespace) -> study.Report:
     axes[0, 1].set_title("the mean of those with equal g1 and g2", fontsize=10)
     axes[0, 1].set(xlabel=NAMES["coverage"], ylabel=NAMES["accuracy"])
     figure.colorbar(map_, ax=axes[0, 1], label=f"{NAMES['inverse_cost']} (dark: dear)")
-    figure.savefig(options.out / "landscape.png", dpi=130)
     table.to_csv(options.out / "designs.csv", index=False)
     summary = _rank_correlations(config)
     r = summary["accuracy, inverse cost"]
     claims = [
-        (
+        Claim(
             "accuracy and inverse cost are traded off",
             "seen in the contour map",
             f"rank correlation {r.iloc[0]:+.2f} on the split drawn; "
             f"{r.mean():+.2f} in the mean of {len(r)} splits, {(r < 0).sum()} of them below 0",
-            "yes" if r.mean() < -0.1 else "no",
+            bool(r.mean() < -0.1),
         )
     ]
     text = (
         f"{SAMPLE:,} designs of the heart data, validation records, k = 3; every design is as "
         "likely as any other. The table: rank correlations by split."
     )
-    return _report("The landscape of the objectives (Figure 3)", text, "landscape", summary, claims)
+    return _page("The landscape of the objectives (Figure 3)", text, claims, summary, figure)
 
 
 def _rank_correlations(config: RunConfig) -> pd.DataFrame:
@@ -167,7 +172,7 @@ def _rank_correlations(config: RunConfig) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def neighbours(options: argparse.Namespace) -> study.Report:
+def neighbours(options: argparse.Namespace) -> Page:
     """Draw what is one step from the exact front's member nearest to the ideal (Figure 6)."""
     config = _config(options, "credit", "problem.max_stages=4")
     problem = make_problem(config)
@@ -197,14 +202,13 @@ def neighbours(options: argparse.Namespace) -> study.Report:
         axis.scatter(centre[x], centre[y], s=60, color=RED, zorder=3, label="the member chosen")
         axis.set(xlabel=NAMES[x], ylabel=NAMES[y])
     axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
-    figure.savefig(options.out / "neighbours.png", dpi=130)
     most = {name: float(table[f"{name}_change"].abs().max()) for name in OBJECTIVES}
     claims = [
-        (
+        Claim(
             "a single step may change much",
             "seen in the figure",
             "at most " + ", ".join(f"{v:.3f} in {NAMES[n]}" for n, v in most.items()),
-            "yes" if max(most.values()) >= 0.1 else "no",
+            max(most.values()) >= 0.1,
         )
     ]
     text = (
@@ -212,7 +216,7 @@ def neighbours(options: argparse.Namespace) -> study.Report:
         f"{len(front)} vectors of the exact front of the credit data, k = 4."
     )
     title = "The neighbourhood of a front member (Figure 6)"
-    return _report(title, text, "neighbours", table, claims)
+    return _page(title, text, claims, table, figure)
 
 
 def one_step(genome: Array, highest: int) -> tuple[Array, list[tuple[int, int]]]:
@@ -281,18 +285,79 @@ def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, 
     return figure, axes
 
 
-def _report(
-    title: str, text: str, name: str, table: pd.DataFrame, claims: list[tuple[str, str, str, str]]
-) -> study.Report:
-    said = pd.DataFrame(claims, columns=["claim", "paper", "here", "holds"])
-    return study.Report(title, text, {name: table}, said, [f"{name}.png"])
+def _page(
+    title: str, text: str, claims: Sequence[Claim], table: pd.DataFrame, figure: Figure
+) -> Page:
+    return Page(title, text, claims, {"table": table}, {"figure": figure})
 
 
-FIGURES = {
-    "threshold": threshold,
-    "landscape": landscape,
-    "neighbours": neighbours,
-}
+def write(page: Page, name: str, out: Path) -> None:
+    """Write table and claims as CSV, the figure as PNG, and ``report.md`` of all, into ``out``."""
+    table, claims = page.tables["table"], claims_table(page.claims)
+    table.to_csv(out / f"{name}.csv", index=False)
+    claims.to_csv(out / "claims.csv", index=False)
+    page.figures["figure"].savefig(out / f"{name}.png", dpi=130)
+    command = shlex.join(["python", f"scripts/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    paragraphs = [
+        f"# {page.title}",
+        page.text,
+        f"    {command}",
+        markdown(table),
+        "## What the paper says, and what holds here",
+        markdown(claims),
+        f"![{page.title}]({name}.png)",
+    ]
+    (out / REPORT).write_text("\n\n".join(paragraphs) + "\n", encoding="utf-8")
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table in Markdown, numbers to four digits."""
+    rows = [[str(name) for name in table.columns], ["---"] * table.shape[1]]
+    rows += [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if pd.isna(value) else f"{value:.4g}"
+    return str(value).replace("|", "\\|")
+
+
+def log(
+    out: Path,
+    tracking: TrackingConfig | None,
+    name: str,
+    arguments: argparse.Namespace,
+) -> None:
+    """Log the page, tables and figures in ``out`` as one MLflow run, where there is a store.
+
+    What was logged as it is now is not logged again. A store that cannot be reached costs a line,
+    not the figure.
+    """
+    mark, page = out / ".logged", hashlib.sha256((out / REPORT).read_bytes()).hexdigest()
+    if mark.is_file() and mark.read_text(encoding="utf-8") == page:
+        return
+    if arguments.no_mlflow or tracking is None:
+        return
+    from tracking.mlflow_log.store import absolute_uri, connect, experiment_id
+
+    uri = absolute_uri(tracking.uri, Path.cwd())
+    try:
+        client = connect(uri)
+        run = client.create_run(experiment_id(client, uri, "paper-emsco"), run_name=name)
+        for key, value in vars(arguments).items():
+            client.log_param(run.info.run_id, key, str(value)[:500])
+        for pattern in ("*.md", "*.csv", "*.png"):
+            for file in sorted(out.glob(pattern)):
+                client.log_artifact(run.info.run_id, str(file))
+        client.set_terminated(run.info.run_id)
+        mark.write_text(page, encoding="utf-8")
+    except Exception as error:  # whatever the store raises
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        print(f"not logged to MLflow: {reason}", file=sys.stderr)
+
+
+FIGURES = {"threshold": threshold, "landscape": landscape, "neighbours": neighbours}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -301,15 +366,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("figure", choices=list(FIGURES))
     parser.add_argument("--config", help="(default: the paper's of that figure)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    study.add_options(parser, "runs/figures")
+    parser.add_argument("--out", type=Path, default=Path("runs/figures"), help="(%(default)s)")
+    parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    report = FIGURES[options.figure](options)
-    study.write(report, options.out)
-    print((options.out / study.PAGE).read_text(encoding="utf-8"))
-    study.log(options.out, _config(options, "heart").tracking, options.figure, options)
+    try:
+        write(FIGURES[options.figure](options), options.figure, options.out)
+        print((options.out / REPORT).read_text(encoding="utf-8"))
+        log(options.out, _config(options, "heart").tracking, options.figure, options)
+    except (ParetolabError, InputError) as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return error.exit_code
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(study.run(main))
+    raise SystemExit(main())

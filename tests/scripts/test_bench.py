@@ -30,7 +30,7 @@ def test_a_rival_whose_metric_does_not_import_says_so(bench, monkeypatch, capsys
     for name in ("phem", "phem.methods", "phem.methods.ensemble_selection"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, "phem.methods.ensemble_selection.qdo", ModuleType("qdo"))
-    rows = [*bench.greedy_rivals(library(), 1), *bench.search_rivals(library(), 1)]
+    rows = [*bench.greedy_baselines(library(), 1), *bench.search_baselines(library(), 1)]
     phem = [row for row in rows if row.name.startswith("phem")]
     assert len(phem) == 2
     for row in phem:
@@ -44,14 +44,14 @@ def test_a_rival_that_is_not_installed_has_no_row(bench, monkeypatch):
     monkeypatch.setattr(
         bench, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name))
     )
-    assert bench.greedy_rivals(library(), 1) == bench.search_rivals(library(), 1) == []
+    assert bench.greedy_baselines(library(), 1) == bench.search_baselines(library(), 1) == []
 
 
 def test_the_cost_of_a_search_is_measured_on_made_up_stages(monkeypatch):
     monkeypatch.syspath_prepend("scripts")
-    import bench_scaling
+    import bench_multistage
 
-    seconds, end = bench_scaling.search(bench_scaling.MadeUp(6, 400), 20, 2)
+    seconds, end = bench_multistage.search(bench_multistage.MadeUp(6, 400), 20, 2)
     assert seconds > 0.0
     assert end.evaluations > 40
 

@@ -1,12 +1,11 @@
-"""The odd figures of scripts/: tables and pages say what was found."""
+"""Figures of the EMSCO paper: tables and pages say what was found."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from pathlib import Path
 
+import figures
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,21 +14,11 @@ from hypothesis import strategies as st
 
 from tests.command import small, write
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Return what imports a module of scripts/."""
-    monkeypatch.syspath_prepend(SCRIPTS)
-    return importlib.import_module
-
 
 @pytest.mark.parametrize(
     "figure", ["threshold", pytest.param("landscape", marks=pytest.mark.slow), "neighbours"]
 )
-def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, load, monkeypatch):
-    figures = load("figures")
+def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "SPLITS", 2)
     monkeypatch.setattr(figures, "SAMPLE", 200)
     write(tmp_path / "small.yaml", small(problem__costs={"by_importance": 2}))
@@ -44,13 +33,8 @@ def test_a_figure_is_a_table_a_picture_and_a_page(figure, tmp_path, load, monkey
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=7))
 def test_one_step_is_a_gene_more_or_less_with_gaps_closed(raw):
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        one_step = importlib.import_module("figures").one_step
-    finally:
-        sys.path.remove(str(SCRIPTS))
     genome = np.unique(raw, return_inverse=True)[1]
-    found, steps = one_step(genome, 3)
+    found, steps = figures.one_step(genome, 3)
     wanted = []
     for i in range(len(genome)):
         for step in (-1, 1):
@@ -63,19 +47,18 @@ def test_one_step_is_a_gene_more_or_less_with_gaps_closed(raw):
     assert len(steps) == len(wanted)
 
 
-def test_an_experiment_is_a_run_in_mlflow(tmp_path, load, monkeypatch):
+def test_a_figure_is_a_run_in_mlflow(tmp_path, monkeypatch):
     from mlflow import MlflowClient
 
     from framework.experiment.config import RunConfig
 
-    study = load("study")
     monkeypatch.chdir(tmp_path)
     config = RunConfig.model_validate(small(tracking={"uri": "sqlite:///mlflow.db"}))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.md").write_text("# Found\n", encoding="utf-8")
     options = argparse.Namespace(out=tmp_path / "out", trials=3, no_mlflow=False)
     for _ in range(2):  # the second time there is nothing new
-        study.log(tmp_path / "out", config.tracking, "landscape", options)
+        figures.log(tmp_path / "out", config.tracking, "landscape", options)
     client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     [run] = client.search_runs([client.get_experiment_by_name("paper-emsco").experiment_id])
     assert run.info.run_name == "landscape"
