@@ -1,4 +1,4 @@
-"""Checks of the parts of a library; each mistake is reported in one sentence."""
+"""Checks of the parts of a library; each raises InputError with one sentence for what is wrong."""
 
 from __future__ import annotations
 
@@ -22,23 +22,12 @@ _ID = re.compile(r"[^./\\\0][^/\\\0]*")
 
 
 def checked_ids(ids: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the ids as a tuple of distinct names that can name folders.
-
-    Raises
-    ------
-    InputError
-        There is none, one comes twice, or one cannot name a folder.
-    """
+    """Return the ids as a tuple of distinct names that can name folders."""
     if len(ids) == 0:
         raise InputError(f"{where}: expected a model or more, found none")
     seen: set[str] = set()
     for name in ids:
-        if (
-            not isinstance(name, str)
-            or not name
-            or name.startswith(".")
-            or set(name) & set("/\\\0")
-        ):
+        if not isinstance(name, str) or not _ID.fullmatch(name):
             raise InputError(
                 f"{where}: expected ids that can name a folder (texts without / and \\, not "
                 f"starting with a dot), found {name!r}; rename it"
@@ -50,13 +39,7 @@ def checked_ids(ids: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[Any, ...] | None:
-    """Return the labels as plain Python values, None for regression.
-
-    Raises
-    ------
-    InputError
-        Fewer than two labels, one twice, or one that JSON cannot hold.
-    """
+    """Return two labels or more as plain Python values that JSON can hold; None for regression."""
     if classes is None:
         return None
     plain = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
@@ -72,18 +55,12 @@ def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[
 
 
 def class_codes(labels: Any, classes: tuple[Any, ...] | None, where: str) -> Array:
-    """Return labels as positions in ``classes`` (int64), values of regression as float64.
-
-    Raises
-    ------
-    InputError
-        They are not one-dimensional, empty, or hold an unknown label or no finite value.
-    """
+    """Return labels (n,) as positions in ``classes`` (int64), values of regression as float64."""
     given = np.asarray(labels)
     if given.ndim != 1 or len(given) == 0:
         raise InputError(f"{where}: expected one label a record, found shape {given.shape}")
     if classes is None:
-        return _values(given, where)
+        return _finite_values(given, where)
     places = {label: place for place, label in enumerate(classes)}
     try:
         return np.array([places[label] for label in given.tolist()], dtype=np.int64)
@@ -96,7 +73,7 @@ def class_codes(labels: Any, classes: tuple[Any, ...] | None, where: str) -> Arr
         ) from error
 
 
-def _values(given: Array, where: str) -> FloatArray:
+def _finite_values(given: Array, where: str) -> FloatArray:
     try:
         values = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -105,18 +82,12 @@ def _values(given: Array, where: str) -> FloatArray:
             "give classes"
         ) from error
     if not np.isfinite(values).all():
-        raise InputError(f"{where}: expected finite values, found {_first_bad(values)}")
+        raise InputError(f"{where}: expected finite values, found {_first_not_finite(values)}")
     return values
 
 
 def check_every_class(codes: IntArray, classes: tuple[Any, ...], where: str) -> None:
-    """Refuse labels in which a class is absent.
-
-    Raises
-    ------
-    InputError
-        Naming the first of them.
-    """
+    """Refuse labels in which a class is absent."""
     absent = np.flatnonzero(np.bincount(codes, minlength=len(classes)) == 0)
     if len(absent):
         raise InputError(
@@ -185,7 +156,7 @@ def _check_shape(
 
 
 def _is_clean(row: Array, classes: tuple[Any, ...] | None) -> bool:
-    """Tell whether a model's predictions can stay as they are."""
+    """Return whether a model's predictions can stay as they are."""
     if row.ndim == 2 and classes is not None and len(classes) == 2:
         return False
     low, high = row.min(), row.max()  # NaN if one is
@@ -200,8 +171,8 @@ def _clean(
 ) -> Array:
     if not np.isfinite(row).all():
         raise InputError(
-            f"{where}: expected finite predictions, found {_first_bad(row)} of model {name!r}; "
-            "leave that model out or predict again"
+            f"{where}: expected finite predictions, found {_first_not_finite(row)} of model "
+            f"{name!r}; leave that model out or predict again"
         )
     if classes is None:
         return row
@@ -238,25 +209,19 @@ def _worst_sum(row: Array) -> tuple[int, float]:
     return record, float(off[record])
 
 
-def _first_bad(values: Array) -> str:
+def _first_not_finite(values: Array) -> str:
     place = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
     wrong = values[place][~np.isfinite(values[place])] if values.ndim > 1 else values[place]
     return f"{'NaN' if np.isnan(wrong).any() else 'infinity'} in record {place + 1}"
 
 
 def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> FloatArray:
-    """Return a cost's values as float64 (K,) that nothing can write to.
+    """Return a cost's values as float64 (K,), finite and at least 0, that nothing can write to.
 
     Parameters
     ----------
     values : array_like, shape (K,), or mapping of id to number
         In the order of ``ids``; a mapping, or a pandas Series by its index, in any order.
-
-    Raises
-    ------
-    InputError
-        The name is none that a metric can have, a value is missing, infinite or negative,
-        there are more or fewer values than models, or they are of other models.
     """
     place = f"{where}: cost {name!r}"
     if not _NAME.fullmatch(name):
@@ -296,13 +261,11 @@ def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
     other = [key for key in named if key not in ids]
     missing = [name for name in ids if name not in named]
     if other or missing or len(named) < len(pairs):
-        found = (
-            f"one of {other[0]!r}, which is no model{nearest(other[0], ids)}"
-            if other
-            else f"none of {missing[0]!r}"
-            if missing
-            else "a model twice"
-        )
+        found = "a model twice"
+        if other:
+            found = f"one of {other[0]!r}, which is no model{nearest(other[0], ids)}"
+        elif missing:
+            found = f"none of {missing[0]!r}"
         raise InputError(
             f"{place}: expected a value of each model ({', '.join(ids[:4])}"
             f"{', ...' if len(ids) > 4 else ''}), found {found}; name the values by the models' "
@@ -314,13 +277,7 @@ def by_model(values: Any, ids: Sequence[str], place: str) -> Any:
 def checked_configs(
     configs: Sequence[Mapping[str, Any]] | None, models: int, where: str
 ) -> tuple[dict[str, Any], ...] | None:
-    """Return the models' configurations as what JSON makes of them.
-
-    Raises
-    ------
-    InputError
-        There is not one for each model, or one is not a mapping of JSON values.
-    """
+    """Return the models' configurations as what JSON makes of them."""
     if configs is None:
         return None
     if len(configs) != models or not all(isinstance(config, Mapping) for config in configs):

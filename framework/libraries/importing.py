@@ -1,4 +1,4 @@
-"""Imports libraries from predictions on disk, or from fitted models and tables of records."""
+"""Libraries of others: of predictions on disk, or of fitted models and tables of records."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from framework.libraries.members import (
 from framework.libraries.prediction_files import (
     from_files,
     from_tabrepo,
-    in_order,
     read_costs,
-    spelled,
+    spelled_as_classes,
 )
 from framework.models.estimators import dump_estimator, load_estimator
 
@@ -58,7 +57,7 @@ def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[st
         if config.models is not None:
             return _import_models(config.name, config.models, folder), []
         if config.tabrepo is not None:
-            library, said = from_tabrepo(**dict(config.tabrepo), name=config.name)
+            library, said = from_tabrepo(config.tabrepo, config.name)
         else:
             assert config.arrays is not None  # one of the three is given: the model says so
             library, said = from_files(config.arrays, config.name), []
@@ -169,7 +168,7 @@ def _costs_of(
 
 def _as_listed(y: Any, classes: Sequence[Any] | None) -> Array:
     labels: Array = np.asarray(y)
-    return labels if classes is None else spelled(labels, classes)
+    return labels if classes is None else spelled_as_classes(labels, classes)
 
 
 def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
@@ -203,10 +202,10 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     models = {key: load_estimator(path.read_bytes(), str(path)) for key, path in files.items()}
     X, y = _records(config.validation, config.target)
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
-    extra, cost_ids = read_costs(config.costs, config.units)
+    _, further = read_costs(config.costs, config.units, list(files))
     asked = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
     costs = _costs_of(files, X, (), values=asked.classes is None)
-    costs |= {key: in_order(cost, cost_ids, list(files)) for key, cost in extra.items()}
+    costs |= further
     library = Library.from_arrays(
         asked.ids,
         asked.validation,

@@ -1,4 +1,14 @@
-"""Reads libraries from files with arrays and tables of predictions, labels and costs."""
+"""Libraries from predictions on disk: files of arrays or tables, and TabRepo's layout.
+
+TabRepo is read with numpy and pandas alone. A context's folder holds ``configs.parquet`` (one row
+for each data set, fold and model, with ``time_infer_s``: seconds for all test records) and, under
+``model_predictions/DATASET/FOLD/``, ``metadata.json`` (models, shapes, type), the raw arrays
+``pred-val.dat`` and ``pred-test.dat`` and the labels ``label-val.csv.zip`` and
+``label-test.csv.zip``.
+
+Source: D. Salinas and N. Erickson, TabRepo: A Large Scale Repository of Tabular Model Evaluations
+and its AutoML Applications, AutoML 2024.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +17,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -16,7 +26,7 @@ import pandas as pd
 from framework.arrays import Array, FloatArray
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
-from framework.libraries.config import ArraysConfig
+from framework.libraries.config import ArraysConfig, TabRepoConfig
 from framework.libraries.library import Cost, Library, open_array
 from framework.libraries.measure import UNITS
 from framework.limits import TABLE_BYTES
@@ -24,6 +34,9 @@ from framework.packed import check_members, member
 
 _ID = "id"  # column of a table of costs
 _BETWEEN = ":"  # model and class in the name of a column
+_BAG = "_BAG_L1"  # ends a model's name in TabRepo, not its config's
+_DTYPES = ("float32", "float16", "float64")
+_METRICS = ("dataset", "fold", "framework", "time_infer_s")
 
 
 def from_files(config: ArraysConfig, name: str) -> Library:
@@ -34,18 +47,18 @@ def from_files(config: ArraysConfig, name: str) -> Library:
     InputError
         See :meth:`Library.from_arrays`; files that are missing or do not fit each other.
     """
-    costs, cost_ids = read_costs(config.costs, config.units)
-    ids = list(config.ids or cost_ids or _columns(config.validation, config.classes))
     classes = config.classes
+    ids, costs = read_costs(config.costs, config.units, config.ids)
+    ids = ids or _columns(config.validation, classes)
     return Library.from_arrays(
         ids,
         _predictions(config.validation, ids, classes),
         _labels(config.y_validation, classes),
         classes,
-        {key: in_order(cost, cost_ids, ids) for key, cost in costs.items()},
+        costs,
         test=None if config.test is None else _predictions(config.test, ids, classes),
         y_test=None if config.y_test is None else _labels(config.y_test, classes),
-        configs=None if config.configs is None else read_configs(config.configs, ids),
+        configs=_configs(config.configs, ids),
         name=name,
         normalise=config.normalise,
     )
@@ -70,13 +83,13 @@ def _predictions(path: Path, ids: Sequence[str], classes: Sequence[Any] | None) 
         return open_array(path)
     frame = read_frame(path)
     if classes is None or len(classes) == 2:
-        return _picked(frame, list(ids), path).T
+        return _numbers_of(frame, list(ids), path).T
     wanted = [f"{name}{_BETWEEN}{label}" for name in ids for label in classes]
-    found = _picked(frame, wanted, path)
+    found = _numbers_of(frame, wanted, path)
     return found.reshape(len(frame), len(ids), len(classes)).transpose(1, 0, 2)
 
 
-def _picked(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
+def _numbers_of(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
     for column in columns:
         if column not in frame.columns:
             raise InputError(f"{path}: expected a column {column!r}, found none of that name")
@@ -87,7 +100,7 @@ def _picked(frame: pd.DataFrame, columns: list[str], path: Path) -> Array:
 
 
 def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
-    """Read one label a record, spelled as the classes are."""
+    """Read one label for each record, spelled as the classes are."""
     if path.suffix == ".npy":
         found: Array = np.asarray(open_array(path))
     else:
@@ -95,11 +108,11 @@ def _labels(path: Path, classes: Sequence[Any] | None) -> Array:
         if frame.shape[1] != 1:
             raise InputError(f"{path}: expected one column of labels, found {frame.shape[1]}")
         found = frame.iloc[:, 0].to_numpy()
-    return found if classes is None else spelled(found, classes)
+    return found if classes is None else spelled_as_classes(found, classes)
 
 
-def spelled(labels: Array, classes: Sequence[Any]) -> Array:
-    """Return labels as the classes spell them: 1, 1.0 and '1' are one where no two are told."""
+def spelled_as_classes(labels: Array, classes: Sequence[Any]) -> Array:
+    """Return labels as the classes spell them: 1, 1.0 and '1' are the same label."""
     by_text = {_text(label): label for label in classes}
     plain = [by_text.get(_text(label), label) for label in labels.tolist()]
     result = np.empty(len(plain), dtype=object)
@@ -112,76 +125,64 @@ def _text(label: Any) -> str:
     return str(int(label)) if number else str(label)
 
 
-def read_costs(path: Path | None, units: Mapping[str, str]) -> tuple[dict[str, Cost], list[str]]:
-    """Read a table with a column of ids and one a cost."""
+def read_costs(
+    path: Path | None, units: Mapping[str, str], ids: Sequence[str] | None = None
+) -> tuple[list[str], dict[str, Cost]]:
+    """Read a table with a column of ids and one column for each cost.
+
+    Returns
+    -------
+    ids : list of str
+        Those given, else those of the table.
+    costs : dict of str to Cost
+        In the order of the ids; NaN, which no library takes, where the table lacks a model.
+    """
     if path is None:
-        return {}, []
+        return list(ids or ()), {}
     frame = read_frame(path)
     if _ID not in frame.columns:
         raise InputError(f"{path}: expected a column {_ID!r} with the models' ids, found none")
     names = [name for name in frame.columns if name != _ID]
-    values = _picked(frame, names, path)
+    values = _numbers_of(frame, names, path)
+    listed = [str(name) for name in frame[_ID]]
+    places = {name: i for i, name in enumerate(listed)}
+    ids = list(ids or listed)
     known = {**UNITS, **units}
-    costs = {name: Cost(values[:, i], known.get(name, "")) for i, name in enumerate(names)}
-    return costs, [str(name) for name in frame[_ID]]
+    return ids, {
+        name: Cost(
+            np.array([values[places[key], i] if key in places else np.nan for key in ids]),
+            known.get(name, ""),
+        )
+        for i, name in enumerate(names)
+    }
 
 
-def in_order(cost: Cost, given: Sequence[str], ids: Sequence[str]) -> Cost:
-    """Return a cost in the order of the ids; NaN, which no library takes, where there is none."""
-    places = {name: i for i, name in enumerate(given)}
-    values = [cost.values[places[name]] if name in places else np.nan for name in ids]
-    return Cost(np.array(values), cost.unit)
-
-
-def read_configs(path: Path, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Read a JSON mapping of id to configuration."""
+def _configs(
+    path: Path | None, ids: Sequence[str], ending: str = ""
+) -> list[Mapping[str, Any]] | None:
+    """Read a JSON mapping of id, with or without its ending, to configuration."""
+    if path is None:
+        return None
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        return [known[name] for name in ids]
-    except (OSError, ValueError, TypeError) as error:
+        found = [known.get(name, known.get(name.removesuffix(ending))) for name in ids]
+    except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: expected JSON, a mapping of id to config: {error}") from error
-    except KeyError as error:
-        raise InputError(f"{path}: expected a config of model {error}, found none") from error
+    for name, config in zip(ids, found, strict=True):
+        if not isinstance(config, Mapping):
+            raise InputError(f"{path}: expected a config of model {name!r}, found none")
+    return found
 
 
-_BAG = "_BAG_L1"  # ends a model's name, not its config's
-_DTYPES = ("float32", "float16", "float64")
-_METRICS = ("dataset", "fold", "framework", "time_infer_s")
-
-
-def from_tabrepo(
-    folder: Path,
-    dataset: str,
-    fold: int = 0,
-    *,
-    missing: Literal["drop", "mean"] = "drop",
-    costs: Path | None = None,
-    configs: Path | None = None,
-    normalise: bool = True,
-    name: str | None = None,
-) -> tuple[Library, list[str]]:
-    """Return the library of one data set and fold, and what to say about it.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the context.
-    missing : 'drop' or 'mean'
-        Models without a row of metrics, thus without a time: leave them out, or give them the mean
-        of the others (as HA-ES does).
-    costs : Path, optional
-        A table with a column ``id`` (the models' names) and further costs, such as memory.
-    configs : Path, optional
-        JSON, a mapping of model (with or without ``_BAG_L1``) to hyperparameters.
-    normalise : bool
-        Divide the probabilities of each record by their sum: they are kept in single or half
-        precision.
+def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
+    """Return the library of one data set and fold in TabRepo's layout, and what to say about it.
 
     Returns
     -------
     library : Library
         ``inference_time`` in milliseconds for 1,000 test records.
-    said : list of str
+    messages : list of str
+        Which models had no row of metrics, thus no time, and what was done about them.
 
     Raises
     ------
@@ -189,36 +190,33 @@ def from_tabrepo(
         A file is missing, of another size than ``metadata.json`` says, or see
         :meth:`Library.from_arrays`.
     """
-    place = folder / "model_predictions" / dataset / str(fold)
+    place = config.folder / "model_predictions" / config.dataset / str(config.fold)
     meta = _metadata(place)
     models = [str(model) for model in meta["models"]]
     validation, test = _memmap(place, meta, "val"), _memmap(place, meta, "test")
-    y, y_test = (
-        _zipped_labels(place / "label-val.csv.zip"),
-        _zipped_labels(place / "label-test.csv.zip"),
-    )
-    times = _times(folder, dataset, fold, models) * 1e6 / max(len(y_test), 1)
-    kept, times, said = _handled(times, models, missing)
+    y = _zipped_labels(place / "label-val.csv.zip")
+    y_test = _zipped_labels(place / "label-test.csv.zip")
+    times = _times(config, models) * 1e6 / max(len(y_test), 1)
+    kept, times, messages = _without_gaps(times, models, config.missing)
     if len(kept) < len(models):
         validation, test = validation[kept], test[kept]
         models = [models[i] for i in kept]
-    table = {"inference_time": Cost(times, "ms/1000 rows")}
-    extra, cost_ids = read_costs(costs, {})
-    table |= {key: in_order(cost, cost_ids, models) for key, cost in extra.items()}
+    _, further = read_costs(config.costs, {}, models)
     classes = _classes(validation, y)
     library = Library.from_arrays(
         models,
         validation,
         y if classes is None else y.astype(np.int64),
         classes,
-        table,
+        {"inference_time": Cost(times, "ms/1000 rows"), **further},
         test=test,
         y_test=y_test if classes is None else y_test.astype(np.int64),
-        configs=None if configs is None else _hyperparameters(configs, models),
-        name=name or f"{dataset}-{fold}",
-        normalise=normalise and classes is not None,
+        configs=_configs(config.configs, models, _BAG),
+        name=name,
+        # TabRepo keeps probabilities in single or half precision
+        normalise=config.normalise and classes is not None,
     )
-    return library, said
+    return library, messages
 
 
 def _metadata(place: Path) -> dict[str, Any]:
@@ -273,9 +271,9 @@ def _classes(predictions: Array, y: Array) -> Sequence[int] | None:
     return (0, 1) if set(np.unique(y).tolist()) <= {0, 1} else None
 
 
-def _times(folder: Path, dataset: str, fold: int, models: Sequence[str]) -> FloatArray:
+def _times(config: TabRepoConfig, models: Sequence[str]) -> FloatArray:
     """Return each model's ``time_infer_s``, NaN where no row has it."""
-    path = folder / "configs.parquet"
+    path = config.folder / "configs.parquet"
     try:
         frame = read_frame(path, FileOptions(columns=_METRICS))
     except InputError as error:
@@ -283,12 +281,12 @@ def _times(folder: Path, dataset: str, fold: int, models: Sequence[str]) -> Floa
         raise InputError(
             f"{path}: expected TabRepo's metrics ({', '.join(_METRICS)}); {found}"
         ) from error
-    rows = frame[(frame["dataset"] == dataset) & (frame["fold"] == fold)]
+    rows = frame[(frame["dataset"] == config.dataset) & (frame["fold"] == config.fold)]
     known = dict(zip(rows["framework"], rows["time_infer_s"], strict=True))
     return np.array([known.get(model, np.nan) for model in models], dtype=np.float64)
 
 
-def _handled(
+def _without_gaps(
     times: FloatArray, models: Sequence[str], missing: str
 ) -> tuple[list[int], FloatArray, list[str]]:
     """Return the models to keep, their times, and what was done about those without one."""
@@ -306,17 +304,3 @@ def _handled(
         return list(range(len(models))), filled, [f"{count}; given the mean time: {names}"]
     kept = np.flatnonzero(~without)
     return kept.tolist(), times[kept], [f"{count}; left out: {names}"]
-
-
-def _hyperparameters(path: Path, models: Sequence[str]) -> list[Mapping[str, Any]]:
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        found = [known.get(model, known.get(model.removesuffix(_BAG))) for model in models]
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: expected JSON, a mapping of model to hyperparameters, found: {error}"
-        ) from error
-    for model, config in zip(models, found, strict=True):
-        if not isinstance(config, Mapping):
-            raise InputError(f"{path}: expected the hyperparameters of {model!r}, found none")
-    return found

@@ -18,7 +18,7 @@ from skops import io
 
 from framework.errors import InputError
 from framework.experiment.config import check
-from framework.libraries.config import ImportConfig
+from framework.libraries.config import ImportConfig, TabRepoConfig
 from framework.libraries.importing import from_models, import_library, measured_costs
 from framework.libraries.library import Library, load_library
 from framework.libraries.measure import UNITS
@@ -243,6 +243,10 @@ def test_fitted_regressors() -> None:
     assert np.allclose(library.validation[0], X[:, 0], atol=1e-5)
 
 
+def tabrepo(folder: Path, fold: int, **more: Any) -> tuple[Library, list[str]]:
+    return from_tabrepo(TabRepoConfig(folder=folder, dataset="adult", fold=fold, **more), "adult-1")
+
+
 def write_tabrepo(
     folder: Path, validation: Any, test: Any, y: Any, y_test: Any, dtype: str = "float32"
 ) -> list[str]:
@@ -302,7 +306,7 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
     assert library.costs["inference_time"].values.tolist() == [250_000, 500_000]
     assert library.costs["memory"].values.tolist() == [7, 8]
     assert library.configs == ({"depth": 0}, {"depth": 1})
-    filled, said = from_tabrepo(tmp_path / "D1", "adult", 1, missing="mean")
+    filled, said = tabrepo(tmp_path / "D1", 1, missing="mean")
     assert filled.costs["inference_time"].values.tolist() == [250_000, 500_000, 375_000]
     assert "given the mean time: Model_c2_BAG_L1" in said[0]
 
@@ -310,18 +314,18 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_tabrepo_multiclass_is_normalised(tmp_path: Path, dtype: str) -> None:
     write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1], dtype)
-    library, _ = from_tabrepo(tmp_path, "adult", 1)
+    library, _ = tabrepo(tmp_path, 1)
     assert library.classes == (0, 1, 2)
     assert np.allclose(library.validation, P_VAL[:2], atol=1e-3)
     assert np.allclose(library.validation.sum(axis=2), 1, atol=1e-6)
     if dtype == "float16":
         with pytest.raises(InputError, match="normalise"):
-            from_tabrepo(tmp_path, "adult", 1, normalise=False)
+            tabrepo(tmp_path, 1, normalise=False)
 
 
 def test_tabrepo_regression(tmp_path: Path) -> None:
     write_tabrepo(tmp_path, 9 * P_VAL[:, :, 0], P_TEST[:, :, 0], np.arange(8) / 3, [0.5] * 4)
-    library, _ = from_tabrepo(tmp_path, "adult", 1)
+    library, _ = tabrepo(tmp_path, 1)
     assert library.classes is None
     assert np.allclose(library.validation, 9 * P_VAL[:2, :, 0])
 
@@ -329,12 +333,12 @@ def test_tabrepo_regression(tmp_path: Path) -> None:
 def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
     write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
     with pytest.raises(InputError, match=r"metadata.json: .*No such file"):
-        from_tabrepo(tmp_path, "adult", 0)
+        tabrepo(tmp_path, 0)
     file = tmp_path / "model_predictions" / "adult" / "1" / "pred-val.dat"
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(InputError, match=r"pred-val.dat: expected 288 bytes .*, found 284"):
-        from_tabrepo(tmp_path, "adult", 1)
+        tabrepo(tmp_path, 1)
     file.write_bytes(file.read_bytes() + b"\0\0\0\0")
     (tmp_path / "configs.parquet").unlink()
     with pytest.raises(InputError, match=r"configs.parquet: expected TabRepo's metrics"):
-        from_tabrepo(tmp_path, "adult", 1)
+        tabrepo(tmp_path, 1)

@@ -19,12 +19,11 @@ from pyarrow import parquet
 
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
-from framework.libraries.prediction_files import from_tabrepo
 from framework.limits import UNPACKED_BYTES
 from framework.models.estimators import dump_estimator, load_estimator
 from framework.models.npy import arrays_of
 from framework.packed import TooLarge, check_members, gunzipped, member, most_unpacked
-from tests.libraries.test_bring import P_TEST, P_VAL, write_tabrepo
+from tests.libraries.test_bring import P_TEST, P_VAL, tabrepo, write_tabrepo
 from tests.trust.fitted_models import CLASSES, fitted
 from tests.trust.forging import forged
 
@@ -188,7 +187,7 @@ def test_labels_of_tabrepo_that_unpack_to_too_much(tmp_path, small):
     (path,) = tmp_path.rglob("label-val.csv.zip")
     path.write_bytes(zipped(b",label\n" + b"0,1\n" * 10**5))
     with pytest.raises(InputError, match=r"label-val.csv.zip: expected .* more than 100,000 bytes"):
-        from_tabrepo(tmp_path, "adult", 1)
+        tabrepo(tmp_path, 1)
 
 
 def test_estimators_and_arrays_that_unpack_to_too_much(small):
