@@ -19,7 +19,7 @@ from sklearn import metrics
 from sklearn.metrics import roc_auc_score
 
 from algorithms.ensembling.kernels.auc import RankTable, auc, exact_auc, rank_table
-from algorithms.ensembling.kernels.picks import Picks, picks_of
+from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
 from algorithms.ensembling.problem import EnsembleProblem
 from framework import registry
 from framework.arrays import Array, FloatArray
@@ -142,11 +142,11 @@ def kernel_rows(library: Library, args: argparse.Namespace) -> list[Row]:
     table = rank_table(library.validation, library.y_validation)
     X, step = random_rows(BATCH), random_rows(1, 2 * PICKS) + np.eye(MODELS, dtype=np.int32)
     problem = EnsembleProblem(library)
-    picks = picks_of(X)
-    error = np.abs(auc(table, picks) - exact_auc(table, picks)).max()
+    multiplicities = multiplicities_of(X)
+    error = np.abs(auc(table, multiplicities) - exact_auc(table, multiplicities)).max()
 
-    def measured(f: Callable[[RankTable, Picks], FloatArray], rows: Array) -> float:
-        return rate(lambda: f(table, picks_of(rows)), len(rows), args.repeats)
+    def measured(f: Callable[[RankTable, Multiplicities], FloatArray], rows: Array) -> float:
+        return rate(lambda: f(table, multiplicities_of(rows)), len(rows), args.repeats)
 
     return [
         Row("integer keys, from scratch", measured(auc, X), f"off by {error:.0e} at most"),

@@ -18,11 +18,10 @@ from collections.abc import Iterator
 import numpy as np
 from bench import print_table
 
+from algorithms.pruning.branch_and_bound.instance import Instance
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
+from algorithms.pruning.papers.printed_program import Program
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.program import Program
-from algorithms.pruning.strong.branch_and_bound import BranchAndBound
-from algorithms.pruning.strong.closure import share_of_gap
-from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.votes import weights_of
 from framework.libraries.library import Library, load_library
 

@@ -12,9 +12,9 @@ from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 from algorithms.ensembling.problem import EnsembleProblem
-from algorithms.ensembling.searches.baselines import SingleBest, Singles
+from algorithms.ensembling.searches.base import SingleBest, Singles
+from algorithms.ensembling.searches.evolution import QDOES, QOES, HAPEns, ParetoES
 from algorithms.ensembling.searches.greedy import GES, MultiGES
-from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
 from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
 from algorithms.general.baselines import GridSearch, RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
@@ -29,15 +29,15 @@ from algorithms.multistage.exact.search import METRICS as EXACT_METRICS
 from algorithms.multistage.exact.search import Exact
 from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem, Tuned
 from algorithms.multistage.problem import MultiStageProblem
-from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.searches.baselines import (
+from algorithms.pruning.papers.baselines import (
     Backfitting,
     FullEnsemble,
     HillClimbing,
     KappaPruning,
 )
+from algorithms.pruning.papers.printed_program import PrintedProgram
+from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.ip import IntegerProgram
-from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from algorithms.pruning.searches.ip_front import ExactFront
 from framework.algorithm import Algorithm
 from framework.problem import Problem

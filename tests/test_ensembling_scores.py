@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from algorithms.ensembling.paper import scores as module
+from algorithms.ensembling.papers import page as module
 
 
 def task(*rows):

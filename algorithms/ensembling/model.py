@@ -1,9 +1,12 @@
-"""Deployable weighted ensembles of fitted models (HAPEns, Equation 1)."""
+"""Deployable weighted ensembles of fitted models (HAPEns, Equation 1).
+
+As files, each member is a ``.skops`` in a folder of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,23 +15,37 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from algorithms.ensembling import model_store
 from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
-from framework.models.checks import records_and_targets
+from framework.models.card import cell
+from framework.models.checks import records_and_targets, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
+
+MEMBERS, MEMBER_FILE = "members", "model.skops"
+
+_TEXT = """\
+It {answer}, weighted by how often each was picked. A prediction runs every member{cost}.
+
+{members}"""
 
 
 class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
     """What classifiers and regressors share: members, weights, and the mean of predictions."""
 
+    names_: list[str]
     models_: list[Any]
     weights_: FloatArray
+    from_fitted: ClassVar[Callable[..., Any]]
+    _asks: ClassVar[str]
+    """The method that members must have."""
+    _answer: ClassVar[str]
+    _columns: ClassVar[str]
+    _methods: ClassVar[str]
 
     def __init__(
         self,
@@ -196,16 +213,83 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write each member; see :class:`~framework.models.model.DeployableModel`."""
-        return model_store.write(self, files)
+        for name, member in zip(self.names_, self.models_, strict=True):
+            files.write_estimator(_file(name), member)
+        return {
+            "members": self.names_,
+            "weights": self.weights_.tolist(),
+            "costs": {
+                name: {"unit": cost.unit, "values": cost.values.tolist()}
+                for name, cost in self.costs_.items()
+            },
+            "encoder": None if self.encoder_ is None else self.encoder_.to_json(),
+        }
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
         """Return the ensemble that ``save_into`` wrote."""
-        return model_store.read(cls, files, description)
+        stored = description["costs"].items()
+        costs = {name: Cost(cost["values"], cost["unit"]) for name, cost in stored}
+        encoder = description["encoder"]
+        members = {}
+        for name in map(str, description["members"]):
+            members[name] = files.read_estimator(_file(name))
+            if not hasattr(members[name], cls._asks):
+                raise InputError(
+                    f"member {name!r}: expected a model with {cls._asks}, found "
+                    f"{type(members[name]).__name__}"
+                )
+        return cls.from_fitted(
+            members,
+            description["weights"],
+            *cls._labels(description),
+            costs=costs,
+            encoder=None if encoder is None else Encoder.from_json(encoder),
+        )
+
+    @classmethod
+    def _labels(cls, description: Mapping[str, Any]) -> list[Array]:
+        """Return what ``from_fitted`` needs besides members and weights."""
+        return []
 
     def card(self) -> Card:
-        """Return what the README says of the model."""
-        return model_store.card_of(self)
+        """Return the members with their weights and costs as a table."""
+        count = len(self.names_)
+        costs = self.cost_text()
+        shares = {"weight": [f"{w / self.weights_.sum():.4g}" for w in self.weights_]}
+        return Card(
+            title=f"A weighted ensemble of {f'{count} models' if count > 1 else 'one model'}",
+            text=_TEXT.format(
+                answer=self._answer,
+                cost=f" and costs, all of them together: {costs}" if costs else "",
+                members=self.member_table(shares),
+            ),
+            answers=self._columns,
+            methods=f"a scikit-learn estimator: {self._methods}, `predict_cost`",
+        )
+
+    def cost_text(self) -> str:
+        """Return what a prediction costs as a list; empty where no cost is known."""
+        return ", ".join(
+            f"{cell(name)} {value:.6g} {self.costs_[name].unit}".rstrip()
+            for name, value in self.predict_cost().items()
+        )
+
+    def member_table(self, more: Mapping[str, Sequence[str]] | None = None) -> str:
+        """Return the members with their kinds and costs as a Markdown table.
+
+        Parameters
+        ----------
+        more : mapping of str to sequence of str, optional
+            Further columns behind the names, one entry per member.
+        """
+        columns = {"member": [cell(name) for name in self.names_], **(more or {})}
+        columns["kind"] = [type(model).__name__ for model in self.models_]
+        for name, cost in self.costs_.items():
+            unit = f" ({cost.unit})" if cost.unit else ""
+            columns[f"{cell(name)}{unit}"] = [f"{value:.6g}" for value in cost.values]
+        lines = [list(columns), ["---"] * len(columns), *zip(*columns.values(), strict=True)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def _mean(self, predictions: Sequence[FloatArray]) -> FloatArray:
         total = self.weights_[0] * predictions[0]
@@ -243,6 +327,10 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
     """
 
     kind = "weighted_ensemble"
+    _asks = "predict_proba"
+    _answer = "answers with the likeliest class by the mean of its members' probabilities"
+    _columns = "the columns `label` and `confidence`"
+    _methods = "`predict`, `predict_proba`"
 
     @classmethod
     def _default(cls) -> Any:
@@ -284,6 +372,14 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
             places_of(model, ensemble.classes_, name)
         return ensemble
 
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write each member; see :class:`~framework.models.model.DeployableModel`."""
+        return {"classes": list(self.classes_.tolist()), **super().save_into(files)}
+
+    @classmethod
+    def _labels(cls, description: Mapping[str, Any]) -> list[Array]:
+        return [stored_labels(description["classes"], "classes")]
+
     def _targets(self, y: Array) -> Array:
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -321,6 +417,10 @@ class WeightedEnsembleRegressor(RegressorMixin, WeightedEnsemble):  # type: igno
     """
 
     kind = "weighted_ensemble_regressor"
+    _asks = "predict"
+    _answer = "answers with the mean of its members' values"
+    _columns = "the column `value`"
+    _methods = "`predict`"
 
     @classmethod
     def _default(cls) -> Any:
@@ -362,3 +462,10 @@ def places_of(model: Any, classes: Array, name: str) -> list[int]:
     if set(own) <= set(range(len(known))):
         return [int(position) for position in own]
     raise InputError(f"member {name!r}: expected the classes {known}, found {own}")
+
+
+def _file(name: str) -> str:
+    """Return the file of a member, whose name may lead to no other folder."""
+    if "/" in name:
+        raise InputError(f"members: expected names that can name a folder, found {name!r}")
+    return f"{MEMBERS}/{name}/{MEMBER_FILE}"

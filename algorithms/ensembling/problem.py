@@ -16,14 +16,14 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from algorithms.ensembling.kernels import traits as kernels
-from algorithms.ensembling.kernels.picks import Picks, picks_of
+from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
+from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
-from algorithms.ensembling.similarity import config_similarity, loss_correlation, loss_vectors
 from framework.arrays import Array, FloatArray
 from framework.data.columns import Label
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
-from framework.libraries.members import has_members
+from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
     cost_metrics,
     cost_table,
@@ -200,8 +200,6 @@ class EnsembleProblem(Problem, Deployable):
         return None if (x > 0).any() else "expected a model picked at least once, found none"
 
     def example(self) -> Mapping[str, list[Any]]:
-        from framework.libraries.members import example_records
-
         return example_records(self.library)
 
     @property
@@ -216,9 +214,20 @@ class EnsembleProblem(Problem, Deployable):
         InputError
             The library has no fitted models, or one cannot be read.
         """
-        from algorithms.ensembling.deploy import deploy
+        from algorithms.ensembling.model import (
+            WeightedEnsembleClassifier,
+            WeightedEnsembleRegressor,
+        )
 
-        return deploy(self.library, x, self.costs)
+        members = np.flatnonzero(x).tolist()
+        models, costs, encoder = load_members(self.library, members, self.costs)
+        if self.library.classes is None:
+            return WeightedEnsembleRegressor.from_fitted(
+                models, x[members], costs=costs, encoder=encoder
+            )
+        return WeightedEnsembleClassifier.from_fitted(
+            models, x[members], self.library.classes, costs=costs, encoder=encoder
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         # Ranks are made again from the library, which may be mapped from disk.
@@ -241,7 +250,7 @@ class EnsembleProblem(Problem, Deployable):
 
     def _measures(self) -> tuple[Metric, ...]:
         k = len(self.library)
-        everything = picks_of(np.ones((1, k), dtype=np.int32))
+        everything = multiplicities_of(np.ones((1, k), dtype=np.int32))
         highs = kernels.traits(everything, self._table, self._alike)[1][0]
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
@@ -249,26 +258,26 @@ class EnsembleProblem(Problem, Deployable):
         return each_name_once([*self._validation.metrics(), *costs, *sizes, *alike])
 
     def _measure(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
-        picks = self._picks(X)
-        empty = picks.starts[1:] == picks.starts[:-1]
+        multiplicities = self._multiplicities(X)
+        empty = multiplicities.starts[1:] == multiplicities.starts[:-1]
         if empty.any():  # any row in its place: what it yields is dropped
-            picks = picks_of(np.where(empty[:, None], np.int32(1), X))
-        sizes, sums, means = kernels.traits(picks, self._table, self._alike)
-        columns = [*scores(picks).values(), *sums.T, *sizes.T, *means.T]
+            multiplicities = multiplicities_of(np.where(empty[:, None], np.int32(1), X))
+        sizes, sums, means = kernels.traits(multiplicities, self._table, self._alike)
+        columns = [*scores(multiplicities).values(), *sums.T, *sizes.T, *means.T]
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
         return dict(zip(self.metric_names, columns, strict=True))
 
-    def _picks(self, X: Array) -> Picks:
+    def _multiplicities(self, X: Array) -> Multiplicities:
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
-        picks = picks_of(X)
-        counts = picks.counts
+        multiplicities = multiplicities_of(X)
+        counts = multiplicities.counts
         if len(counts) and (counts.min() < 0 or counts.max() > self.max_count):
             raise ValueError(
                 f"expected counts from 0 to {self.max_count}, found {X.min()} to {X.max()}"
             )
-        return picks
+        return multiplicities
 
 
 def fingerprint_of(library: Library) -> str:

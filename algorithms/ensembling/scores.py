@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.ensembling.kernels import auc as ranks
 from algorithms.ensembling.kernels import deviations as kernels
-from algorithms.ensembling.kernels import squares
-from algorithms.ensembling.kernels.picks import Picks, picks_of
+from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
 from algorithms.ensembling.kernels.traits import combine
 from framework import registry
 from framework.arrays import Array, FloatArray, IntArray
@@ -66,20 +65,20 @@ class _Table(NamedTuple):
 
 
 class _Rows:
-    """What scores are made of, for rows of picks: each thing when it is asked for, once."""
+    """What the scores of rows are made of: each thing when it is first read, once."""
 
-    def __init__(self, table: _Table, picks: Picks, truth: _Facts) -> None:
-        self.table, self.picks, self.truth = table.deviations, picks, truth
+    def __init__(self, table: _Table, multiplicities: Multiplicities, truth: _Facts) -> None:
+        self.table, self.multiplicities, self.truth = table.deviations, multiplicities, truth
         self._products = table.products
 
     @cached_property
     def mean_square(self) -> FloatArray:
-        return squares.mean_square(self.table, self._products, self.picks)
+        return kernels.mean_square(self.table, self.multiplicities, self._products)
 
     @cached_property
     def hits(self) -> IntArray:
         """Records of each class that are answered right, (n, C)."""
-        return kernels.hits(self.table, self.picks, self.truth.y, self.truth.classes)
+        return kernels.hits(self.table, self.multiplicities, self.truth.y, self.truth.classes)
 
 
 class _Score(NamedTuple):
@@ -95,7 +94,7 @@ class _Score(NamedTuple):
 
 
 def _log_loss(rows: _Rows) -> FloatArray:
-    return kernels.mean_minus_log(rows.table, rows.picks)
+    return kernels.mean_minus_log(rows.table, rows.multiplicities)
 
 
 def _brier(rows: _Rows) -> FloatArray:
@@ -118,7 +117,7 @@ def _rmse(rows: _Rows) -> FloatArray:
 
 
 def _mae(rows: _Rows) -> FloatArray:
-    return kernels.mean_absolute(rows.table, rows.picks)
+    return kernels.mean_absolute(rows.table, rows.multiplicities)
 
 
 def _r2(rows: _Rows) -> FloatArray:
@@ -179,7 +178,7 @@ class Scores:
         for table, its in by_table.items():
             deviations = table(P, truth.y)
             squared = any(name in OF_SQUARES for name in its)
-            products = squares.products_of(deviations) if squared else None
+            products = kernels.products_of(deviations) if squared else None
             self._tables.append((_Table(deviations, products), tuple(its)))
         self._scorers = {
             name: _scorer(name, truth)
@@ -187,21 +186,21 @@ class Scores:
             if name not in own and not (name == AUC and truth.classes)
         }
 
-    def __call__(self, picks: Picks) -> dict[str, FloatArray]:
-        """Return each score of the rows of picks, (n,) each; NaN where nothing is picked."""
+    def __call__(self, multiplicities: Multiplicities) -> dict[str, FloatArray]:
+        """Return each score of each row, (n,) each; NaN for a row without members."""
         found: dict[str, FloatArray] = {}
         if self._ranks is not None:
-            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, picks)
+            found[AUC] = (ranks.exact_auc if self.exact else ranks.auc)(self._ranks, multiplicities)
         for table, names in self._tables:
-            rows = _Rows(table, picks, self._facts)
+            rows = _Rows(table, multiplicities, self._facts)
             found |= {name: self._own[name].f(rows) for name in names}
         if self._scorers:
-            found |= self._of_means(picks)
+            found |= self._of_means(multiplicities)
         return {name: found[name] for name in self.names}
 
     def metrics(self) -> tuple[Metric, ...]:
         """Return what the scores are; bounds without a theory come from the models' own scores."""
-        singles = self(picks_of(np.eye(len(self._P), dtype=np.int32)))
+        singles = self(multiplicities_of(np.eye(len(self._P), dtype=np.int32)))
         return tuple(self._measure(name, singles[name]) for name in self.names)
 
     def _measure(self, name: str, singles: FloatArray) -> Metric:
@@ -221,14 +220,14 @@ class Scores:
             name, "max", low=low - spread, high=high + spread, text="scikit-learn's score"
         )
 
-    def _of_means(self, picks: Picks) -> dict[str, FloatArray]:
-        width, n = self._P.shape[1], picks.n
+    def _of_means(self, multiplicities: Multiplicities) -> dict[str, FloatArray]:
+        width, n = self._P.shape[1], multiplicities.n
         block = max(1, _BLOCK_BYTES // (8 * width))
         found = {name: np.empty(n) for name in self._scorers}
         M = np.empty((min(block, n), width))
         for start in range(0, n, block):
             stop = min(start + block, n)
-            part = picks._replace(starts=picks.starts[start : stop + 1])
+            part = multiplicities._replace(starts=multiplicities.starts[start : stop + 1])
             combine(self._P, part, M[: stop - start])
             for name, f in self._scorers.items():
                 found[name][start:stop] = f(M[: stop - start], self.truth)
@@ -254,8 +253,6 @@ def _above(singles: FloatArray) -> float:
 def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray]:
     """Return one of scikit-learn's scorers, asked row by row."""
     from sklearn.metrics import get_scorer, get_scorer_names
-
-    from algorithms.ensembling.precomputed import PrecomputedEstimator
 
     own = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)
     other = list(REGRESSION) if truth.classes else [AUC, *CLASSIFICATION]
@@ -292,3 +289,59 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(
             f"problem.score: expected one or more different scores, found {list(names)}"
         )
+
+
+class PrecomputedEstimator:
+    """An estimator for scikit-learn's scorers that returns its input, which are predictions.
+
+    Parameters
+    ----------
+    classes : int
+        Their number, labelled 0, 1, ...; 0 for regression.
+    first : bool
+        Whether the first of two classes is labelled 1 instead of the second.
+    """
+
+    def __init__(self, classes: int, first: bool = False) -> None:
+        self.classes, self.first = classes, first
+        self.classes_: IntArray = np.arange(classes)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier" if self.classes else "regressor",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags() if self.classes else None,
+            regressor_tags=None if self.classes else RegressorTags(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Array, y: Array) -> PrecomputedEstimator:
+        """Do nothing."""
+        return self
+
+    def shaped(self, row: FloatArray) -> FloatArray:
+        """Return flat predictions of N records as (N, C), or (N,) for regression.
+
+        Probabilities of several classes in float32 add up to one within its rounding. Here they
+        are scaled to add up to one within the rounding of float64, as scorers require.
+        """
+        if self.classes == 2:
+            return np.column_stack([row, 1.0 - row] if self.first else [1.0 - row, row])
+        if not self.classes:
+            return row
+        shaped = row.reshape(-1, self.classes)
+        return np.asarray(shaped / shaped.sum(axis=1, keepdims=True))
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return ``X`` (N, C)."""
+        return X
+
+    def predict(self, X: FloatArray) -> Array:
+        """Return the likeliest class of each record, or ``X`` itself for regression; (N,)."""
+        if self.first:  # a tie is the first class's
+            return np.asarray((X[:, 1] >= X[:, 0]).astype(np.int64))
+        return np.asarray(X.argmax(axis=1)) if self.classes else X

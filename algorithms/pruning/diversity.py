@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.pruning.kernels import pair_credits
+from algorithms.pruning.votes import pair_credits
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
 

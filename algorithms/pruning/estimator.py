@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from algorithms.pruning.branch_and_bound.instance import Instance, Requirements
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound
 from algorithms.pruning.diversity import PairMeasure, demand_of
 from algorithms.pruning.model import PrunedVotingClassifier
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.strong.branch_and_bound import BranchAndBound
-from algorithms.pruning.strong.instance import Instance
 from algorithms.pruning.votes import weights_of
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
@@ -128,14 +128,10 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)
         weights = weights_of(self.weights, *problem.votes.totals, where="weights")
         demand = demand_of(self.diversity, problem.credit, "diversity")
-        instance = Instance.of(
-            problem.votes,
-            weights,
-            majority=self.threshold == "majority",
-            max_members=self.max_members,
-            credit=problem.credit,
-            demand=demand,
+        requirements = Requirements(
+            self.threshold == "majority", self.max_members, credit=problem.credit, demand=demand
         )
+        instance = Instance.of(problem.votes, weights, requirements)
         solver = BranchAndBound(instance, seed=self.random_state)
         while not solver.done and solver.gap > self.gap and solver.iterations < self.budget:
             solver.step()

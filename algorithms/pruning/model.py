@@ -19,10 +19,9 @@ from framework.models.model import Card
 
 _TEXT = """\
 A record is {positive} if more than {threshold} of the {members} classifiers say so, else \
-{negative}. A classifier says so if its probability of {positive} is above 1/2. {cost}
+{negative}. A classifier says so if its probability of {positive} is above 1/2. A prediction runs \
+all of them{cost}.
 
-| {header} |
-| {rule} |
 {rows}"""
 
 
@@ -142,33 +141,20 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
     def card(self) -> Card:
         """Return the members with their costs as a table."""
         labels = [cell(str(label)) for label in self.classes_]
-        units = [f"{cell(n)}{f' ({c.unit})' if c.unit else ''}" for n, c in self.costs_.items()]
-        header = ["member", "kind", *units]
-        rows = []
-        for i, (name, model) in enumerate(zip(self.names_, self.models_, strict=True)):
-            costs = [f"{cost.values[i]:.6g}" for cost in self.costs_.values()]
-            rows.append(f"| {' | '.join([cell(name), type(model).__name__, *costs])} |")
-        sums = [
-            f"{cell(name)} {value:.6g} {self.costs_[name].unit}".rstrip()
-            for name, value in self.predict_cost().items()
-        ]
+        count, costs = len(self.names_), self.cost_text()
         text = _TEXT.format(
             positive=labels[self.positive_],
             negative=labels[1 - self.positive_],
             threshold=self.threshold_,
-            members=len(rows),
-            cost=f"A prediction runs all of them and costs: {', '.join(sums)}."
-            if sums
-            else "A prediction runs all of them.",
-            header=" | ".join(header),
-            rule=" | ".join(["---"] * len(header)),
-            rows="\n".join(rows),
+            members=count,
+            cost=f" and costs: {costs}" if costs else "",
+            rows=self.member_table(),
         )
-        several = f"{len(rows)} classifiers" if len(rows) > 1 else "one classifier"
+        several = f"{count} classifiers" if count > 1 else "one classifier"
         return Card(
             title=f"A vote of {several}, positive above {self.threshold_}",
             text=text,
-            answers="the columns `label` and `confidence`",
+            answers=self._columns,
             methods="a scikit-learn estimator: `predict`, `predict_proba`, `votes`, `predict_cost`",
         )
 

@@ -15,15 +15,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from algorithms.pruning import kernels
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
-from algorithms.pruning.votes import VoteTable
+from algorithms.pruning.votes import VoteTable, member_sums, pair_credits
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.columns import Label
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
-from framework.libraries.members import has_members
+from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
     cost_metrics,
     cost_table,
@@ -243,8 +242,6 @@ class PruningProblem(Problem, Deployable):
         return None if members.any() else "expected a member or more, found none"
 
     def example(self) -> Mapping[str, list[Any]]:
-        from framework.libraries.members import example_records
-
         return example_records(self.library)
 
     @property
@@ -259,10 +256,20 @@ class PruningProblem(Problem, Deployable):
         InputError
             The library has no fitted models, or one cannot be read.
         """
-        from algorithms.pruning.deploy import deploy
+        from algorithms.pruning.model import PrunedVotingClassifier
 
-        members, thresholds = self.split(x[np.newaxis])
-        return deploy(self.library, members[0], int(thresholds[0]), self.positive, self.costs)
+        rows, thresholds = self.split(x[np.newaxis])
+        members = np.flatnonzero(rows[0]).tolist()
+        models, costs, encoder = load_members(self.library, members, self.costs)
+        assert self.library.classes is not None
+        return PrunedVotingClassifier.from_votes(
+            models,
+            min(int(thresholds[0]), len(members)),  # more votes than members are never reached
+            self.library.classes,
+            positive=self.positive,
+            costs=costs,
+            encoder=encoder,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()  # tables are made again from the library
@@ -300,7 +307,7 @@ class PruningProblem(Problem, Deployable):
 
     def _metrics(self) -> tuple[Metric, ...]:
         k = len(self.library)
-        highs = kernels.sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
+        highs = member_sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = _MEMBERS._replace(high=float(k))
         return each_name_once([*_RATES, sizes, *_diversity(self.pair_measure), *costs])
@@ -309,8 +316,8 @@ class PruningProblem(Problem, Deployable):
         members, thresholds = self.split(X)
         rates = confusion_rates(table.positives(members, thresholds), *table.totals)
         sizes = (members > 0).sum(axis=1).astype(np.float64)
-        credits = kernels.pair_credits(self.credit, members)
-        costs = kernels.sums(self._cost_table, members)
+        credits = pair_credits(self.credit, members)
+        costs = member_sums(self._cost_table, members)
         columns = [*rates, sizes, *credits.T, *costs.T]
         empty = sizes == 0
         if empty.any():

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.ensembling.searches import children
-from algorithms.ensembling.searches.count_vectors import Store
-from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
+from algorithms.ensembling.searches.children import Store
+from algorithms.ensembling.searches.evolution import OperatorProbabilities
 from algorithms.moves.seen import Seen
 
 D, MOST = 8, 9

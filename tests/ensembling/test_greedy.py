@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 import pytest
 
-from algorithms.ensembling.searches.baselines import SingleBest, Singles
+from algorithms.ensembling.searches.base import SingleBest, Singles
 from algorithms.ensembling.searches.greedy import GES, MultiGES
 from algorithms.ensembling.searches.small_ensembles import SmallEnsembles, patterns
 from framework.errors import InputError

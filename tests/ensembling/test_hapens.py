@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from algorithms.ensembling.problem import EnsembleProblem
-from algorithms.ensembling.searches.hapens import QDOES, QOES, HAPEns, ParetoES
+from algorithms.ensembling.searches.evolution import QDOES, QOES, HAPEns, ParetoES
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric

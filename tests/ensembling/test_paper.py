@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.ensembling.paper.page import costs, ensembles, ranked, weights
+from algorithms.ensembling.papers.page import costs, ensembles, ranked, weights
 from framework.errors import InputError
 from framework.experiment.comparison import compare
 from framework.experiment.grid_load import load_grid

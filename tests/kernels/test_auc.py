@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from algorithms.ensembling.kernels import auc as kernels
-from algorithms.ensembling.kernels.auc import MOST_PICKS, TOLERANCE, rank_table
-from algorithms.ensembling.kernels.picks import picks_of
+from algorithms.ensembling.kernels.auc import MAX_TOTAL, TOLERANCE, rank_table
+from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 from tests.made_up_libraries import predictions
 
 
@@ -26,11 +26,11 @@ def by_pairs(scores, y):
 
 
 def auc(table, X):
-    return kernels.auc(table, picks_of(X))
+    return kernels.auc(table, multiplicities_of(X))
 
 
 def exact_auc(table, X):
-    return kernels.exact_auc(table, picks_of(X))
+    return kernels.exact_auc(table, multiplicities_of(X))
 
 
 def library(k=7, n=300, classes=2, seed=0):
@@ -132,12 +132,12 @@ def test_batches_change_no_bit(classes, monkeypatch):
     assert np.array_equal(exact_auc(table, X[::-1]), exact_auc(table, X)[::-1])
 
 
-@pytest.mark.parametrize("picks", [MOST_PICKS, MOST_PICKS + 1, 1023, 5000, 700_000])
-def test_many_picks_do_not_overflow(picks):
+@pytest.mark.parametrize("total", [MAX_TOTAL, MAX_TOTAL + 1, 1023, 5000, 700_000])
+def test_many_picks_do_not_overflow(total):
     P = np.ones((2, 60), dtype=np.float32)
     P[0] = np.linspace(0, 1, 60)
     y = (np.arange(60) * 7 % 11 > 4).astype(np.int64)
-    x = np.array([[picks // 3, picks - picks // 3], [0, picks]], dtype=np.int32)
+    x = np.array([[total // 3, total - total // 3], [0, total]], dtype=np.int32)
     want = [by_pairs(P[0], y), 0.5]
     assert np.allclose(auc(rank_table(P, y), x), want, rtol=0, atol=1e-15)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.ensembling.kernels import deviations as kernels
-from algorithms.ensembling.kernels import squares
-from algorithms.ensembling.kernels.picks import picks_of
+from algorithms.ensembling.kernels import deviations as squares
+from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from tests import oracles
 from tests.made_up_libraries import predictions
@@ -33,7 +33,7 @@ def ensembles(draw, classes):
         P = rng.dirichlet(np.full(classes, draw(st.sampled_from([0.05, 1.0]))), (k, n))
         P[P < 2.0**-26] = 0.0  # the others lie on the grid: what is a tie here is one in fractions
     P = np.asarray(P[..., 1] if classes == 2 else P, dtype=np.float32)
-    # ties are exact up to MOST_PICKS; beyond, the mean is rounded and a tie may not stay one
+    # ties are exact up to MAX_TOTAL; beyond, the mean is rounded and a tie may not stay one
     most = draw(st.sampled_from([1, 3, 200] if classes else [1, 3, 400, 50_000]))
     row = st.lists(st.integers(0, most), min_size=k, max_size=k).filter(any)
     return P, y, np.array(draw(st.lists(row, min_size=1, max_size=4)), dtype=np.int32)
@@ -41,7 +41,7 @@ def ensembles(draw, classes):
 
 def check(problem, names, classes, tolerance):
     P, y, X = problem
-    found = Scores(names, P, Truth(y, classes))(picks_of(X))
+    found = Scores(names, P, Truth(y, classes))(multiplicities_of(X))
     for i, x in enumerate(X.tolist()):
         for name in names:
             want = oracles.ensemble_score(name, P, y, x, classes)
@@ -94,10 +94,10 @@ def test_batches_change_no_bit(classes, names, large, monkeypatch):
     parent = X[[0]] + 5
     X = np.concatenate([X[X.any(axis=1)], parent + np.eye(6, dtype=np.int32), 900 * parent])
     scores = Scores(names, P, Truth(y, classes))
-    found = scores(picks_of(X))
-    alone = [scores(picks_of(X[i : i + 1])) for i in range(len(X))]
+    found = scores(multiplicities_of(X))
+    alone = [scores(multiplicities_of(X[i : i + 1])) for i in range(len(X))]
     monkeypatch.setattr(kernels, "_BLOCK_BYTES", 1)
-    small = scores(picks_of(X[::-1]))
+    small = scores(multiplicities_of(X[::-1]))
     for name in names:
         assert found[name].tolist() == [float(one[name][0]) for one in alone]
         assert small[name][::-1].tolist() == found[name].tolist()
@@ -111,6 +111,6 @@ def test_no_mean_is_worse_than_its_worst_member():
         np.float32
     )
     scores = Scores(["log_loss", "brier"], P, Truth(y, 2))
-    found = scores(picks_of(rng.integers(1, 9, (200, 5))))
+    found = scores(multiplicities_of(rng.integers(1, 9, (200, 5))))
     for metric in scores.metrics():
         assert found[metric.name].max() <= metric.high

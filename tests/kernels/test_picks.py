@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ensembling.kernels.picks import picks_of, shared
+from algorithms.ensembling.kernels.multiplicities import multiplicities_of, shared
 
 tables = st.integers(1, 70).flatmap(
     lambda k: st.lists(
@@ -20,13 +20,13 @@ tables = st.integers(1, 70).flatmap(
 @given(tables)
 def test_picks_say_what_the_rows_do(rows):
     X = np.array(rows, dtype=np.int32)
-    picks = picks_of(X)
-    assert picks.n == len(rows)
+    multiplicities = multiplicities_of(X)
+    assert multiplicities.n == len(rows)
     for i, row in enumerate(rows):
         (models,) = np.nonzero(row)
-        part = picks.take([i])
+        part = multiplicities.take([i])
         assert part.models.tolist() == models.tolist()
         assert part.counts.tolist() == [row[j] for j in models]
-    assert shared(*picks, X.shape[1]).tolist() == X.min(axis=0).tolist()
-    again = picks.take(np.arange(len(rows))[::-1])
-    assert all(np.array_equal(a, b) for a, b in zip(again, picks_of(X[::-1]), strict=True))
+    assert shared(*multiplicities, X.shape[1]).tolist() == X.min(axis=0).tolist()
+    again = multiplicities.take(np.arange(len(rows))[::-1])
+    assert all(np.array_equal(a, b) for a, b in zip(again, multiplicities_of(X[::-1]), strict=True))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ensembling.kernels import squares
+from algorithms.ensembling.kernels import deviations as squares
 from algorithms.ensembling.kernels.deviations import Deviations
-from algorithms.ensembling.kernels.picks import picks_of
+from algorithms.ensembling.kernels.multiplicities import multiplicities_of
 
 LARGEST = 1 << 51
 whole_numbers = st.one_of(
@@ -24,7 +24,9 @@ def tables(draw):
     k, width = draw(st.integers(1, 4)), draw(st.integers(1, 9))
     rows = st.lists(whole_numbers, min_size=width, max_size=width)
     whole = draw(st.lists(rows, min_size=k, max_size=k))
-    most = draw(st.sampled_from([1, 3, 255]))  # of 4 models 1,020 picks: the parts are near full
+    most = draw(
+        st.sampled_from([1, 3, 255])
+    )  # of 4 models 1,020 multiplicities: the parts are near full
     counts = st.lists(st.integers(0, most), min_size=k, max_size=k).filter(any)
     return whole, draw(st.lists(counts, min_size=1, max_size=5))
 
@@ -46,7 +48,7 @@ def test_products_and_squares_are_exact(table):
             parts = [int(part) << 40 * i for i, part in enumerate(products[j, k])]
             assert sum(parts) == sum(a * b for a, b in zip(one, other, strict=True))
     deviations = Deviations(np.array(whole, dtype=np.int64), 2.0**-51)
-    found = squares.mean_square(deviations, products, picks_of(np.array(X)))
+    found = squares.mean_square(deviations, multiplicities_of(np.array(X)), products)
     for value, x in zip(found.tolist(), X, strict=True):
         want = Fraction(sum_of_squares(whole, x), len(whole[0]) * sum(x) ** 2 * LARGEST**2)
         assert abs(Fraction(value) - want) <= want / 2**50
@@ -59,10 +61,10 @@ def test_equal_ensembles_are_equal_to_the_bit():
     table = Deviations(np.stack([one, other, one, -one]), 2.0**-51)
     products = squares.products_of(table)
     X = np.array([[2, 1, 0, 0], [0, 1, 2, 0], [1, 1, 1, 0], [3, 0, 2, 5]])
-    found = squares.mean_square(table, products, picks_of(X))
+    found = squares.mean_square(table, multiplicities_of(X), products)
     assert found[0] == found[1] == found[2]
     assert found[3] == 0.0
-    alone = [squares.mean_square(table, products, picks_of(x[None]))[0] for x in X]
+    alone = [squares.mean_square(table, multiplicities_of(x[None]), products)[0] for x in X]
     assert alone == found.tolist()
 
 
@@ -71,8 +73,8 @@ def test_large_tables_and_rows_of_many_picks_do_without():
     table = Deviations(rng.integers(-LARGEST, LARGEST, (3, 50)), 2.0**-51)
     X = np.array([[1, 2, 3], [0, 5000, 1], [1, 0, 0]])
     products = squares.products_of(table)
-    found = squares.mean_square(table, products, picks_of(X))
-    plain = squares.mean_square(table, None, picks_of(X))
+    found = squares.mean_square(table, multiplicities_of(X), products)
+    plain = squares.mean_square(table, multiplicities_of(X))
     assert found == pytest.approx(plain, rel=1e-12)
     assert found[1] == plain[1]
     large = Deviations(np.zeros((squares.MOST_MODELS + 1, 2), dtype=np.int64), 1.0)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.pruning import ordering_kernels as kernels
-from algorithms.pruning.searches.baselines import (
+from algorithms.pruning.papers import baselines as kernels
+from algorithms.pruning.papers.baselines import (
     Backfitting,
     FullEnsemble,
     HillClimbing,
@@ -18,7 +18,7 @@ from algorithms.pruning.searches.baselines import (
 )
 from algorithms.pruning.votes import VoteTable
 from tests.conftest import pruning, roles_of
-from tests.pruning.test_branch_and_bound import pool
+from tests.pruning.test_solver import pool
 
 MEASURES = ["accuracy", "complementariness", "concurrency", "uwa", "kappa"]
 

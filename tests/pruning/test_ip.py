@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from algorithms.pruning.diversity import NAMES
+from algorithms.pruning.papers.printed_program import PrintedProgram
 from algorithms.pruning.searches.ip import IntegerProgram
-from algorithms.pruning.searches.ip_cvxpy import PrintedProgram
 from framework.algorithm import Outcome
 from framework.errors import InputError
 from framework.roles import Constraint, Objective, Roles

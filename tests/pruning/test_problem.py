@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.pruning import kernels
+from algorithms.pruning import votes as kernels
 from algorithms.pruning.diversity import (
     Demand,
     demand_of,

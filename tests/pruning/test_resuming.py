@@ -5,21 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from algorithms.pruning.branch_and_bound.instance import Instance, Requirements
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
 from algorithms.pruning.diversity import demand_of, failure_credit
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches import ip
 from algorithms.pruning.searches.ip import IntegerProgram
-from algorithms.pruning.searches.ip_front import ExactFront
-from algorithms.pruning.strong.branch_and_bound import BranchAndBound
-from algorithms.pruning.strong.cells import as_note, noted
-from algorithms.pruning.strong.instance import Instance
-from algorithms.pruning.strong.solve_state import pack, unpack
+from algorithms.pruning.searches.ip_front import ExactFront, as_note, noted
 from algorithms.pruning.votes import VoteTable, Weights
 from framework.libraries.library import Library
 from framework.preparation import Checkpoints, Preparation
 from framework.roles import Objective, Roles
 from tests.conftest import pruning
-from tests.pruning.test_branch_and_bound import pool
+from tests.pruning.test_solver import pool
 
 
 def roles(problem, *names):
@@ -49,7 +47,7 @@ def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
     votes, y = pool(14, 120, 5)
     table, credit = VoteTable.of(votes, y), failure_credit(votes != y)
     instance = Instance.of(
-        table, Weights(1, 0, 1, 0), credit=credit, demand=demand_of(demand, credit)
+        table, Weights(1, 0, 1, 0), Requirements(credit=credit, demand=demand_of(demand, credit))
     )
     solver, stored = (BranchAndBound(instance, looks=50) for _ in range(2))
     for step in range(80):

@@ -1,7 +1,7 @@
 """ROC AUC of many ensembles at once, by the rank statistic on integer keys.
 
 An ensemble's prediction for a record is the mean of its members' probabilities, weighted by how
-often each is picked. Ranks do not change when that is multiplied by the number of picks, so a
+often each is picked. Ranks do not change when that is multiplied by the sum of multiplicities, so a
 record's key is the sum of its members' probabilities in fixed point, times two, plus its label:
 one sort of 32-bit integers ranks the records, and the lowest bit tells the positives. Integer sums
 are exact and free of order, so a key may be built from any common part: neither the batch nor the
@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.kernels.picks import (
-    Picks,
+from algorithms.ensembling.kernels.multiplicities import (
+    Multiplicities,
     add_up,
     fill,
-    picks_of,
+    multiplicities_of,
     remainder,
     shared,
-    total_picks,
+    totals_of,
 )
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.jit import njit
@@ -33,8 +33,8 @@ from framework.jit import njit
 BITS = 22
 """Of the fraction: a probability is held to 2^-23."""
 
-MOST_PICKS = 511
-"""Picks at which a key still fits 32 bits; rows with more of them are ranked in floating point."""
+MAX_TOTAL = 511
+"""Sum of multiplicities at which a key still fits 32 bits; beyond, ranks are in floating point."""
 
 TOLERANCE = 1e-5
 """How far :func:`auc` may be from :func:`exact_auc`."""
@@ -56,7 +56,7 @@ class RankTable(NamedTuple):
     exact : numpy.ndarray of float32, shape (R, K, N)
         The probabilities.
     doubtful : numpy.ndarray of bool, shape (K,)
-        Models whose own ranks fixed point does not confirm_trust for: few values, or crowded ones.
+        Models whose own ranks fixed point does not confirm: few values, or crowded ones.
     """
 
     keys: Array
@@ -93,12 +93,14 @@ def rank_table(P: Array, y: Array) -> RankTable:
             keys[c, j] = 2 * np.rint(np.clip(exact[c, j], 0.0, 1.0) * np.float64(2**BITS))
     positives = labels.sum(axis=1, dtype=np.int64)
     table = RankTable(keys, labels, positives, exact, np.zeros(len(P), dtype=bool))
-    _, error = _blocks(table, picks_of(np.eye(len(P), dtype=np.int32)), np.ones(len(P), np.int64))
+    _, error = _blocks(
+        table, multiplicities_of(np.eye(len(P), dtype=np.int32)), np.ones(len(P), np.int64)
+    )
     return table._replace(doubtful=error > TOLERANCE)
 
 
-def auc(table: RankTable, picks: Picks) -> FloatArray:
-    """Return the AUC of each row of picks, macro-averaged over one-versus-rest, shape (n,).
+def auc(table: RankTable, multiplicities: Multiplicities) -> FloatArray:
+    """Return the AUC of each row, macro-averaged over one-versus-rest, shape (n,).
 
     Returns
     -------
@@ -109,27 +111,29 @@ def auc(table: RankTable, picks: Picks) -> FloatArray:
     Notes
     -----
     O(N (members + log N)) a row and class. What all rows have in common is summed once, so a
-    batch of "parent and one more" costs one addition a record and row. Rows of more than
-    :data:`MOST_PICKS` picks or of ``doubtful`` members alone, and those whose sorted keys leave
-    the order of too many pairs open, go to :func:`exact_auc`.
+    batch of "parent and one more" costs one addition a record and row. Rows that
+    sum to more than :data:`MAX_TOTAL` or have ``doubtful`` members alone, and those whose sorted
+    keys leave the order of too many pairs open, go to :func:`exact_auc`.
     """
-    totals = total_picks(picks.counts, picks.starts)
-    exactly = _all_doubtful(picks.models, picks.starts, table.doubtful) | (totals > MOST_PICKS)
+    totals = totals_of(multiplicities.counts, multiplicities.starts)
+    exactly = _all_doubtful(multiplicities.models, multiplicities.starts, table.doubtful) | (
+        totals > MAX_TOTAL
+    )
     if not exactly.any():
-        out, error = _blocks(table, picks, totals)
+        out, error = _blocks(table, multiplicities, totals)
     else:
         rows = np.flatnonzero(~exactly)
-        out, error = np.full(picks.n, np.nan), np.zeros(picks.n)
+        out, error = np.full(multiplicities.n, np.nan), np.zeros(multiplicities.n)
         if len(rows):
-            out[rows], error[rows] = _blocks(table, picks.take(rows), totals[rows])
+            out[rows], error[rows] = _blocks(table, multiplicities.take(rows), totals[rows])
     exactly |= error > TOLERANCE
     if exactly.any():
         rows = np.flatnonzero(exactly)
-        out[rows] = exact_auc(table, picks.take(rows))
+        out[rows] = exact_auc(table, multiplicities.take(rows))
     return out
 
 
-def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
+def exact_auc(table: RankTable, multiplicities: Multiplicities) -> FloatArray:
     """Return what :func:`auc` does without its rounding: sums of float32 in float64, shape (n,).
 
     Sums that differ in the last bit of a float64 alone count as equal.
@@ -140,17 +144,17 @@ def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
     """
     classes, _, records = table.keys.shape
     block = max(1, _BLOCK_BYTES // (8 * records))
-    keys = np.empty((min(block, picks.n), records), dtype=np.uint64)
-    wins = np.empty((classes, picks.n), dtype=np.int64)
-    for start in range(0, picks.n, block):
-        stop = min(start + block, picks.n)
+    keys = np.empty((min(block, multiplicities.n), records), dtype=np.uint64)
+    wins = np.empty((classes, multiplicities.n), dtype=np.int64)
+    for start in range(0, multiplicities.n, block):
+        stop = min(start + block, multiplicities.n)
         held = keys[: stop - start]
         for c in range(classes):
             _fill_exact(
                 table.exact[c],
-                picks.models,
-                picks.counts,
-                picks.starts[start : stop + 1],
+                multiplicities.models,
+                multiplicities.counts,
+                multiplicities.starts[start : stop + 1],
                 held.view(np.float64),
             )
             held &= ~np.uint64(1)
@@ -160,21 +164,23 @@ def exact_auc(table: RankTable, picks: Picks) -> FloatArray:
     return _mean(table, wins)
 
 
-def _blocks(table: RankTable, picks: Picks, totals: IntArray) -> tuple[FloatArray, FloatArray]:
+def _blocks(
+    table: RankTable, multiplicities: Multiplicities, totals: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the AUC of rows whose keys fit 32 bits, and how far rounding moves it at most."""
     classes, models, records = table.keys.shape
     block = max(1, _BLOCK_BYTES // (4 * records))
-    base = shared(*picks, models)
-    rest, counts, starts = remainder(*picks, base)
+    base = shared(*multiplicities, models)
+    rest, counts, starts = remainder(*multiplicities, base)
     common = np.empty((classes, records), dtype=np.uint32)
     for c in range(classes):
         add_up(table.keys[c], base, table.labels[c], common[c])
-    keys = np.empty((min(block, picks.n), records), dtype=np.uint32)
-    wins = np.empty((classes, picks.n), dtype=np.int64)
-    open_pairs = np.empty((classes, picks.n), dtype=np.int64)
+    keys = np.empty((min(block, multiplicities.n), records), dtype=np.uint32)
+    wins = np.empty((classes, multiplicities.n), dtype=np.int64)
+    open_pairs = np.empty((classes, multiplicities.n), dtype=np.int64)
     few = (TOLERANCE * table.positives * (records - table.positives)).astype(np.int64)
-    for start in range(0, picks.n, block):
-        stop = min(start + block, picks.n)
+    for start in range(0, multiplicities.n, block):
+        stop = min(start + block, multiplicities.n)
         held = keys[: stop - start]
         for c in range(classes):
             fill(table.keys[c], rest, counts, starts[start : stop + 1], common[c], held)
@@ -209,7 +215,7 @@ def _all_doubtful(models: IntArray, starts: IntArray, doubtful: BoolArray) -> Bo
 def _fill_exact(
     P: Array, models: IntArray, counts: IntArray, starts: IntArray, out: FloatArray
 ) -> None:
-    """Set each row of ``out`` (rows, N) to the sum of its picks' probabilities."""
+    """Set each row of ``out`` (rows, N) to the weighted sum of its members' probabilities."""
     for r in range(out.shape[0]):
         row = out[r]
         row[:] = 0.0
@@ -273,7 +279,7 @@ def _tied_pairs(row: WordArray) -> int:
 def _open_pairs(keys: WordArray, totals: IntArray, few: int, out: IntArray) -> None:
     """Count, for rows of sorted keys (rows, N), pairs whose order rounding may have changed.
 
-    Each pick moves a record by half a unit at most, two records towards each other by one a pick.
+    Each model added moves a record by half a unit at most, two records towards each other by one.
     A pair of a positive and a negative counts where no greater gap lies between the two: in a run
     of close records. Where so much can be seen without a look at each run, that they are no more
     than ``few``, the count is above the true one: as if all runs of three and more were one.

@@ -1,8 +1,11 @@
 """Scores of ensembles that are sums over records, on integers.
 
 What matters of a model is how far its predictions are from the truth: its *deviations*. Held in
-fixed point, those of an ensemble are sums over its picks of whole numbers: exact and free of order,
-so that they may be built from any common part, and neither the batch nor the worker changes a bit.
+fixed point, those of an ensemble are weighted sums of whole numbers: exact and free of order, so
+that they may be built from any common part, and neither the batch nor the worker changes a bit.
+
+The sum of squares of an ensemble's deviations is made of the products of each two models' alone,
+however many records there are. These are held exactly, in three parts of 40 bits.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.ensembling.kernels.picks import (
-    Picks,
+from algorithms.ensembling.kernels.multiplicities import (
+    Multiplicities,
     add_up,
     fill,
     remainder,
     shared,
-    total_picks,
+    totals_of,
 )
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
@@ -27,8 +30,8 @@ from framework.jit import njit
 BITS = 51
 """Of the fraction: a probability is held to 2^-52."""
 
-MOST_PICKS = 1023
-"""Picks whose doubled sum fits 64 bits; of rows with more of them the mean is rounded."""
+MAX_TOTAL = 1023
+"""Multiplicities whose doubled sum fits 64 bits; of rows with more of them the mean is rounded."""
 
 _ONE = 1 << BITS
 _BLOCK_BYTES = 400_000  # sums held at a time: they stay in the second-level cache
@@ -36,6 +39,14 @@ _LEAST = 2.0**-52  # scikit-learn's: a probability of 0 or 1 has a finite logari
 _LANES = 32  # sums side by side: compiled for vectors, yet always added in the same order
 _FACTORS = 16  # probabilities multiplied between two looks at the product: 2^(-52 * 16) is no zero
 _SMALL = 2.0**-100
+
+MOST_MODELS, MOST_VALUES = 128, 1 << 17
+"""Models and deviations of each for which the products are made: in a second at most."""
+
+_LIMBS, _BITS = 3, 40
+_MASK = (1 << _BITS) - 1
+_DIGIT = 17  # bits: products of two digits, and sums of them, are exact in float64
+_CHUNK = 1 << 13  # deviations multiplied at a time
 
 
 class Deviations(NamedTuple):
@@ -93,10 +104,10 @@ def _fixed(p: Array) -> IntArray:
 
 
 class _Part(NamedTuple):
-    """Rows of picks, and what the deviations of all of them have in common.
+    """Rows of multiplicities, and what the deviations of all of them have in common.
 
-    rows : positions, (m,); common : sum of the picks that all share, (W,); models, counts, starts :
-    what each row picks beyond these, rows end to end; divisors : sums over them are means, (m,).
+    rows : positions, (m,); common : sum of what all share, (W,); models, counts, starts :
+    what each row has beyond these, rows end to end; divisors : sums over them are means, (m,).
     """
 
     rows: IntArray
@@ -107,17 +118,17 @@ class _Part(NamedTuple):
     divisors: IntArray
 
 
-def parts(table: Deviations, picks: Picks) -> Iterator[_Part]:
-    """Yield the rows of at most :data:`MOST_PICKS` picks, then each row of more by itself.
+def parts(table: Deviations, multiplicities: Multiplicities) -> Iterator[_Part]:
+    """Yield the rows of at most :data:`MAX_TOTAL` multiplicities, then each row of more by itself.
 
     Of the latter the mean itself is rounded, and its divisor is 1.
     """
-    totals = total_picks(picks.counts, picks.starts)
-    many = totals > MOST_PICKS
+    totals = totals_of(multiplicities.counts, multiplicities.starts)
+    many = totals > MAX_TOTAL
     few = np.flatnonzero(~many)
     width = table.whole.shape[1]
     if len(few):
-        usual = picks.take(few) if many.any() else picks
+        usual = multiplicities.take(few) if many.any() else multiplicities
         base = shared(*usual, len(table.whole))
         common = np.empty(width, dtype=np.int64)
         add_up(table.whole, base, np.zeros_like(common), common)
@@ -125,20 +136,24 @@ def parts(table: Deviations, picks: Picks) -> Iterator[_Part]:
     nothing = np.zeros(0, dtype=np.int64)
     for r in np.flatnonzero(many).tolist():
         mean = np.empty(width, dtype=np.int64)
-        _mean(table.whole, *picks.take([r]), mean)
+        _mean(table.whole, *multiplicities.take([r]), mean)
         none = (nothing, nothing.astype(np.uint32), np.zeros(2, dtype=np.int64))
         yield _Part(np.array([r]), mean, *none, np.ones(1, dtype=np.int64))
 
 
-def _blocks(table: Deviations, picks: Picks) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+def _blocks(
+    table: Deviations, multiplicities: Multiplicities
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """Yield positions of some rows at a time, their sums (m, W) and divisors (m,).
 
-    The sums are overwritten by the next block. O(W members) a row, for what it picks beyond the
-    picks that all rows share.
+    The sums are overwritten by the next block. O(W members) a row, for what it has beyond
+    what all rows share.
     """
     width = table.whole.shape[1]
-    held = np.empty((min(max(1, _BLOCK_BYTES // (8 * width)), picks.n), width), dtype=np.int64)
-    for part in parts(table, picks):
+    held = np.empty(
+        (min(max(1, _BLOCK_BYTES // (8 * width)), multiplicities.n), width), dtype=np.int64
+    )
+    for part in parts(table, multiplicities):
         for start in range(0, len(part.rows), len(held)):
             some = slice(start, start + len(held))
             rows = part.rows[some]
@@ -151,7 +166,7 @@ def _blocks(table: Deviations, picks: Picks) -> Iterator[tuple[IntArray, IntArra
 def _mean(
     whole: IntArray, models: IntArray, counts: IntArray, starts: IntArray, out: IntArray
 ) -> None:
-    """Set ``out`` (W,) to the rounded mean over the picks of one row."""
+    """Set ``out`` (W,) to the rounded mean of one row."""
     for i in range(len(out)):
         total, mean = 0, 0.0
         for at in range(len(models)):
@@ -160,14 +175,14 @@ def _mean(
         out[i] = np.int64(np.rint(mean / total))
 
 
-def mean_minus_log(table: Deviations, picks: Picks) -> FloatArray:
+def mean_minus_log(table: Deviations, multiplicities: Multiplicities) -> FloatArray:
     """Return the mean of -log(probability of the true class) of each row, (n,).
 
-    ``table`` is of :func:`of_true_class`. The last pick of a row is added on the way, so that of
-    ensembles which differ by one pick no sum is ever written.
+    ``table`` is of :func:`of_true_class`. The last model of a row is added on the way, so that of
+    ensembles which differ by one model no sum is ever written.
     """
-    out = np.empty(picks.n)
-    for part in parts(table, picks):
+    out = np.empty(multiplicities.n)
+    for part in parts(table, multiplicities):
         found = np.empty(len(part.rows))
         _mean_minus_log(table.whole, *part[1:], found)
         out[part.rows] = found
@@ -225,19 +240,16 @@ def _minus_logs(row: IntArray, last: IntArray, count: np.int64, one: np.int64) -
     return loss
 
 
-def mean_square(table: Deviations, picks: Picks) -> FloatArray:
-    """Return the mean square of each row's deviations, (n,)."""
-    return _through(_mean_square, table, picks)
-
-
-def mean_absolute(table: Deviations, picks: Picks) -> FloatArray:
+def mean_absolute(table: Deviations, multiplicities: Multiplicities) -> FloatArray:
     """Return the mean size of each row's deviations, (n,)."""
-    return _through(_mean_absolute, table, picks)
+    return _through(_mean_absolute, table, multiplicities)
 
 
-def _through(kernel: Callable[..., None], table: Deviations, picks: Picks) -> FloatArray:
-    out = np.empty(picks.n)
-    for rows, sums, divisors in _blocks(table, picks):
+def _through(
+    kernel: Callable[..., None], table: Deviations, multiplicities: Multiplicities
+) -> FloatArray:
+    out = np.empty(multiplicities.n)
+    for rows, sums, divisors in _blocks(table, multiplicities):
         found = np.empty(len(rows))
         kernel(sums, divisors, table.unit, found)
         out[rows] = found
@@ -286,14 +298,14 @@ def _mean_absolute(sums: IntArray, totals: IntArray, unit: float, out: FloatArra
         out[r] = total / len(row)
 
 
-def hits(table: Deviations, picks: Picks, y: IntArray, classes: int) -> IntArray:
+def hits(table: Deviations, multiplicities: Multiplicities, y: IntArray, classes: int) -> IntArray:
     """Return the number of records of each class whose likeliest class is right, (n, classes).
 
     ``table`` is of :func:`of_true_class` for two classes, else of :func:`of_every_class`.
     """
-    out = np.empty((picks.n, classes), dtype=np.int64)
+    out = np.empty((multiplicities.n, classes), dtype=np.int64)
     kernel = _hits_of_two if classes == 2 else _hits_of_many
-    for rows, sums, divisors in _blocks(table, picks):
+    for rows, sums, divisors in _blocks(table, multiplicities):
         found = np.empty((len(rows), classes), dtype=np.int64)
         kernel(sums, divisors, y, found)
         out[rows] = found
@@ -333,3 +345,112 @@ def _hits_of_many(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) 
             for c in range(classes):  # a class before the true one wins where they are equal
                 wrong += int(c != true) & int(row[start + c] + int(c < true) > p)
             out[r, true] += np.int64(wrong == 0)
+
+
+def products_of(table: Deviations) -> IntArray | None:
+    """Return the sum of the products of each two models' deviations, exact; None for large tables.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (K, K, 3)
+        Components of 40 bits, the lowest first; the highest has the sign.
+
+    Notes
+    -----
+    O(K^2 W), by products of matrices.
+    """
+    if len(table.whole) > MOST_MODELS or table.whole.shape[1] > MOST_VALUES:
+        return None
+    k = len(table.whole)
+    places = [np.zeros((k, k), dtype=np.int64) for _ in range(5)]
+    for start in range(0, table.whole.shape[1], _CHUNK):
+        part = table.whole[:, start : start + _CHUNK]
+        mask = (1 << _DIGIT) - 1
+        digits = [part & mask, part >> _DIGIT & mask, part >> 2 * _DIGIT]
+        low, middle, high = (digit.astype(np.float64) for digit in digits)
+        outer = [low @ middle.T, low @ high.T, middle @ high.T]
+        sums = [low @ low.T, *(x + x.T for x in outer), high @ high.T]
+        sums[2] += middle @ middle.T
+        for place, found in zip(places, sums, strict=True):
+            place += found.astype(np.int64)
+    limbs = np.zeros((k, k, _LIMBS), dtype=np.int64)
+    for i, place in enumerate(places):
+        limb, shift = divmod(_DIGIT * i, _BITS)
+        stays = _BITS - shift
+        limbs[..., limb] += (place & (1 << stays) - 1) << shift
+        limbs[..., limb + 1] += place >> stays
+    for limb in range(_LIMBS - 1):
+        limbs[..., limb + 1] += limbs[..., limb] >> _BITS
+        limbs[..., limb] &= _MASK
+    return limbs
+
+
+def mean_square(
+    table: Deviations, multiplicities: Multiplicities, products: IntArray | None = None
+) -> FloatArray:
+    """Return the mean square of each row's deviations, (n,).
+
+    Parameters
+    ----------
+    products : numpy.ndarray of int64, shape (K, K, 3), optional
+        Of :func:`products_of`. Without them, and for rows that sum to more than :data:`MAX_TOTAL`,
+        all deviations are gone through.
+
+    Notes
+    -----
+    With products O(m^2) per row, of m members beyond those that all rows share.
+    """
+    totals = totals_of(multiplicities.counts, multiplicities.starts)
+    few = totals <= MAX_TOTAL
+    if products is None or not few.any():
+        return _through(_mean_square, table, multiplicities)
+    if not few.all():
+        out = np.empty(multiplicities.n)
+        for part, its in ((few, products), (~few, None)):
+            out[part] = mean_square(table, multiplicities.take(np.flatnonzero(part)), its)
+        return out
+    base = shared(*multiplicities, len(products))
+    sums = np.empty(multiplicities.n)
+    _sums_of_squares(products, base, *remainder(*multiplicities, base), sums)
+    return np.asarray(sums * table.unit * table.unit / table.whole.shape[1] / (totals * totals))
+
+
+@njit
+def _sums_of_squares(
+    products: IntArray,
+    base: IntArray,
+    models: IntArray,
+    counts: Array,
+    starts: IntArray,
+    out: FloatArray,
+) -> None:
+    """Set ``out`` (n,) to the sum of squares of the base and what each row has beyond it.
+
+    A part of the sum is at most 2^42 in size times the square of the multiplicities, 2^20.
+    """
+    k = len(base)
+    within = np.zeros((k, _LIMBS), dtype=np.int64)  # products of each model with the base
+    common = np.zeros(_LIMBS, dtype=np.int64)
+    for j in range(k):
+        if base[j] > 0:
+            within += base[j] * products[j]
+    for j in range(k):
+        common += base[j] * within[j]
+    total = np.empty(_LIMBS, dtype=np.int64)
+    for r in range(len(out)):
+        total[:] = common
+        for at in range(starts[r], starts[r + 1]):
+            j, count = models[at], np.int64(counts[at])
+            for limb in range(_LIMBS):
+                total[limb] += count * (2 * within[j, limb] + count * products[j, j, limb])
+            for before in range(starts[r], at):
+                twice, other = 2 * count * np.int64(counts[before]), products[j, models[before]]
+                for limb in range(_LIMBS):
+                    total[limb] += twice * other[limb]
+        value = 0.0
+        for limb in range(_LIMBS - 1):
+            total[limb + 1] += total[limb] >> _BITS
+            total[limb] &= _MASK
+        for limb in range(_LIMBS):
+            value = value * 2.0**_BITS + np.float64(total[_LIMBS - 1 - limb])
+        out[r] = value

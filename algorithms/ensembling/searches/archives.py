@@ -1,4 +1,4 @@
-"""Archives of elites without niches: the best rows, and the front."""
+"""Archives of elites: the best rows, the front, and the grid of HAPEns and QDO-ES that slides."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Protocol
 import numpy as np
 
 from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.jit import njit
 from framework.pareto import nondominated
 
 
 class EliteArchive(Protocol):
-    """Keeps the best of the rows that are added to it; rows are numbered from 0 as they come."""
+    """What keeps the best of the rows that are added to it, numbered from 0 as they come."""
 
     def __len__(self) -> int:
         """Return how many rows were added."""
@@ -116,3 +117,123 @@ def _front(table: FloatArray) -> BoolArray:
     least = table[:, 0] == table[:, 0].min()
     least[least] = nondominated(table[least][:, 2:])
     return np.asarray(least)
+
+
+class SlidingArchive:
+    """A grid over two behaviours, with sliding boundaries, that keeps the best row of each cell.
+
+    The boundaries are equally wide at first. Later they are, in each dimension, the values at
+    rank ``int(j * n / cells)`` of the ``n`` rows seen, and their greatest value. At any time a
+    cell holds the best of *all* rows that lie in it, elites or not: by violation, then loss, then
+    by coming first. A value on a boundary lies in the cell above; values beyond the outer
+    boundaries lie in the outer cells.
+
+    Parameters
+    ----------
+    lower, upper : array_like, shape (2,)
+        Bounds of the behaviours.
+    first, every : int
+        The boundaries slide when ``first`` rows are in, and from then on whenever the number of
+        rows is a multiple of ``every``.
+    cells : int
+        Per dimension.
+
+    Notes
+    -----
+    Fontaine et al. 2019, doi:10.1145/3321707.3321794; as there, the whole history is put in again
+    where boundaries slide: O(n) each time. Of equally good rows ribs' archive may keep a later one
+    that was an elite before.
+    """
+
+    def __init__(
+        self,
+        lower: FloatArray | tuple[float, float],
+        upper: FloatArray | tuple[float, float],
+        *,
+        first: int,
+        every: int,
+        cells: int = 7,
+    ) -> None:
+        self.first, self.every = first, every
+        self.boundaries: FloatArray = np.ascontiguousarray(np.linspace(lower, upper, cells + 1).T)
+        self._cells: IntArray = np.full((cells, cells), -1, dtype=np.int64)
+        self._rows = 0
+        self._table: FloatArray = np.zeros((4, 1 << 10))  # two behaviours, violation, loss
+        self._sorted: FloatArray = np.zeros((2, 0))  # behaviours up to the last slide, ascending
+
+    def __len__(self) -> int:
+        """Return how many rows were added."""
+        return self._rows
+
+    @property
+    def elites(self) -> IntArray:
+        """Rows that are the best of a cell, cell by cell; rows are counted from 0 as added."""
+        return np.asarray(self._cells[self._cells >= 0])
+
+    def ranked(self) -> IntArray:
+        """Return the elites, best first."""
+        rows = self.elites
+        return np.asarray(rows[np.lexsort((rows, self._table[3, rows], self._table[2, rows]))])
+
+    def feasible(self) -> IntArray:
+        """Return the elites that violate nothing."""
+        return np.asarray(self.elites[self._table[2, self.elites] == 0.0])
+
+    def add(self, behaviour: FloatArray, violation: FloatArray, loss: FloatArray) -> None:
+        """Add rows one by one.
+
+        Parameters
+        ----------
+        behaviour : numpy.ndarray of float64, shape (n, 2)
+        violation, loss : numpy.ndarray of float64, shape (n,)
+            To be minimised, the violation first.
+        """
+        before, self._rows = self._rows, self._rows + len(loss)
+        if self._rows > self._table.shape[1]:
+            room = np.zeros((4, 2 * self._rows - self._table.shape[1]))
+            self._table = np.concatenate([self._table, room], axis=1)
+        self._table[:, before : self._rows] = [*behaviour.T, violation, loss]
+        # Which row is the best of a cell depends on the boundaries of now alone, so that of
+        # several slides within these rows only the last one counts.
+        slide = self._rows // self.every * self.every
+        if slide <= self.first:
+            slide = self.first if self.first <= self._rows else 0
+        if slide > before:
+            self._slide(slide)
+            self._cells[:], before = -1, 0
+        _enter(self._table, before, self._rows, self.boundaries, self._cells)
+
+    def _slide(self, n: int) -> None:
+        """Set the boundaries to quantiles of the first ``n`` rows."""
+        new = np.sort(self._table[:2, self._sorted.shape[1] : n], axis=1)
+        # A stable sort merges two runs that are sorted already in linear time.
+        self._sorted = np.sort(np.concatenate([self._sorted, new], axis=1), axis=1, kind="stable")
+        cells = len(self._cells)
+        ranks = [*(j * n // cells for j in range(cells)), n - 1]
+        self.boundaries = np.ascontiguousarray(self._sorted[:, ranks])
+
+
+@njit
+def _enter(
+    table: FloatArray, first: int, last: int, boundaries: FloatArray, cells: IntArray
+) -> None:
+    """Give each of some rows its cell, where it is better than the row that is there."""
+    x, y, violation, loss = table
+    for row in range(first, last):
+        i, j = _cell_of(boundaries[0], x[row]), _cell_of(boundaries[1], y[row])
+        other = cells[i, j]  # came before, so it stays where both are equally good
+        if (
+            other < 0
+            or violation[row] < violation[other]
+            or (violation[row] == violation[other] and loss[row] < loss[other])
+        ):
+            cells[i, j] = row
+
+
+@njit
+def _cell_of(boundaries: FloatArray, value: float) -> int:
+    """Return the cell of a value: the last that begins at or below it; outer values the outer."""
+    cell = 0
+    while cell < len(boundaries) - 2 and boundaries[cell + 1] <= value:
+        cell += 1
+    return cell

@@ -1,11 +1,14 @@
-"""The base of the searches over ensembles: counts, a fitness, metrics by name."""
+"""The base of the searches over ensembles: counts, a fitness, metrics by name.
+
+Baselines: every model alone, and the best of them.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from framework.algorithm import Algorithm
-from framework.arrays import Array, FloatArray
+from framework.algorithm import Algorithm, Outcome
+from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.problem import Problem
@@ -74,3 +77,53 @@ class CountsSearch(Algorithm):
                 f"found {name!r}{nearest(name, metrics)}"
             )
         return -1.0 if metrics[name].sense == "max" else 1.0
+
+
+class Singles(CountsSearch):
+    """Evaluate every model alone, once, and return those that are feasible.
+
+    Parameters
+    ----------
+    problem : Problem
+        Over :class:`~framework.space.Counts`.
+    roles : Roles
+    seed : int
+        Not used, as nothing is random.
+    fitness : str, optional
+        The objective that is minimised or maximised; the first one if None.
+    """
+
+    def __init__(
+        self, problem: Problem, roles: Roles, *, seed: int, fitness: str | None = None
+    ) -> None:
+        super().__init__(problem, roles, seed=seed, fitness=fitness)
+        self._returned: IntArray = np.zeros(0, dtype=np.int64)
+
+    def propose(self) -> Array | None:
+        """Return every model alone, shape (d, d)."""
+        return self.singles()
+
+    def learn(self, batch: Evaluated) -> None:
+        """Note what is returned."""
+        feasible = batch.take(batch.ok & (self.roles.violation(batch.values) == 0.0))
+        self._returned = self._chosen(feasible)
+        self.done, self.reason = True, "every model was evaluated"
+
+    def outcome(self) -> Outcome:
+        """Return the ids of the models returned."""
+        return Outcome(returned=self._returned)
+
+    def _chosen(self, rows: Evaluated) -> IntArray:
+        return rows.ids
+
+
+class SingleBest(Singles):
+    """Evaluate every model alone and return the feasible one of least loss, first of equals.
+
+    Parameters: as for :class:`Singles`.
+    """
+
+    def _chosen(self, rows: Evaluated) -> IntArray:
+        if len(rows) == 0:
+            return rows.ids
+        return np.asarray(rows.ids[[np.argmin(self.loss(rows))]])

@@ -1,4 +1,9 @@
-"""The evolutionary search of HAPEns, QDO-ES and QO-ES: batches of children of elites."""
+"""The evolutionary search of HAPEns, QDO-ES and QO-ES: batches of children of elites.
+
+Adaptive probabilities of random parents, of crossover, and of mutation after crossover.
+
+HAPEns, QDO-ES, QO-ES and Pareto-ES: one evolutionary search with different archives.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,14 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.ensembling.searches import children
-from algorithms.ensembling.searches.archives import BestArchive, EliteArchive
+from algorithms.ensembling.searches.archives import (
+    BestArchive,
+    EliteArchive,
+    FrontArchive,
+    SlidingArchive,
+)
 from algorithms.ensembling.searches.base import CountsSearch
-from algorithms.ensembling.searches.count_vectors import Store
-from algorithms.ensembling.searches.operator_probabilities import OperatorProbabilities
-from algorithms.ensembling.searches.sliding_archive import SlidingArchive
+from algorithms.ensembling.searches.children import BEST, CROSSED, MUTATED, RANDOM, Store
 from algorithms.moves.seen import Seen
 from framework.algorithm import MaxPending, Outcome, name_of
 from framework.arrays import Array, FloatArray, IntArray
@@ -283,3 +291,142 @@ class EnsembleEvolution(CountsSearch):
             return self.give_up("no ensemble found that was not proposed before")
         self._marks_out.append(marks[:made])
         return X[:made]
+
+
+_WINDOW = 10  # batches
+_LIMITS = np.array([[0.05, 0.95], [0.1, 0.9], [0.1, 0.9]])
+
+
+class OperatorProbabilities:
+    """Three probabilities, each of a choice between two ways of making children.
+
+    The probability of a way is the share of the mean loss of the *other* way's children in the sum
+    of both means. The means are over the last ten batches, with more than two children of each
+    way, and the probabilities are clipped.
+
+    Parameters
+    ----------
+    every : int
+        Batches between two adjustments.
+    by_child : bool
+        How a cross counts for the choice of parents. False: each of its parents counts, so that
+        one of a random parent and the best one counts on both sides. True: it counts once, where
+        its parents were both random or both the best, and else on neither side.
+
+    Attributes
+    ----------
+    values : numpy.ndarray of float64, shape (3,)
+        Of a random parent (not the best one), of crossover (not mutation alone), and of mutation
+        after crossover; 0.5 at first.
+    """
+
+    def __init__(self, every: int, by_child: bool = False) -> None:
+        self.every, self.by_child = every, by_child
+        self.values: FloatArray = np.full(3, 0.5)
+        self._batches = 0
+        self._window: deque[FloatArray] = deque(maxlen=_WINDOW)
+
+    def learn(self, marks: IntArray, loss: FloatArray) -> None:
+        """Learn from a batch of children.
+
+        Parameters
+        ----------
+        marks : numpy.ndarray of int64, shape (n, 4)
+            See :data:`algorithms.ensembling.searches.children.CROSSED`.
+        loss : numpy.ndarray of float64, shape (n,)
+            Not negative.
+        """
+        crossed, mutated = marks[:, CROSSED], marks[:, MUTATED]
+        random, best = marks[:, RANDOM], marks[:, BEST]
+        if self.by_child:
+            random, best = (random > 0) & (best == 0), (best > 0) & (random == 0)
+        sides = np.stack(
+            [
+                random,
+                best,
+                crossed,
+                1 - crossed,
+                crossed * mutated,
+                crossed * (1 - mutated),
+            ]
+        )
+        self._window.append(np.stack([(sides * loss).sum(axis=1), sides.sum(axis=1)]))
+        self._batches += 1
+        if self._batches % self.every == 0:
+            self._adjust()
+
+    def _adjust(self) -> None:
+        totals, numbers = np.sum(self._window, axis=0).reshape(2, 3, 2)
+        for j, (low, high) in enumerate(_LIMITS):
+            if (numbers[j] > 2).all():
+                this, other = totals[j] / numbers[j]
+                share = other / (this + other) if this + other > 0 else 0.5
+                self.values[j] = min(max(share, low), high)
+
+
+class HAPEns(EnsembleEvolution):
+    """Hardware-aware post-hoc ensembling: niches of loss correlation and of memory.
+
+    Ensembles compete only within a niche of a 7 x 7 grid whose boundaries slide
+    (:class:`~.sliding_archive.SlidingArchive`): first when the number of rows reaches that of the
+    models plus a batch, then whenever it is a multiple of the number of models. Parameters and
+    everything else: :class:`~.evolution.EnsembleEvolution`; ``behavior`` takes another cost.
+
+    Notes
+    -----
+    "HAPEns: Hardware-Aware Post-Hoc Ensembling for Tabular Data", Section 3 and Algorithm 1. More
+    evaluations move the boundaries to large ensembles, so that the elites lose the cheap end; the
+    run's front keeps it.
+    """
+
+    niches = ("loss_correlation", "memory")
+
+
+class QDOES(EnsembleEvolution):
+    """Quality-diversity optimisation: niches of config similarity and of loss correlation.
+
+    Parameters and the rest: as for :class:`HAPEns`. Purucker et al. 2023, arXiv:2307.08364.
+    """
+
+    niches = ("config_similarity", "loss_correlation")
+
+
+class QOES(EnsembleEvolution):
+    """Quality optimisation: no niches, the 49 best ensembles are the elites.
+
+    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. Purucker et al. 2023,
+    arXiv:2307.08364.
+    """
+
+    niches = None
+
+
+class ParetoES(EnsembleEvolution):
+    """HAPEns' operators on the front itself: the elites are all non-dominated rows so far.
+
+    The single models are among them from the start, so that the cheap end is never lost; any
+    number of objectives counts, and no behaviour. What it returns is the run's front.
+
+    A front of few elites, such as one of a score and the number of members over a small pool, has
+    few children. Where none of them is new, the next ones are bred from the 49 best rows by the
+    fitness, dominated or not, until the front has new children again.
+
+    Parameters and the rest: as for :class:`HAPEns`, without ``behavior``. This package.
+    """
+
+    niches = None
+    with_singles = True
+
+    def _new_archive(self) -> EliteArchive:
+        self._best = BestArchive(ELITES)
+        return FrontArchive()
+
+    def _keep(self, rows: Evaluated, violation: FloatArray, loss: FloatArray) -> None:
+        super()._keep(rows, violation, loss)
+        self._best.add(self._descriptors(rows), violation, loss)
+
+    def _reserve(self) -> IntArray | None:
+        return self._best.ranked()
+
+    def _descriptors(self, rows: Evaluated) -> FloatArray:
+        return self.roles.losses(rows.values)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.pruning.branch_and_bound.instance import Budget, Requirements
 from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.strong.instance import Budget
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray
@@ -23,15 +23,12 @@ WEIGHTED = ("accuracy", "balanced_accuracy")
 
 
 class Demands(NamedTuple):
-    """What members have to keep to.
+    """What members must keep to, and the same as conditions of a certificate.
 
-    Greatest number of members, budgets, least diversity, and the same as conditions of a
-    certificate (``at_most_NAME``, ``at_least_NAME``).
+    Conditions are ``at_most_NAME`` and ``at_least_NAME``.
     """
 
-    most: int | None
-    budgets: tuple[Budget, ...]
-    diversity: Demand | None
+    requirements: Requirements
     conditions: dict[str, float]
 
 
@@ -123,7 +120,8 @@ class PruningSearch(Algorithm):
                     f"algorithm.diversity: expected a demand that some ensemble meets, found "
                     f"gamma={asked.gamma:g}, above the most diverse pair's {pairs:.4g}; lower it"
                 )
-        return Demands(most, tuple(budgets), asked, conditions)
+        requirements = Requirements(self.majority, most, tuple(budgets), self.credit, asked)
+        return Demands(requirements, conditions)
 
 
 def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
 from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
-from algorithms.pruning.strong.branch_and_bound import BranchAndBound
-from algorithms.pruning.strong.instance import Instance, Pruned
-from algorithms.pruning.strong.solve_state import pack, unpack
 from framework.algorithm import Outcome
 from framework.arrays import Array, IntArray
 from framework.batch import Evaluated
@@ -95,15 +94,7 @@ class IntegerProgram(PruningSearch):
         self._weights = self.weights(weights)
         demands = self.demands(_one_of(diversity, tau, gamma), max_members)
         self._conditions = demands.conditions
-        self._instance = Instance.of(
-            self.votes,
-            self._weights,
-            majority=self.majority,
-            max_members=demands.most,
-            budgets=demands.budgets,
-            credit=self.credit,
-            demand=demands.diversity,
-        )
+        self._instance = Instance.of(self.votes, self._weights, demands.requirements)
         self._seed, self._looks = seed, looks
         self.gap, self.iterations, self.seconds = gap, iterations, seconds
         self._solver: BranchAndBound | None = None
@@ -149,7 +140,7 @@ class IntegerProgram(PruningSearch):
 
     def _findings(self, solver: BranchAndBound, best: Pruned) -> dict[str, Any]:
         members = np.flatnonzero(best.x)
-        demand = self._instance.demand
+        demand = self._instance.requirements.demand
         return {
             "status": "optimal" if solver.done else "stopped",
             "value": best.value,

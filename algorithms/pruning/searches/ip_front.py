@@ -1,12 +1,23 @@
-"""``ip_front``: exact fronts of pruned ensembles, every point with its certificate."""
+"""``ip_front``: exact fronts of pruned ensembles, every point with its certificate.
+
+The epsilon-constraint method over whole levels (Haimes, Lasdon and Wismer 1971). The range of the
+second metric, the *resource*, is divided into cells. In each, the program is solved for at most the
+cell's upper end of the resource, then for less than what the ensemble found takes, until one takes
+no more than the lower end. A weighted sum would find supported points only.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
+from algorithms.pruning.branch_and_bound.instance import Budget, Instance, Requirements
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound
 from algorithms.pruning.searches.base import (
     WEIGHTED,
     PruningSearch,
@@ -14,17 +25,9 @@ from algorithms.pruning.searches.base import (
     certificate,
     metric_of,
 )
-from algorithms.pruning.strong.cells import (
-    FrontTask,
-    Solved,
-    as_note,
-    cells_between,
-    noted,
-    solve_cell,
-)
-from algorithms.pruning.votes import weights_of
+from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Outcome
-from framework.arrays import Array
+from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.preparation import Preparation
@@ -32,6 +35,7 @@ from framework.problem import Problem
 from framework.registry import nearest
 from framework.roles import Roles
 
+_LESS = 1e-9  # share of the whole resource by which less is less, where it is no whole number
 _TRUE_RATES = ("true_positive_rate", "true_negative_rate")
 
 
@@ -68,11 +72,6 @@ class ExactFront(PruningSearch):
     ------
     InputError
         Neither the objectives nor the parameters name a front.
-
-    Notes
-    -----
-    Epsilon-constraint over whole levels: Haimes, Lasdon and Wismer 1971. A weighted sum would
-    find supported points only.
     """
 
     def __init__(
@@ -101,15 +100,11 @@ class ExactFront(PruningSearch):
             weights,
             costs,
             whole,
-            self.majority,
+            self._demands.requirements,
             iterations,
             solves,
             looks,
             seed,
-            self._demands.most,
-            self._demands.budgets,
-            self.credit,
-            self._demands.diversity,
         )
         self._least = 0.0 if costs is None else float(costs.min())
         self._cells = cells_between(self._least, self._task.total, cells, whole)
@@ -256,3 +251,142 @@ def _area(points: list[tuple[float, float]]) -> float:
         total += best * (min(taken, 1.0) - before)
         best, before = max(best, value), min(taken, 1.0)
     return total + best * (1.0 - before)
+
+
+class Cell(NamedTuple):
+    """Amounts of the resource above ``low`` and up to ``high``."""
+
+    low: float
+    high: float
+
+
+class Solved(NamedTuple):
+    """What is known for at most ``at_most`` of the resource.
+
+    No ensemble is worth more than ``bound``; ``x`` (None where there is none) with ``threshold``
+    is worth ``value`` and takes ``taken``.
+    """
+
+    at_most: float
+    bound: float
+    x: Array | None
+    threshold: int
+    value: float
+    taken: float
+    closed: bool
+    iterations: int
+
+
+@dataclass(frozen=True)
+class FrontTask:
+    """What all cells of a front share.
+
+    Attributes
+    ----------
+    table : VoteTable
+    weights : Weights
+        Of the value; those of recall where ``costs`` is None.
+    costs : numpy.ndarray, shape (K,), or None
+        The resource: what members cost; false positives where None.
+    whole : bool
+        Whether amounts are whole numbers.
+    requirements : Requirements
+        What members have to keep to besides.
+    iterations, solves : int
+        Simplex iterations of a solve and solves of a cell, at most.
+    looks, seed : int
+        Of the first local search of each solve.
+    """
+
+    table: VoteTable
+    weights: Weights
+    costs: FloatArray | None
+    whole: bool
+    requirements: Requirements
+    iterations: int
+    solves: int
+    looks: int
+    seed: int
+
+    @property
+    def total(self) -> float:
+        """The greatest amount that there is."""
+        return float(self.table.totals[0] if self.costs is None else self.costs.sum())
+
+    def instance(self, at_most: float) -> Instance:
+        """Return the program with at most so much of the resource."""
+        if self.costs is None:
+            return Instance.with_cap(self.table, int(at_most), self.requirements)
+        budgets = (Budget(self.costs, at_most), *self.requirements.budgets)
+        requirements = replace(self.requirements, budgets=budgets)
+        return Instance.of(self.table, self.weights, requirements)
+
+    def taken(self, x: Array, threshold: int) -> float:
+        """Return what an ensemble takes of the resource."""
+        if self.costs is not None:
+            return float(self.costs[np.flatnonzero(x)].sum())
+        return float(self.table.positives(x[np.newaxis], np.array([threshold]))[0, 0])
+
+
+def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
+    """Return what is known of a cell, from its upper end down; the last may lie below it."""
+    found: list[Solved] = []
+    at_most = cell.high
+    less = 1.0 if task.whole else _LESS * max(task.total, 1e-300)
+    while at_most > cell.low and len(found) < task.solves:
+        solver = BranchAndBound(task.instance(at_most), seed=task.seed, looks=task.looks)
+        while not solver.done and solver.iterations < task.iterations:
+            solver.step()
+        best = solver.incumbent
+        if best is None:
+            none = Solved(
+                at_most, solver.bound, None, 0, -np.inf, np.nan, solver.done, solver.iterations
+            )
+            return [*found, none]
+        taken = task.taken(best.x, best.threshold)
+        found.append(
+            Solved(
+                at_most,
+                solver.bound,
+                best.x,
+                best.threshold,
+                best.value,
+                taken,
+                solver.done,
+                solver.iterations,
+            )
+        )
+        at_most = min(at_most, taken) - less
+    return found
+
+
+def cells_between(first: float, last: float, count: int, whole: bool) -> list[Cell]:
+    """Divide amounts up to ``last``; the lowest cell reaches down to below ``first``.
+
+    Evenly in whole numbers from 0, else so that each cell is a multiple of the one before.
+    """
+    if whole:
+        highs = np.unique(np.round(np.linspace(first, last, count + 1)[1:])).tolist()
+    else:
+        highs = np.unique(np.geomspace(max(first, last * 1e-6), last, count + 1)[1:]).tolist()
+    lows = [first - 1.0 if whole else 0.0, *highs[:-1]]
+    return [Cell(low, high) for low, high in zip(lows, highs, strict=True) if high > low]
+
+
+def as_note(found: Sequence[Solved]) -> bytes:
+    """Return what is known of a cell as JSON."""
+    rows = [s._replace(x=None if s.x is None else s.x.tolist())._asdict() for s in found]
+    return json.dumps(rows).encode()
+
+
+def noted(content: bytes | None) -> list[Solved] | None:
+    """Undo :func:`as_note`; None where there is no note that can be read."""
+    if content is None:
+        return None
+    try:
+        rows = [Solved(**row) for row in json.loads(content)]
+        return [
+            s if s.x is None else s._replace(x=np.array(s.x, dtype=np.int8)) for s in rows
+        ] or None
+    except (TypeError, ValueError):
+        return None

@@ -1,32 +1,46 @@
-"""Branch and bound over boxes of sizes, thresholds and calls; one linear program a step.
+"""Branch and bound over boxes of sizes, thresholds and calls; one linear program per step.
 
 Nothing depends on the machine or on when it is interrupted: a step takes the open box with the
 greatest bound, solves its relaxation from the basis that the box carries, and either adds cuts or
-divides it. What is between two steps is plain data (:mod:`algorithms.pruning.strong.solve_state`).
+divides it. What is between two steps is plain data (:func:`pack`, :func:`unpack`): arrays and JSON,
+so that reading it runs nothing.
 """
 
 from __future__ import annotations
 
 import heapq
+import io
+import json
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from algorithms.pruning.strong.box import Box
-from algorithms.pruning.strong.closure import closure_bound, share_of_gap
-from algorithms.pruning.strong.cuts import Cuts, conflicts
-from algorithms.pruning.strong.instance import Instance, Pruned
-from algorithms.pruning.strong.local_search import first_members, improve
-from algorithms.pruning.strong.relaxation import Relaxation, Relaxed
+from algorithms.pruning.branch_and_bound.cuts import Box, Cuts, conflicts, no_cuts
+from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
+from algorithms.pruning.branch_and_bound.local_search import first_members, improve
+from algorithms.pruning.branch_and_bound.relaxation import (
+    Relaxation,
+    Relaxed,
+    closure_bound,
+)
 from framework.arrays import Array
+from framework.limits import ESTIMATOR_BYTES
+from framework.models.npy import arrays_of
+from framework.plain_files import DAMAGED
 
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
 _WORTH = 0.02  # share of the gap that a round of cuts has to close
 _WHOLE = 1e-6  # how far from a whole number is one
 _LOOKS_EACH = 10  # looks of the first local search, at most, for each ensemble that there is
 _RELATIVE = 1e-9  # bound and value that differ by less are equal, where values are no whole numbers
+_VERSION = 2  # of packed solves
+_COUNTS = ("nodes", "programs", "iterations", "_made", "_nothing")
 
 
 @dataclass(order=True)
@@ -79,11 +93,11 @@ class BranchAndBound:
         box = Box(
             np.full(k, -1, dtype=np.int8),
             np.full(len(instance.gains), -1, dtype=np.int8),
-            (instance.min_members, instance.max_members),
+            (instance.requirements.min_members, instance.max_members),
             (0, max(instance.max_members - 1, 0)),
-        ).tightened(instance.majority)
+        ).tightened(instance.requirements.majority)
         # calling nothing positive (L = S) is outside of the boxes; any admitted members do it
-        self._nothing = -np.inf if instance.majority else instance.constant
+        self._nothing = -np.inf if instance.requirements.majority else instance.constant
         if box is not None:
             self._push(closure.bound, box, conflicts(closure.binding, len(instance.down), k))
 
@@ -157,7 +171,7 @@ class BranchAndBound:
         self.nodes += 1
         cuts = np.concatenate([found.kept, new])
         for box in self._divided(node.box, found):
-            tight = box.tightened(self.instance.majority)
+            tight = box.tightened(self.instance.requirements.majority)
             if tight is not None:
                 self._push(bound, tight, cuts, found.basis, found.kept_status)
 
@@ -189,7 +203,7 @@ class BranchAndBound:
         for count in sorted({max(size - 1, 1), size, min(size + 1, self.instance.k)}):
             x = np.zeros(self.instance.k, dtype=np.int8)
             x[order[:count]] = 1
-            if self.instance.admits(x):
+            if self.instance.requirements.admits(x):
                 self._take(self.instance.best_threshold(x), x)
         x = np.zeros(self.instance.k, dtype=np.int8)
         x[order[:size]] = 1
@@ -198,7 +212,7 @@ class BranchAndBound:
             self._take(climbed, climbed.x)
 
     def _take(self, found: Pruned, x: Array) -> None:
-        if not np.isfinite(found.value) or not self.instance.admits(x):
+        if not np.isfinite(found.value) or not self.instance.requirements.admits(x):
             return
         if self.incumbent is None or found.value > self.incumbent.value:
             self.incumbent = found
@@ -248,3 +262,121 @@ def _decided(open_or_not: Array, at: int, side: int) -> Array:
     copy = open_or_not.copy()
     copy[at] = side
     return copy
+
+
+def share_of_gap(bound: float, value: float) -> float:
+    """Return (bound - value) / |value|, the gap as CPLEX has it; infinite over 0."""
+    difference = max(bound - value, 0.0)
+    if difference == 0.0:
+        return 0.0
+    return difference / abs(value) if value else float("inf")
+
+
+def pack(solver: BranchAndBound, also: Any = None) -> bytes:
+    """Return all that a solve goes on from, with a JSON value of the caller's.
+
+    Boxes that stem from one another share their cuts and bases; each is written once.
+    """
+    nodes = solver._open
+    arrays: dict[str, Array] = {}
+    kept: dict[int, int] = {}
+    pieces: list[Array] = []
+
+    def place(array: Array | None) -> int:
+        if array is None:
+            return -1
+        if id(array) not in kept:
+            kept[id(array)] = len(pieces)
+            pieces.append(array)
+        return kept[id(array)]
+
+    places = [(place(n.cuts), place(n.basis), place(n.status)) for n in nodes]
+    arrays["places"] = np.array(places, dtype=np.int64).reshape(-1, 3)
+    for kind in (np.int64, np.int8):  # cuts; bases and statuses
+        own = [i for i, piece in enumerate(pieces) if piece.dtype == kind]
+        name = np.dtype(kind).name
+        arrays[f"{name}_at"] = np.array(own, dtype=np.int64)
+        arrays[f"{name}_lengths"] = np.array([pieces[i].size for i in own], dtype=np.int64)
+        arrays[name] = np.concatenate([np.zeros(0, kind), *(pieces[i].ravel() for i in own)])
+    k = solver.instance.k
+    arrays["x"] = np.array([n.box.x for n in nodes], dtype=np.int8).reshape(-1, k)
+    arrays["calls"] = np.array([n.box.calls for n in nodes], dtype=np.int8)
+    ranges = [(*n.box.sizes, *n.box.thresholds, n.rounds, n.key[1]) for n in nodes]
+    arrays["ranges"] = np.array(ranges, dtype=np.int64).reshape(-1, 6)
+    arrays["bounds"] = np.array([n.bound for n in nodes], dtype=np.float64)
+    best = solver.incumbent
+    if best is not None:
+        arrays["best"] = best.x
+        arrays["best_value"] = np.array([best.value, best.threshold])
+    about = {
+        "version": _VERSION,
+        "counts": {name: getattr(solver, name) for name in _COUNTS},
+        "rng": solver._rng.bit_generator.state,
+        "also": also,
+    }
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
+    """Return the solve and the value that :func:`pack` was given.
+
+    Raises
+    ------
+    ValueError
+        The content is not one of :func:`pack` for such an instance.
+    """
+    try:
+        arrays = arrays_of(content, ESTIMATOR_BYTES)
+        about = json.loads(arrays["about"].tobytes())
+        if about["version"] != _VERSION:
+            raise ValueError("another version")
+        solver = BranchAndBound.__new__(BranchAndBound)
+        solver.instance = instance
+        for name, value in about["counts"].items():
+            if name in _COUNTS:
+                setattr(solver, name, value)
+        solver._rng = np.random.default_rng(0)
+        solver._rng.bit_generator.state = about["rng"]
+        solver.incumbent = None
+        if "best" in arrays:
+            value, threshold = arrays["best_value"].tolist()
+            solver.incumbent = Pruned(arrays["best"], int(threshold), value)
+        solver._open = _boxes(arrays, instance)
+    except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
+        raise ValueError(f"not a solve that can be gone on with: {error}") from error
+    return solver, about["also"]
+
+
+def _boxes(arrays: dict[str, Array], instance: Instance) -> list[OpenBox]:
+    pieces: dict[int, Array] = {}
+    for name in ("int64", "int8"):
+        ends = np.cumsum(arrays[f"{name}_lengths"])
+        parts: Sequence[Array] = np.split(arrays[name], ends[:-1]) if len(ends) else []
+        pieces |= dict(zip(arrays[f"{name}_at"].tolist(), parts, strict=True))
+    pieces[-1] = np.zeros(0)
+    boxes = []
+    width = no_cuts(instance.k).shape[1]
+    for x, calls, row, bound, (cuts, basis, status) in zip(
+        arrays["x"].reshape(-1, instance.k),
+        arrays["calls"].reshape(-1, len(instance.gains)),
+        arrays["ranges"].tolist(),
+        arrays["bounds"].tolist(),
+        arrays["places"].tolist(),
+        strict=True,
+    ):
+        sa, sb, la, lb, rounds, made = row
+        boxes.append(
+            OpenBox(
+                (-bound, made),
+                bound,
+                Box(x, calls, (sa, sb), (la, lb)),
+                pieces[cuts].reshape(-1, width),
+                None if basis < 0 else pieces[basis],
+                None if status < 0 else pieces[status],
+                rounds,
+            )
+        )
+    return boxes  # in the order of the heap that they were

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.pruning.branch_and_bound.instance import Budget, Requirements
 from algorithms.pruning.diversity import Demand, demand_of, failure_credit
-from algorithms.pruning.program import Program, check_solver
+from algorithms.pruning.papers.printed_program import Program, check_solver
 from algorithms.pruning.votes import Weights
 from framework.errors import InputError
-from tests.pruning.test_branch_and_bound import WEIGHTS, brute_force, pool
+from tests.pruning.test_solver import WEIGHTS, brute_force, pool
 
 
 @settings(max_examples=10)
@@ -43,11 +44,7 @@ def test_diversity_majority_sizes_and_costs_are_kept_to(k, n, seed):
             votes,
             y,
             Weights(),
-            credit=credit,
-            demand=demand,
-            majority=majority,
-            max_members=3,
-            budgets=[(costs, limit)],
+            Requirements(majority, 3, (Budget(costs, limit),), credit, demand),
         ).solve()
         if best == -np.inf:
             assert found.status == "infeasible"

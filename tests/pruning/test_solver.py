@@ -9,15 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.pruning.branch_and_bound.cuts import (
+    Box,
+    broken_counts,
+    conflicts,
+    constants,
+    counts,
+)
+from algorithms.pruning.branch_and_bound.instance import (
+    Budget,
+    Instance,
+    Requirements,
+    best_threshold,
+)
+from algorithms.pruning.branch_and_bound.local_search import improve
+from algorithms.pruning.branch_and_bound.relaxation import Relaxation, closure_bound
+from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.diversity import Demand, demand_of, failure_credit
-from algorithms.pruning.strong import search_kernels
-from algorithms.pruning.strong.box import Box
-from algorithms.pruning.strong.branch_and_bound import BranchAndBound
-from algorithms.pruning.strong.closure import closure_bound, share_of_gap
-from algorithms.pruning.strong.cuts import broken_counts, conflicts, constants, counts
-from algorithms.pruning.strong.instance import Budget, Instance
-from algorithms.pruning.strong.local_search import improve
-from algorithms.pruning.strong.relaxation import Relaxation
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.errors import InputError
 
@@ -116,11 +124,7 @@ def test_demands_are_kept_to(k, n, seed, majority):
         instance = Instance.of(
             VoteTable.of(votes, y),
             weights,
-            majority=majority,
-            max_members=most,
-            budgets=[Budget(costs, limit)],
-            credit=credit,
-            demand=demand,
+            Requirements(majority, most, (Budget(costs, limit),), credit, demand),
         )
         solver, bounds = solved(instance)
         if best == -np.inf:
@@ -137,7 +141,7 @@ def test_a_cap_on_false_positives_is_kept(k, n, seed, majority):
     votes, y = pool(k, n, seed)
     for cap in (0, 1, int((~y).sum()) // 3):
         best = brute_force(votes, y, Weights(1, 0, 0, 0), majority=majority, cap=cap)
-        instance = Instance.with_cap(VoteTable.of(votes, y), cap, majority=majority)
+        instance = Instance.with_cap(VoteTable.of(votes, y), cap, Requirements(majority))
         solver, bounds = solved(instance)
         if best == -np.inf:
             assert solver.incumbent is None
@@ -182,7 +186,7 @@ def ensembles_of(box, patterns, majority):
 def test_every_ensemble_of_a_box_keeps_to_all_of_its_rows(k, n, seed, majority):
     votes, y = pool(k, n, seed)
     rng = np.random.default_rng(seed)
-    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0), majority=majority)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0), Requirements(majority))
     relaxation = Relaxation(instance)
     p, u, d = relaxation.p, relaxation.u, relaxation.d
     box = some_box(k, p, rng, majority)
@@ -236,9 +240,7 @@ def test_the_best_threshold_is_that_of_all(k, n, seed, majority):
         for threshold in ([k // 2] if majority else range(k + 1))
         if takes[votes > threshold].sum() <= cap
     }
-    value, threshold = search_kernels.best_threshold(
-        votes, gains, takes.astype(float), cap, k, majority
-    )
+    value, threshold = best_threshold(votes, gains, takes.astype(float), cap, k, majority)
     assert value == pytest.approx(max(worths.values(), default=-np.inf))
     if worths:
         assert worths[threshold] == pytest.approx(value)
@@ -267,7 +269,5 @@ def test_too_few_members_are_refused(most, demand):
         Instance.of(
             VoteTable.of(votes, y),
             Weights(),
-            max_members=most,
-            demand=demand,
-            credit=np.zeros((4, 4)),
+            Requirements(max_members=most, demand=demand, credit=np.zeros((4, 4))),
         )

@@ -1,21 +1,31 @@
-"""The integer program as it is printed (ensemble pruning by integer programming, Sections 3, 4).
+"""``ip_cvxpy``: the integer program as it is printed (pruning paper, Sections 3 and 4).
 
-The readable reference, through cvxpy: a variable a record and no shortcuts. The strong form in
-:mod:`algorithms.pruning.strong` says the same in fewer rows.
+The readable reference, through cvxpy: one variable per record and no shortcuts, solved by whatever
+solver cvxpy knows. :mod:`algorithms.pruning.branch_and_bound` says the same in fewer rows.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
+from algorithms.pruning.branch_and_bound.instance import Requirements
+from algorithms.pruning.branch_and_bound.solver import share_of_gap
 from algorithms.pruning.diversity import Demand
+from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
+from algorithms.pruning.searches.ip import DiversityKey, WeightsKey
 from algorithms.pruning.votes import Weights
-from framework.arrays import Array, BoolArray, FloatArray
+from framework.algorithm import Outcome
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.preparation import Preparation
+from framework.problem import Problem
+from framework.roles import Roles
 
 Status = Literal["optimal", "stopped", "infeasible"]
 
@@ -53,14 +63,8 @@ class Program:
         Positive votes: beta on positive records, alpha on negative ones.
     positive : numpy.ndarray of bool, shape (N,)
     weights : Weights
-    credit : numpy.ndarray, shape (K, K), optional
-        Failure credits, for ``demand``.
-    demand : Demand, optional
-    majority : bool
-        Whether 2 L <= S <= 2 L + 1 rather than a free threshold.
-    max_members : int, optional
-    budgets : sequence of (costs, limit)
-        Costs, shape (K,), of the members add up to at most the limit.
+    requirements : Requirements, optional
+        With a majority 2 L <= S <= 2 L + 1, rather than a free threshold.
     one_sided : bool
         Leave (3) and (6) out where the weights make them redundant: a true positive is worth
         more than a false negative, and a true negative more than a false positive.
@@ -76,16 +80,13 @@ class Program:
         votes: BoolArray,
         positive: BoolArray,
         weights: Weights,
+        requirements: Requirements | None = None,
         *,
-        credit: FloatArray | None = None,
-        demand: Demand | None = None,
-        majority: bool = False,
-        max_members: int | None = None,
-        budgets: Sequence[tuple[FloatArray, float]] = (),
         one_sided: bool = False,
     ) -> None:
         import cvxpy as cp
 
+        must = requirements or Requirements()
         k = len(votes)
         beta, alpha = votes[:, positive].T.astype(float), votes[:, ~positive].T.astype(float)
         self.x = cp.Variable(k, boolean=True, name="x")  # (8)
@@ -101,7 +102,7 @@ class Program:
             f_pos + t_neg == 1,  # (7)
             self.L >= 0,  # (11)
             k >= self.L,
-            cp.sum(self.x) >= (1 if demand is None else 2),
+            cp.sum(self.x) >= must.min_members,
         ]
         better = (
             weights.true_positive > weights.false_negative
@@ -110,14 +111,14 @@ class Program:
         if not (one_sided and better):
             rows.append(beta @ self.x - self.L <= (k + 1) * t_pos)  # (3)
             rows.append((self.L + 1) - alpha @ self.x <= (k + 1) * t_neg)  # (6)
-        if majority:
+        if must.majority:
             rows += [cp.sum(self.x) >= 2 * self.L, cp.sum(self.x) <= 2 * self.L + 1]
-        if max_members is not None:
-            rows.append(cp.sum(self.x) <= max_members)
-        rows += [costs @ self.x <= limit for costs, limit in budgets]
-        if demand is not None:
-            assert credit is not None
-            rows += self._diverse(credit, demand)
+        if must.max_members is not None:
+            rows.append(cp.sum(self.x) <= must.max_members)
+        rows += [costs @ self.x <= limit for costs, limit in must.budgets]
+        if must.demand is not None:
+            assert must.credit is not None
+            rows += self._diverse(must.credit, must.demand)
         worth = (
             weights.true_positive * cp.sum(t_pos)
             + weights.false_negative * cp.sum(f_neg)
@@ -248,3 +249,134 @@ def _limits(solver: str, seconds: float | None, gap: float) -> dict[str, Any]:
             "in algorithm.options, or take HIGHS or SCIP"
         )
     return {}
+
+
+class PrintedProgram(PruningSearch):
+    """Equations 1 to 20 as printed, through cvxpy: the reference for ``ip``, and slower.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of kind ``pruning``.
+    roles : Roles
+        Constraints are part of the program as for ``ip``.
+    seed : int
+        Not used.
+    weights, diversity, max_members :
+        As for ``ip``.
+    solver : str
+        A mixed-integer solver that is installed, as cvxpy spells it.
+    gap : float
+        Relative gap at which HIGHS or SCIP may stop.
+    seconds : float, optional
+        Wall time of HIGHS or SCIP, at most; the answer then depends on the machine.
+    options : mapping, optional
+        Further keywords for the solver, passed on as they are.
+    one_sided : bool
+        Leave Equations 3 and 6 out where the weights make them redundant.
+
+    Raises
+    ------
+    InputError
+        The solver is missing or found nothing, or no ensemble meets the demands.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        weights: WeightsKey | None = None,
+        diversity: DiversityKey | None = None,
+        max_members: Annotated[int, Field(ge=1)] | None = None,
+        solver: str = "HIGHS",
+        gap: Annotated[float, Field(ge=0)] = 0.0,
+        seconds: Annotated[float, Field(gt=0)] | None = None,
+        options: dict[str, Any] | None = None,
+        one_sided: bool = False,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        check_solver(solver)
+        self._weights = self.weights(weights)
+        self._demands = self.demands(diversity, max_members)
+        self.solver, self.gap, self.seconds = solver, gap, seconds
+        self.options, self.one_sided = options, one_sided
+        self._solution: Solution | None = None
+        self._value, self._id = 0.0, -1
+        self._returned: IntArray = np.zeros(0, dtype=np.int64)
+
+    def prepare(self, work: Preparation) -> None:
+        """Solve; nothing is heard of the solver until it is done."""
+        work.report(f"integer program as printed, {self.solver}", 0, 1)
+        self._solve()
+
+    def propose(self) -> Array | None:
+        """Return the solver's ensemble, once."""
+        solution = self._solve()
+        if solution.x is None:
+            raise InputError(
+                "algorithm: expected demands that some ensemble meets, proved that none does; "
+                "relax one of them"
+                if solution.status == "infeasible"
+                else f"algorithm.seconds: expected time enough for {self.solver} to find an "
+                "ensemble, found none; raise it, or take algorithm.kind: ip"
+            )
+        self.done = True
+        self.reason = "proven best" if solution.status == "optimal" else "the solver's limit"
+        return self.rows(solution.x[np.newaxis], [solution.threshold])
+
+    def learn(self, batch: Evaluated) -> None:
+        """Note the row, and whether it may be returned."""
+        self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
+
+    def outcome(self) -> Outcome:
+        """Return what the solver said, and ``certificates``: the bound as one of a metric."""
+        solution = self._solution
+        if solution is None:
+            return Outcome()
+        return Outcome(self._findings(solution), self._returned, self._certificates(solution))
+
+    def _findings(self, solution: Solution) -> dict[str, Any]:
+        return {
+            "status": solution.status,
+            "solver": self.solver,
+            "value": self._value,
+            "bound": solution.bound,
+            "gap": share_of_gap(solution.bound, self._value),
+            "threshold": solution.threshold,
+            "nodes": solution.nodes,
+        }
+
+    def _certificates(self, solution: Solution) -> dict[str, Mapping[str, Array]]:
+        if solution.x is None or not np.isfinite(solution.bound):
+            return {}
+        metric, multiple = metric_of(self._weights, *self.votes.totals)
+        row = certificate(
+            metric or "weighted_sum",
+            self._value / multiple,
+            solution.bound / multiple,
+            self._demands.conditions,
+        )
+        return {"certificates": as_columns([{"id": self._id, **row}])}
+
+    def _solve(self) -> Solution:
+        if self._solution is None:
+            votes, positive = self._records()
+            requirements = self._demands.requirements
+            program = Program(
+                votes, positive, self._weights, requirements, one_sided=self.one_sided
+            )
+            self._solution = program.solve(self.solver, self.seconds, self.gap, self.options)
+            x, threshold = self._solution.x, self._solution.threshold
+            if x is not None:
+                self._value = self.votes.value(x, threshold, self._weights)
+        return self._solution
+
+    def _records(self) -> tuple[Array, Array]:
+        """Return the votes record by record, (K, N), and which records are positive, (N,)."""
+        patterns, records = self.votes.unpacked, self.votes.records
+        negative = np.repeat(patterns, records[:, 0], axis=0)
+        positive = np.repeat(patterns, records[:, 1], axis=0)
+        classes = np.arange(len(negative) + len(positive)) >= len(negative)
+        return np.concatenate([negative, positive]).T, classes

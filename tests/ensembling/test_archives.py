@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.ensembling.searches import sorted_values
-from algorithms.ensembling.searches.archives import BestArchive, FrontArchive
-from algorithms.ensembling.searches.sliding_archive import SlidingArchive
-from algorithms.ensembling.searches.sorted_values import SortedValues
+from algorithms.ensembling.searches.archives import BestArchive, FrontArchive, SlidingArchive
 from tests import oracles
 
 
@@ -104,15 +101,3 @@ def test_the_front_of_all(seed, n, objectives, feasible):
     assert (np.diff(losses[archive.ranked(), 0]) >= 0).all()
     assert sorted(archive.feasible()) == [r for r in expected if violation[r] == 0.0]
     assert len(archive) == n
-
-
-@given(st.integers(0, 10_000), st.integers(1, 1500), st.integers(1, 3000))
-def test_any_rank_of_sorted_values(seed, n, spread):
-    rng = np.random.default_rng(seed)
-    values = rng.integers(spread, size=n).astype(float)
-    found = SortedValues.with_room(n)
-    for value in values:
-        sorted_values.insert(found, value)
-    ranks, out = np.arange(n), np.empty(n)
-    sorted_values.at_ranks(found, ranks, out)
-    assert np.array_equal(out, np.sort(values))

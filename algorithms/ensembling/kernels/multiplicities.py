@@ -11,8 +11,8 @@ from framework.arrays import Array, BoolArray, IntArray, WordArray
 from framework.jit import njit
 
 
-class Picks(NamedTuple):
-    """The models that each row picks, and how often, with all rows in one array.
+class Multiplicities(NamedTuple):
+    """The models that each row multiplicities, and how often, with all rows in one array.
 
     Attributes
     ----------
@@ -33,25 +33,25 @@ class Picks(NamedTuple):
         """Number of rows."""
         return len(self.starts) - 1
 
-    def take(self, rows: Iterable[int]) -> Picks:
+    def take(self, rows: Iterable[int]) -> Multiplicities:
         """Return some rows, given by their positions."""
         parts = [np.arange(self.starts[i], self.starts[i + 1]) for i in rows]
         places = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
         starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        return Picks(self.models[places], self.counts[places], starts)
+        return Multiplicities(self.models[places], self.counts[places], starts)
 
 
-def picks_of(X: Array) -> Picks:
-    """Return the picks of rows of counts (n, K), whole numbers.
+def multiplicities_of(X: Array) -> Multiplicities:
+    """Return the multiplicities of rows of counts (n, K), whole numbers.
 
     Notes
     -----
-    O(n K), many counts at a time; what works on picks is O(members) a row.
+    O(n K), many counts at a time; what works on multiplicities is O(members) per row.
     """
     X = np.ascontiguousarray(X, dtype=np.int32)
     some = np.zeros(-(-X.size // 8) * 8, dtype=np.bool_)
     np.not_equal(X.ravel(), 0, out=some[: X.size])
-    return Picks(*_gather(X, some, some.view(np.uint64), int(np.count_nonzero(some))))
+    return Multiplicities(*_gather(X, some, some.view(np.uint64), int(np.count_nonzero(some))))
 
 
 @njit
@@ -95,8 +95,8 @@ def shared(models: IntArray, counts: IntArray, starts: IntArray, k: int) -> IntA
 
 
 @njit
-def total_picks(counts: IntArray, starts: IntArray) -> IntArray:
-    """Return the number of picks of each row, shape (n,)."""
+def totals_of(counts: IntArray, starts: IntArray) -> IntArray:
+    """Return the sum of multiplicities of each row, shape (n,)."""
     totals = np.zeros(len(starts) - 1, dtype=np.int64)
     for i in range(len(totals)):
         for at in range(starts[i], starts[i + 1]):
@@ -108,7 +108,7 @@ def total_picks(counts: IntArray, starts: IntArray) -> IntArray:
 def remainder(
     models: IntArray, counts: IntArray, starts: IntArray, base: IntArray
 ) -> tuple[IntArray, Array, IntArray]:
-    """Return what each row picks beyond ``base``, rows end to end."""
+    """Return what each row has beyond ``base``, rows end to end."""
     rest = np.empty(len(models), dtype=np.int64)
     more = np.empty(len(models), dtype=np.uint32)
     ends = np.zeros(len(starts), dtype=np.int64)
@@ -138,7 +138,7 @@ def add_up(keys: Array, x: Array, first: Array, out: Array) -> None:
 def fill(
     keys: Array, models: IntArray, counts: Array, starts: IntArray, common: Array, out: Array
 ) -> None:
-    """Set each row of ``out`` (rows, N) to the common keys plus those of its further picks.
+    """Set each row of ``out`` (rows, N) to the common keys plus those of its remainder.
 
     Keys, whole numbers, and what they add up to are of one type.
     """

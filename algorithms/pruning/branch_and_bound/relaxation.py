@@ -1,13 +1,20 @@
-"""The linear relaxation of a box of members and thresholds, its cuts found as they are needed.
+"""Upper bounds: the closure by a minimum cut, and the linear relaxation of a box with cuts.
 
-Columns: members x (K), patterns z (U + D), the threshold L, and with a demand of mean diversity
-one credit a classifier (K). Rows are all valid for each whole solution of the box:
+The *closure* needs no program. A pattern voted positive by fewer classifiers than another (a subset
+of them) is never called positive without it. Maximising the gains under these implications alone
+bounds every ensemble (Picard 1976: a maximum closure is a minimum cut).
+
+The *relaxation* has as columns the members x (K), patterns z (U + D), the threshold L, and with a
+demand of mean diversity one credit per classifier (K). Its rows are all valid for each whole
+solution of the box:
 
 - the number of members and L are in the box, L <= S - 1 (calling nothing positive is judged
-  apart); with majority votes 2 L <= S <= 2 L + 1; budgets; the cap;
-- conflicts and counts (:mod:`algorithms.pruning.strong.cuts`);
-- diversity: each member's mean credit by one row a classifier, exact since x_k is 0 or 1; the
+  separately); with majority votes 2 L <= S <= 2 L + 1; budgets; the cap;
+- conflicts and counts (:mod:`algorithms.pruning.branch_and_bound.cuts`), added as they are needed;
+- diversity: each member's mean credit by one row per classifier, exact since x_k is 0 or 1; the
   ensemble's mean by a credit w_k <= x_k g_k(x) each (Glover 1975).
+
+A further kind of row is a method beside ``_diversity_rows`` and a line in ``_fixed_rows``.
 """
 
 from __future__ import annotations
@@ -16,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.pruning.diversity import TOLERANCE
-from algorithms.pruning.strong.box import Box, Limits
-from algorithms.pruning.strong.cuts import (
+from algorithms.pruning.branch_and_bound.cuts import (
+    Box,
     Cuts,
+    Limits,
     broken_counts,
     conflicts,
     constants,
@@ -28,13 +35,22 @@ from algorithms.pruning.strong.cuts import (
     of_counts,
     without,
 )
-from algorithms.pruning.strong.instance import Instance
-from algorithms.pruning.strong.rows import Rows, safe_bound
-from framework.arrays import Array, FloatArray
+from algorithms.pruning.branch_and_bound.instance import Instance
+from algorithms.pruning.diversity import TOLERANCE
+from framework.arrays import Array, FloatArray, IntArray
 
 _VIOLATED = 1e-3  # by how much a row is broken at least to be taken in
 _MOST_CUTS = 3000  # taken in at a time
+_SCALE = 2.0**29  # capacities of the flow are 32-bit whole numbers
 _BY_ROWS, _MAXIMISE = 2, -1  # as HiGHS numbers them
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "parallel": "off",
+    "presolve": "off",
+    "random_seed": 0,
+    "solver": "simplex",
+}
 
 
 class Relaxed(NamedTuple):
@@ -59,7 +75,7 @@ class Relaxation:
     """Builds and solves the relaxations of an instance; it holds nothing that a solve changes."""
 
     def __init__(self, instance: Instance) -> None:
-        self.instance = instance
+        self.instance, self.must = instance, instance.requirements
         self.k, self.u, self.d = instance.k, len(instance.up), len(instance.down)
         self.p = self.u + self.d
         self.up32 = instance.up_patterns.astype(np.float32)
@@ -136,7 +152,7 @@ class Relaxation:
 
     @property
     def _mean_wanted(self) -> bool:
-        demand = self.instance.demand
+        demand = self.must.demand
         return demand is not None and demand.gamma > 0
 
     def broken(self, relaxed: Relaxed, box: Box) -> Cuts:
@@ -199,19 +215,19 @@ class Relaxation:
         ones = np.ones(k)
         rows.add(members, ones, *box.sizes)
         with_l = np.append(members, at)
-        if self.instance.majority:
+        if self.must.majority:
             rows.add(with_l, np.append(ones, -2.0), 0.0, 1.0)
         rows.add(with_l, np.append(ones, -1.0), 1.0, np.inf)
-        for budget in self.instance.budgets:
+        for budget in self.must.budgets:
             rows.add(members, budget.costs, -np.inf, budget.limit)
         if np.isfinite(self.instance.cap):
             down = np.arange(k + self.u, k + self.p)
             rows.add(down, self.instance.cap_weights, -np.inf, self.instance.cap)
-        if self.instance.demand is not None:
+        if self.must.demand is not None:
             self._diversity_rows(rows, box)
 
     def _diversity_rows(self, rows: Rows, box: Box) -> None:
-        demand, credit = self.instance.demand, self.instance.credit
+        demand, credit = self.must.demand, self.must.credit
         assert demand is not None
         assert credit is not None
         members, at = np.arange(self.k), self.k + self.p + 1
@@ -238,7 +254,7 @@ class Relaxation:
 
     def _credit_bounds(self, box: Box) -> tuple[FloatArray, FloatArray]:
         """Return the least and greatest sum of credits above gamma that others can give."""
-        demand, credit = self.instance.demand, self.instance.credit
+        demand, credit = self.must.demand, self.must.credit
         assert demand is not None
         assert credit is not None
         above = credit - demand.gamma
@@ -274,11 +290,128 @@ class Relaxation:
         rows.add_block(table, extra, upper)
 
 
-_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "parallel": "off",
-    "presolve": "off",
-    "random_seed": 0,
-    "solver": "simplex",
-}
+class Rows:
+    """Rows of a program, gathered in order."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.count = columns, 0
+        self._row: list[Array] = []
+        self._column: list[Array] = []
+        self._value: list[Array] = []
+        self._lower: list[Array] = []
+        self._upper: list[Array] = []
+
+    def add(self, columns: Array, values: Array, lower: float, upper: float) -> None:
+        """Add a row."""
+        self._take(np.full(len(columns), self.count), columns, values)
+        self._lower.append(np.array([lower], dtype=np.float64))
+        self._upper.append(np.array([upper], dtype=np.float64))
+        self.count += 1
+
+    def add_block(
+        self, table: FloatArray, extra: list[tuple[Array, Array, Array]], upper: FloatArray
+    ) -> None:
+        """Add rows over the first columns, some more entries, and upper bounds alone."""
+        row, column = np.nonzero(table)
+        self._take(self.count + row, column, table[row, column])
+        for r, c, v in extra:
+            self._take(self.count + r, c, v)
+        self._lower.append(np.full(len(upper), -np.inf))
+        self._upper.append(upper)
+        self.count += len(upper)
+
+    def arrays(self) -> tuple[Array, Array, FloatArray, FloatArray, FloatArray]:
+        """Return starts, indices, values, lower and upper bounds, row by row."""
+        row, column = np.concatenate(self._row), np.concatenate(self._column)
+        value = np.concatenate(self._value)
+        order = np.lexsort((column, row))
+        starts = np.searchsorted(row[order], np.arange(self.count)).astype(np.int32)
+        return (
+            starts,
+            column[order].astype(np.int32),
+            np.ascontiguousarray(value[order]),
+            np.concatenate(self._lower),
+            np.concatenate(self._upper),
+        )
+
+    def _take(self, row: Array, column: Array, value: Array) -> None:
+        keep = np.asarray(value) != 0
+        self._row.append(np.asarray(row)[keep])
+        self._column.append(np.asarray(column)[keep])
+        self._value.append(np.asarray(value, dtype=np.float64)[keep])
+
+
+def safe_bound(
+    dual: FloatArray,
+    cost: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    start: Array,
+    index: Array,
+    value: FloatArray,
+    row_lower: FloatArray,
+    row_upper: FloatArray,
+) -> float:
+    """Return an upper bound of the program from any multipliers (weak duality).
+
+    Multipliers of the wrong sign for a one-sided row count as 0, so that the solver's tolerances
+    do not matter.
+    """
+    y = np.where(np.isinf(row_upper), np.minimum(dual, 0.0), dual)
+    y = np.where(np.isinf(row_lower), np.maximum(y, 0.0), y)
+    lengths = np.diff(np.append(start, len(value)))
+    taken = np.bincount(index, weights=value * np.repeat(y, lengths), minlength=len(cost))
+    reduced = cost - taken
+    with np.errstate(invalid="ignore"):
+        sides = np.where(y > 0, y * row_upper, np.where(y < 0, y * row_lower, 0.0))
+    columns = np.maximum(reduced * lower, reduced * upper)
+    return float(sides.sum() + columns.sum())
+
+
+class Closure(NamedTuple):
+    """A bound of the weighted sum, and the implications that bind: pairs (up, down), (m, 2)."""
+
+    bound: float
+    binding: IntArray
+
+
+def closure_bound(instance: Instance) -> Closure:
+    """Return the bound that dominance gives.
+
+    Weights that are no small whole numbers are rounded so that the bound stays one.
+
+    Notes
+    -----
+    O(U D K) to find the implications, then a maximum flow between U + D + 2 nodes.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    up, down = instance.up, instance.down
+    total = float(up.sum() + down.sum())
+    if not len(up) or not len(down) or total == 0:
+        return Closure(instance.constant + float(up.sum()), np.zeros((0, 2), dtype=np.int64))
+    scale = 1.0 if instance.step and total < _SCALE else _SCALE / 2 / total
+    gain = np.ceil(up * scale).astype(np.int32)  # rounded in the bound's favour
+    loss = np.floor(down * scale).astype(np.int32)
+    pairs = implications(instance)
+    n_up, n = len(up), len(up) + len(down)
+    source, sink, many = n, n + 1, np.int32(2**30)
+    rows = np.concatenate([np.full(n_up, source), pairs[:, 0], n_up + np.arange(len(down))])
+    columns = np.concatenate([np.arange(n_up), n_up + pairs[:, 1], np.full(len(down), sink)])
+    capacity = np.concatenate([gain, np.full(len(pairs), many), loss]).astype(np.int32)
+    graph = csr_array((capacity, (rows, columns)), shape=(n + 2, n + 2))
+    result = maximum_flow(graph, source, sink)
+    flow = result.flow.tocoo()
+    used = (flow.data > 0) & (flow.row < n_up) & (flow.col < n) & (flow.col >= n_up)
+    binding = np.column_stack([flow.row[used], flow.col[used] - n_up]).astype(np.int64)
+    bound = (int(gain.sum(dtype=np.int64)) - int(result.flow_value)) / scale
+    return Closure(instance.constant + bound, binding[np.lexsort(binding.T[::-1])])
+
+
+def implications(instance: Instance) -> IntArray:
+    """Return the pairs (i, j): wherever pattern i of ``up`` is positive, so is j of ``down``."""
+    outside = instance.up_patterns.astype(np.float32) @ (~instance.down_patterns).T.astype(
+        np.float32
+    )
+    return np.argwhere(outside == 0).astype(np.int64)

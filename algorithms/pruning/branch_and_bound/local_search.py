@@ -1,4 +1,9 @@
-"""Iterated local search over members, each with its best threshold: loops over patterns."""
+"""Iterated local search over members, each tried with its best threshold.
+
+It gives branch and bound its first incumbent, and better ones from fractional solutions. A climb
+adds, drops and swaps members while that helps; then a few random members are flipped, and the next
+climb starts from there (iterated local search: Lourenço, Martin and Stützle 2003).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, best_threshold
+from algorithms.pruning.diversity import TOLERANCE
 from framework.arrays import Array, FloatArray, IntArray
 from framework.jit import njit
+
+_FLIPS = 6  # members that a perturbation flips, at most
 
 
 class Rules(NamedTuple):
@@ -45,43 +54,8 @@ class Rules(NamedTuple):
 
 
 @njit
-def best_threshold(
-    votes: IntArray, gains: FloatArray, takes: FloatArray, cap: float, members: int, majority: bool
-) -> tuple[float, int]:
-    """Return the best sum of gains of the patterns above a threshold, and that threshold.
-
-    Of equally good thresholds the highest; minus infinity where none keeps to the cap.
-
-    Parameters
-    ----------
-    votes : numpy.ndarray of int64, shape (P,)
-    gains, takes : numpy.ndarray of float64, shape (P,)
-    cap : float
-        Bound of the sum of ``takes`` over the patterns above the threshold.
-    members : int
-        Thresholds go from 0 to this.
-    majority : bool
-        Whether ``members // 2`` is the only threshold.
-    """
-    gain, take = np.zeros(members + 1), np.zeros(members + 1)
-    for p in range(len(votes)):
-        gain[votes[p]] += gains[p]
-        take[votes[p]] += takes[p]
-    best, at, value, taken = -np.inf, members, 0.0, 0.0
-    for threshold in range(members, -1, -1):
-        if threshold < members:
-            value += gain[threshold + 1]
-            taken += take[threshold + 1]
-        if taken > cap:
-            break
-        if value > best and (not majority or threshold == members // 2):
-            best, at = value, threshold
-    return best, at
-
-
-@njit
 def admitted(x: Array, rules: Rules) -> bool:
-    """Tell whether members keep to sizes, costs and diversity."""
+    """Return whether members keep to sizes, costs and diversity."""
     size = int((x > 0).sum())
     if size < rules.fewest or size > rules.most:
         return False
@@ -175,3 +149,84 @@ def perturb(x: Array, swaps: int, rng: np.random.Generator) -> None:
         if x[i] and int((x > 0).sum()) == 1:
             continue
         x[i] = 1 - x[i]
+
+
+def improve(instance: Instance, x: Array, looks: int, rng: np.random.Generator) -> Pruned | None:
+    """Climb from members ``x``, shape (K,), then from perturbed optima, looking so often.
+
+    Parameters
+    ----------
+    looks : int
+        Ensembles whose value is computed, at most; O(P) each.
+
+    Returns
+    -------
+    Pruned or None
+        The best that was found; None where ``x`` is not admitted.
+    """
+    if not instance.requirements.admits(x):
+        return None
+    best = instance.best_threshold(x)
+    if not np.isfinite(best.value):
+        return None
+    current, rules = best.x.copy(), _rules(instance)
+    while True:
+        votes = current.astype(np.int64) @ instance.columns
+        start, _ = instance.best_sum(votes, int(current.sum()))
+        _, looks = climb(current, votes, rules, float(start), looks, rng)
+        found = instance.best_threshold(current)
+        if found.value > best.value:
+            best = found
+        if looks <= 0:
+            return best
+        current = best.x.copy()
+        perturb(current, 2 + int(rng.integers(_FLIPS - 1)), rng)
+        looks -= 1
+        if not instance.requirements.admits(current):
+            current = best.x.copy()
+
+
+def first_members(instance: Instance) -> Array | None:
+    """Return members that are admitted, if some are easily found; shape (K,).
+
+    The best of: each classifier alone, all of them, each pair where diversity is asked for. If an
+    ensemble meets a demand of diversity then some pair does, since tau <= gamma and a mean over
+    pairs is at most the greatest of them.
+    """
+    k, requirements = instance.k, instance.requirements
+    credit, demand = requirements.credit, requirements.demand
+    tries = [np.ones(k, dtype=np.int8)]
+    if demand is None:
+        tries += list(np.eye(k, dtype=np.int8))
+    elif credit is not None:
+        for flat in np.argsort(-credit, axis=None, kind="stable").tolist():
+            i, j = divmod(flat, k)
+            if i == j or credit[i, j] < demand.gamma - TOLERANCE:
+                continue
+            x = np.zeros(k, dtype=np.int8)
+            x[[i, j]] = 1
+            tries.append(x)
+            if len(tries) > 2 * k:
+                break
+    found = [instance.best_threshold(x) for x in tries if instance.requirements.admits(x)]
+    best = max(found, key=lambda p: p.value, default=None)
+    return None if best is None or not np.isfinite(best.value) else best.x
+
+
+def _rules(instance: Instance) -> Rules:
+    requirements, k = instance.requirements, instance.k
+    demand, credit, budgets = requirements.demand, requirements.credit, requirements.budgets
+    return Rules(
+        instance.columns,
+        instance.gains,
+        instance.takes,
+        float(instance.cap),
+        requirements.majority,
+        np.array([budget.costs for budget in budgets], dtype=np.float64).reshape(-1, k),
+        np.array([budget.limit for budget in budgets], dtype=np.float64),
+        np.zeros((1, 1)) if credit is None else credit,
+        -1.0 if demand is None else demand.tau,
+        0.0 if demand is None else demand.gamma,
+        requirements.min_members,
+        instance.max_members,
+    )

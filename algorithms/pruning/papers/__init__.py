@@ -1,0 +1,1 @@
+"""What only the experiments of the pruning paper need: baselines, the printed program, pages."""
