@@ -2,21 +2,16 @@
 
 A tree of depth p is a full binary heap: node ``m`` has children ``2 m + 1`` (at most the threshold)
 and ``2 m + 2``; a node that was not split has ``column`` -1 and keeps its value. Trees are grown
-level by level on histograms.
-
-There are two ways to grow: with a stopping test (a split must be worth its price, what it buys is
-free at once, cuts are those of all records) and without (the best split is made wherever there is
-one, what a tree buys is free from the next tree on, cuts lie midway between records of the node).
+level by level on histograms: the best split is made wherever there is one, what a tree buys is free
+from the next tree on, and cuts lie midway between records of the node.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from algorithms.multistage.papers.budgeted import BudgetedClassifier
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
@@ -25,8 +20,8 @@ from framework.jit import njit
 
 MOST_BINS = 1024
 LEAST_GAIN = 1e-10
-"""By how much a split must be better than none, or than one before it, so that a tie does not hang
-on rounding: it goes to the first column and the lowest cut."""
+"""By how much a split must be better than one before it, so that a tie does not hang on rounding:
+it goes to the first column and the lowest cut."""
 _LEAST_SHARE = 1e-12  # of a class, so that shares can be made to sum to 1
 
 
@@ -56,12 +51,12 @@ class Binned(NamedTuple):
 
     Z : float64 (n, D).
     bins : uint16 (n, D), see :func:`bin_records`.
-    cuts : float64 (D, C), see :func:`cut_points`.
+    count : int, one more than the greatest bin there can be.
     """
 
     Z: FloatArray
     bins: Array
-    cuts: FloatArray
+    count: int
 
 
 class Prices(NamedTuple):
@@ -73,19 +68,6 @@ class Prices(NamedTuple):
 
     feature_of: IntArray
     of_feature: FloatArray
-
-
-class Rules(NamedTuple):
-    """How trees are boosted.
-
-    step : share of each tree that is added.
-    stopping : whether a split must be worth its price (see above).
-    squares : whether the loss is the squared error instead of the log loss.
-    """
-
-    step: float
-    stopping: bool
-    squares: bool
 
 
 def cut_points(Z: FloatArray) -> FloatArray:
@@ -108,32 +90,24 @@ def cut_points(Z: FloatArray) -> FloatArray:
     return cuts
 
 
-def bin_records(Z: FloatArray, cuts: FloatArray) -> Array:
-    """Return the bin (n, D), uint16, of each value: how many cut points lie below it."""
+def bin_records(Z: FloatArray) -> Binned:
+    """Return encoded records (n, D) with the bin of each value: how many cut points lie below."""
+    cuts = cut_points(Z)
     bins = [np.searchsorted(row, column) for row, column in zip(cuts, Z.T, strict=True)]
-    return np.ascontiguousarray(np.column_stack(bins), dtype=np.uint16)
+    table = np.ascontiguousarray(np.column_stack(bins), dtype=np.uint16)
+    return Binned(np.ascontiguousarray(Z), table, cuts.shape[1] + 1)
 
 
 @njit
 def _best_split(
-    bins: Array,
-    residual: Array,
-    records: Array,
-    n_bins: int,
-    price: Array,
-    stopping: bool,
-    sums: Array,
-    counts: Array,
+    bins: Array, residual: Array, records: Array, price: Array, sums: Array, counts: Array
 ) -> tuple[int, int]:
-    """Return column and bin of a node's best split; column -1 if there is none.
-
-    With ``stopping`` it must be worth its price.
-    """
+    """Return column and bin of a node's best split; column -1 if there is none."""
     total = 0.0
     for i in records:
         total += residual[i]
     unsplit = total * total / len(records)
-    best_column, best_bin, best_worth = -1, -1, 0.0 if stopping else -np.inf
+    best_column, best_bin, best_worth = -1, -1, -np.inf
     for column in range(bins.shape[1]):
         sums[:] = 0.0
         counts[:] = 0
@@ -141,7 +115,7 @@ def _best_split(
             sums[bins[i, column]] += residual[i]
             counts[bins[i, column]] += 1
         left, below = 0.0, 0
-        for b in range(n_bins - 1):
+        for b in range(len(sums) - 1):
             left += sums[b]
             below += counts[b]
             above = len(records) - below
@@ -168,21 +142,15 @@ def _middle(values: Array, records: Array, bins: Array, at: int) -> float:
 
 @njit
 def _grow(
-    records: Binned,
-    residual: Array,
-    prices: Prices,
-    stopping: bool,
-    tree: RegressionTree,
-    node: Array,
+    records: Binned, residual: Array, prices: Prices, tree: RegressionTree, node: Array
 ) -> None:
     """Grow a tree, level by level and from left to right; what it bought is free afterwards.
 
     ``node`` (n,) is filled with the leaf of each record.
     """
-    bins, cuts = records.bins, records.cuts
-    n_bins = cuts.shape[1] + 1
-    sums, counts = np.zeros(n_bins), np.zeros(n_bins, dtype=np.int64)
-    price = prices.of_feature[prices.feature_of]
+    bins = records.bins
+    sums, counts = np.zeros(records.count), np.zeros(records.count, dtype=np.int64)
+    price = prices.of_feature[prices.feature_of]  # a copy: all of this tree pays
     node[:] = 0
     for m in range(len(tree.column)):
         here = np.flatnonzero(node == m)
@@ -191,79 +159,47 @@ def _grow(
         tree.value[m] = residual[here].mean()
         if 2 * m + 2 >= len(tree.column):
             continue
-        split, at = _best_split(bins, residual, here, n_bins, price, stopping, sums, counts)
+        split, at = _best_split(bins, residual, here, price, sums, counts)
         if split < 0:
             continue
         tree.column[m] = split
         prices.of_feature[prices.feature_of[split]] = 0.0
-        if stopping:
-            tree.threshold[m] = cuts[split, at]
-            price = prices.of_feature[prices.feature_of]
-        else:
-            tree.threshold[m] = _middle(records.Z[:, split], here, bins[:, split], at)
+        tree.threshold[m] = _middle(records.Z[:, split], here, bins[:, split], at)
         for i in here:
             node[i] = 2 * m + 1 if bins[i, split] <= at else 2 * m + 2
 
 
 @njit
-def _residuals(scores: Array, target: Array, squares: bool, residual: Array) -> None:
-    """Write the negative gradient of the loss: of half the squared error, or of the log loss.
-
-    Of the log loss it is target minus probability; one column is a sigmoid, more are a softmax.
-    """
-    for i in range(len(scores)):
-        if squares:
-            for r in range(scores.shape[1]):
-                residual[r, i] = target[i, r] - scores[i, r]
-            continue
-        if scores.shape[1] == 1:
-            residual[0, i] = target[i, 0] - 1.0 / (1.0 + math.exp(-scores[i, 0]))
-            continue
-        top, total = scores[i].max(), 0.0
-        for r in range(scores.shape[1]):
-            total += math.exp(scores[i, r] - top)
-        for r in range(scores.shape[1]):
-            residual[r, i] = target[i, r] - math.exp(scores[i, r] - top) / total
-
-
-@njit
-def boost(
-    records: Binned,
-    target: Array,
-    start: Array,
-    prices: Prices,
-    rules: Rules,
-    forest: Forest,
-) -> None:
-    """Fit trees to the negative gradient of a loss, round by round.
+def boost(records: Binned, target: Array, prices: Prices, step: float, forest: Forest) -> None:
+    """Fit trees to the negative gradient of half the squared error, round by round.
 
     Parameters
     ----------
     records : Binned
     target : float64 (n, R)
-    start : float64 (R,)
-        Scores before the first round.
     prices : Prices
         What was bought costs 0 afterwards.
-    rules : Rules
+    step : float
+        Share of each tree that is added.
     forest : Forest
         Filled in; ``column`` must be -1 and the others 0 before.
 
     Notes
     -----
-    O(rounds R depth n D + rounds R 2^depth D C).
+    O(rounds R depth n D + rounds R 2^depth D C), C the number of bins.
     """
     n, classes = target.shape
-    scores = np.zeros((n, classes)) + start
-    residual = np.empty((classes, n))
+    scores = np.zeros((n, classes))
+    residual = np.empty(n)
     node = np.zeros(n, dtype=np.int64)
     for t in range(len(forest.column)):
-        _residuals(scores, target, rules.squares, residual)
         for r in range(classes):
+            for i in range(n):
+                residual[i] = target[i, r] - scores[i, r]
             tree = RegressionTree(forest.column[t, r], forest.threshold[t, r], forest.value[t, r])
-            _grow(records, residual[r], prices, rules.stopping, tree, node)
+            _grow(records, residual, prices, tree, node)
             for m in range(len(tree.value)):
-                tree.value[m] *= rules.step
+                tree.value[m] *= step
             for i in range(n):
                 scores[i, r] += tree.value[node[i]]
 
@@ -283,36 +219,6 @@ def score_forest(forest: Forest, Z: Array, feature_of: Array, scores: Array, nee
                 scores[i, r] += value[t, r, m]
 
 
-def fit_forest(
-    Z: FloatArray,
-    target: FloatArray,
-    start: FloatArray,
-    prices: Prices,
-    rules: Rules,
-    *,
-    rounds: int,
-    depth: int,
-) -> Forest:
-    """Boost trees on encoded records (n, D), ``prices`` untouched; see :func:`boost`."""
-    cuts = cut_points(Z)
-    shape = (rounds, target.shape[1], 2 ** (depth + 1) - 1)
-    forest = Forest(np.full(shape, -1, dtype=np.int64), np.zeros(shape), np.zeros(shape))
-    records = Binned(np.ascontiguousarray(Z), bin_records(Z, cuts), cuts)
-    prices = Prices(prices.feature_of, prices.of_feature.copy())
-    boost(records, np.ascontiguousarray(target), start, prices, rules, forest)
-    return forest
-
-
-def run_forest(
-    forest: Forest, Z: FloatArray, start: FloatArray, feature_of: IntArray, n_features: int
-) -> tuple[FloatArray, BoolArray]:
-    """Return the scores (n, R) of encoded records (n, D), and the features they need (n, d)."""
-    scores = np.zeros((len(Z), len(start))) + start
-    needed = np.zeros((len(Z), n_features), dtype=bool)
-    score_forest(forest, np.ascontiguousarray(Z), feature_of, scores, needed)
-    return scores, needed
-
-
 @dataclass(eq=False, repr=False)
 class GreedyMiser(BudgetedClassifier):
     """Stage-wise regression with cost-penalised trees, and a reject option (EMSCO's GM*).
@@ -325,40 +231,29 @@ class GreedyMiser(BudgetedClassifier):
     ----------
     tradeoff : float
         The paper's lambda, from 0: what acquiring every feature costs, in units of squared error
-        a training record.
+        per training record.
     depth : int
         Splits on a path of a tree (released code counts levels of nodes, one more).
     rounds : int
     learning_rate : float
-    reading : {'released', 'stopping'}
-        What the papers leave open, as released code has it or with a stopping test (see below).
     costs, threshold, reject_label
         As of :class:`~algorithms.multistage.papers.budgeted.BudgetedClassifier`.
 
     Attributes
     ----------
     forest_ : Forest
-    start_ : float64 (R,), scores before the first tree
 
     Notes
     -----
-    Readings, where the papers leave room. ``released`` follows code that names itself the authors'
-    method or a port of it (ADAPT_GBRT in AdaptApprox, GreedyMiser.jl):
+    Where the papers leave room, this follows code that names itself the authors' method or a port
+    of it (ADAPT_GBRT in AdaptApprox, GreedyMiser.jl):
 
     - Trees are full: there is no stopping test, and a node is left unsplit only where its records
       are all alike. So no price is high enough to acquire nothing.
     - What a tree buys is free from the next tree on.
     - Cuts lie midway between neighbouring records of the node.
     - The loss is the squared error of targets -1 and 1 (one tree a round for two classes, else a
-      tree a class), scores start at 0, the probability is (1 + score) / 2, cut off at 0 and 1.
-
-    ``stopping`` is the reading of this package's first experiments: a split must save more than
-    twice what it costs, and is not made otherwise; a feature is free from its first split on, in
-    the same tree too; cuts are midway between neighbours of all training records; the loss is the
-    log loss (more than two classes: softmax), scores start at the logarithm of the class shares.
-
-    Of both:
-
+      tree per class), scores start at 0, the probability is (1 + score) / 2, cut off at 0 and 1.
     - The cost of evaluating a tree is zero, as in EMSCO's Section 4.3.
     - Nodes are split level by level, from left to right. Encoded columns of one category are bought
       together.
@@ -367,7 +262,7 @@ class GreedyMiser(BudgetedClassifier):
     - LightGBM's ``cegb_penalty_feature_coupled`` is not the same: as soon as a feature is bought,
       the splits on it that wait at other leaves are refunded a price they had not paid, and win
       undeservedly. It agrees for stumps and without costs
-      (``tests/multistage/papers/test_lightgbm.py``).
+      (``tests/multistage/papers/test_greedy_miser.py``).
 
     References
     ----------
@@ -378,7 +273,6 @@ class GreedyMiser(BudgetedClassifier):
     depth: int = 3
     rounds: int = 100
     learning_rate: float = 0.1
-    reading: Literal["released", "stopping"] = "released"
 
     def _learn(self, Z: FloatArray, codes: IntArray) -> None:
         if self.tradeoff < 0 or self.depth < 1 or self.rounds < 1 or self.learning_rate <= 0:
@@ -386,40 +280,21 @@ class GreedyMiser(BudgetedClassifier):
                 "GreedyMiser: expected tradeoff from 0, depth and rounds from 1 and a learning "
                 f"rate above 0, found {self.get_params()}"
             )
-        if self.reading not in ("released", "stopping"):
-            raise InputError(f"reading: expected 'released' or 'stopping', found {self.reading!r}")
-        stopping = self.reading == "stopping"
-        target, self.start_ = self._targets(codes, stopping)
+        target = 2.0 * np.eye(len(self.classes_))[codes] - 1.0
+        if len(self.classes_) == 2:
+            target = np.ascontiguousarray(target[:, 1:])
         total = self.costs_.sum()
         prices = self.tradeoff * len(Z) * self.costs_ / (total if total else 1.0)
-        self.forest_ = fit_forest(
-            Z,
-            target,
-            self.start_,
-            Prices(self._feature_of(), 2.0 * prices if stopping else prices),
-            Rules(self.learning_rate, stopping, squares=not stopping),
-            rounds=self.rounds,
-            depth=self.depth,
-        )
-
-    def _targets(self, codes: IntArray, log_loss: bool) -> tuple[FloatArray, FloatArray]:
-        """Return what trees are fitted to (n, R), and the scores (R,) before the first."""
-        binary = len(self.classes_) == 2
-        target = np.eye(len(self.classes_))[codes]
-        shares = target.mean(axis=0)
-        target = target[:, 1:] if binary else target
-        if not log_loss:
-            return 2.0 * target - 1.0, np.zeros(target.shape[1])
-        return target, np.log(shares[1:] / shares[:1]) if binary else np.log(shares)
+        shape = (self.rounds, target.shape[1], 2 ** (self.depth + 1) - 1)
+        self.forest_ = Forest(np.full(shape, -1, dtype=np.int64), np.zeros(shape), np.zeros(shape))
+        paid = Prices(self._feature_of(), prices)
+        boost(bin_records(Z), target, paid, self.learning_rate, self.forest_)
 
     def _probabilities(self, Z: FloatArray) -> FloatArray:
         scores, _ = self._run(Z)
-        binary, squares = len(self.classes_) == 2, self.reading == "released"
-        if binary:
-            second = np.clip((1 + scores[:, 0]) / 2, 0, 1) if squares else expit(scores[:, 0])
+        if len(self.classes_) == 2:
+            second = np.clip((1 + scores[:, 0]) / 2, 0, 1)
             return np.column_stack([1 - second, second])
-        if not squares:
-            return np.asarray(softmax(scores, axis=1), dtype=np.float64)
         shares = np.clip((1 + scores) / 2, _LEAST_SHARE, 1)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
@@ -427,4 +302,8 @@ class GreedyMiser(BudgetedClassifier):
         return self._run(Z)[1]
 
     def _run(self, Z: FloatArray) -> tuple[FloatArray, BoolArray]:
-        return run_forest(self.forest_, Z, self.start_, self._feature_of(), len(self.costs_))
+        """Return the scores (n, R) of encoded records, and the features they need (n, d)."""
+        scores = np.zeros((len(Z), self.forest_.column.shape[1]))
+        needed = np.zeros((len(Z), len(self.costs_)), dtype=bool)
+        score_forest(self.forest_, np.ascontiguousarray(Z), self._feature_of(), scores, needed)
+        return scores, needed

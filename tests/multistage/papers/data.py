@@ -27,7 +27,6 @@ def priced():
     return [
         CaCTLasso(8.0, costs=COSTS),
         GreedyMiser(0.3, depth=2, rounds=3, learning_rate=0.5, costs=COSTS),
-        GreedyMiser(0.02, 2, 4, 0.5, "stopping", costs=COSTS),
         CSTC(0.3, depth=2, starts=1, costs=COSTS),
         CSTC(0.3, depth=1, inner_weight=0.0, starts=3, costs=COSTS),
         CEGB(0.3, leaves=4, rounds=8, costs=COSTS),

@@ -122,19 +122,10 @@ def boost_squares(Z, y, prices, *, rounds, step, **how):
 
 
 def boost_full_squares(Z, y, prices, *, rounds, step, depth):
-    """Return scores after boosting full trees on the squared loss, and all their cuts."""
+    """Return scores after boosting full trees on the squared loss, features bought, and cuts."""
     scores, bought, cuts = np.zeros(len(y)), np.zeros(Z.shape[1], dtype=bool), []
     for _ in range(rounds):
         tree = MiserTree(Z, y - scores, prices, bought, depth=depth, order="level", stopping=False)
         scores += step * tree.predictions()
         cuts.append(sorted(tree.cuts))
-    return scores, cuts
-
-
-def boost_logistic(Z, y, prices, *, rounds, step, **how):
-    """Return scores after boosting the log loss of labels 0 and 1, and the features bought."""
-    scores, bought = np.full(len(y), np.log(y.mean() / (1 - y.mean()))), np.zeros(Z.shape[1], bool)
-    for _ in range(rounds):
-        gradient = y - 1 / (1 + np.exp(-scores))
-        scores += step * MiserTree(Z, gradient, prices, bought, **how).predictions()
-    return scores, bought
+    return scores, bought, cuts

@@ -93,7 +93,6 @@ def test_a_category_is_one_feature_whatever_its_columns(rival):
 @pytest.mark.parametrize(
     ("rival", "price", "least"),
     [
-        (GreedyMiser(reading="stopping"), 0.05, 0.0),
         (GreedyMiser(), 0.05, 20.0),  # the two cheapest: it has no way not to split
         (CSTC(starts=3), 0.3, 0.0),
         (CEGB(), 0.3, 0.0),
