@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ _PLACE = "ParetoMultiStage"
 _CELL_BYTES = 16  # of a value in the table, and encoded
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  # type: ignore[misc]
     """Search multi-stage classifiers for the front of coverage, accuracy and feature cost.
 
@@ -122,42 +124,22 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     569
     """
 
-    def __init__(
-        self,
-        *,
-        costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None,
-        threshold: Threshold = 0.75,
-        max_stages: int | None = None,
-        remove_features: bool = False,
-        classifier: str | Mapping[str, Any] = "logistic_regression",
-        calibration: str = "none",
-        objectives: Sequence[str] = ("coverage", "accuracy", "cost"),
-        constraints: str | Sequence[str] = (),
-        algorithm: str | Mapping[str, Any] | None = None,
-        budget: int | Mapping[str, Any] = 10_000,
-        validation: float = 0.3,
-        where: str | Sequence[str] = (),
-        best: str | None = None,
-        reject_label: Any = None,
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.costs = costs
-        self.threshold = threshold
-        self.max_stages = max_stages
-        self.remove_features = remove_features
-        self.classifier = classifier
-        self.calibration = calibration
-        self.objectives = objectives
-        self.constraints = constraints
-        self.algorithm = algorithm
-        self.budget = budget
-        self.validation = validation
-        self.where = where
-        self.best = best
-        self.reject_label = reject_label
-        self.random_state = random_state
-        self.verbose = verbose
+    costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None
+    threshold: Threshold = 0.75
+    max_stages: int | None = None
+    remove_features: bool = False
+    classifier: str | Mapping[str, Any] = "logistic_regression"
+    calibration: str = "none"
+    objectives: Sequence[str] = ("coverage", "accuracy", "cost")
+    constraints: str | Sequence[str] = ()
+    algorithm: str | Mapping[str, Any] | None = None
+    budget: int | Mapping[str, Any] = 10_000
+    validation: float = 0.3
+    where: str | Sequence[str] = ()
+    best: str | None = None
+    reject_label: Any = None
+    random_state: int = 0
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,7 @@ from framework.models.model import Card, DeployableModel
 from framework.registry import nearest
 
 
+@dataclass(eq=False, repr=False)
 class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
     """Acquires features stage by stage, and stops for each record once it is sure of the class.
 
@@ -81,25 +83,15 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     EMSCO (evolutionary multi-stage classifier optimisation), Section 2.
     """
 
-    kind = "multistage"
+    kind: ClassVar[str] = "multistage"
 
-    def __init__(
-        self,
-        stages: Sequence[Sequence[int | str]] | None = None,
-        costs: Sequence[float] | FloatArray | None = None,
-        threshold: Threshold = 0.75,
-        classifier: Any = None,
-        reject_label: Any = None,
-        cost_groups: CostGroups | None = None,
-        missing: MissingPolicy = "impute",
-    ) -> None:
-        self.stages = stages
-        self.costs = costs
-        self.threshold = threshold
-        self.classifier = classifier
-        self.reject_label = reject_label
-        self.cost_groups = cost_groups
-        self.missing = missing
+    stages: Sequence[Sequence[int | str]] | None = None
+    costs: Sequence[float] | FloatArray | None = None
+    threshold: Threshold = 0.75
+    classifier: Any = None
+    reject_label: Any = None
+    cost_groups: CostGroups | None = None
+    missing: MissingPolicy = "impute"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -87,11 +87,6 @@ class UpperBound:
     def __len__(self) -> int:
         return len(self.answered)
 
-    def front(self) -> UpperBound:
-        """Return the points that no other one is as good as."""
-        keep = nondominated(np.column_stack([-self.answered, -self.rate, self.cost]))
-        return UpperBound(self.answered[keep], self.rate[keep], self.cost[keep])
-
     def values(self, records: int, cost_scale: int) -> dict[str, FloatArray]:
         """Return the metrics in their units."""
         return {
@@ -100,12 +95,12 @@ class UpperBound:
             "cost": self.cost / (cost_scale * records),
         }
 
-    def __add__(self, other: UpperBound) -> UpperBound:
-        return UpperBound(
-            np.concatenate([self.answered, other.answered]),
-            np.concatenate([self.rate, other.rate]),
-            np.concatenate([self.cost, other.cost]),
-        )
+    def with_points(self, answered: IntArray, rate: FloatArray, cost: IntArray) -> UpperBound:
+        """Return the points of these and more ones that no other one is as good as."""
+        answered, cost = np.append(self.answered, answered), np.append(self.cost, cost)
+        rate = np.append(self.rate, rate)
+        keep = nondominated(np.column_stack([-answered, -rate, cost]))
+        return UpperBound(answered[keep], rate[keep], cost[keep])
 
 
 @dataclass(frozen=True)
@@ -282,8 +277,7 @@ def _upper_bound(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
     for rows in bounds:
         answered, right, wrong, cost = rows.T
         # division rounds in order: what is less is not more afterwards
-        above += UpperBound(answered, right / np.maximum(right + wrong, 1), cost)
-        above = above.front()
+        above = above.with_points(answered, right / np.maximum(right + wrong, 1), cost)
     return above
 
 

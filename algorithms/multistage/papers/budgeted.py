@@ -141,20 +141,8 @@ class CostOrdered(MultiStageClassifier):
     Features of equal cost make a stage; the stages come in the order of increasing cost, the last
     one rejects.
 
-    Parameters
-    ----------
-    costs : sequence of float, optional
-        What each feature costs to acquire; None: 1 each, and so one stage.
-    threshold : float or mapping of class label to float
-        The probability that an answer needs; labels left out need 0.5.
-    classifier : scikit-learn classifier with ``predict_proba``, optional
-        Cloned for each stage. None: l2-penalised logistic regression with C = 1.
-    reject_label : label, optional
-        What ``predict`` returns for rejected records. None: the most likely class.
-
-    Attributes
-    ----------
-    As of :class:`~algorithms.multistage.model.MultiStageClassifier`.
+    Parameters, attributes: as of :class:`~algorithms.multistage.model.MultiStageClassifier`. Where
+    all features cost the same, there is one stage.
     """
 
     def __init__(
@@ -176,16 +164,8 @@ class CostOrdered(MultiStageClassifier):
 class SingleStage(MultiStageClassifier):
     """Acquires every feature for every record and never rejects (EMSCO, Section 4.3).
 
-    Parameters
-    ----------
-    costs : sequence of float, optional
-        What each feature costs to acquire; None: 1 each.
-    classifier : scikit-learn classifier with ``predict_proba``, optional
-        None: l2-penalised logistic regression with C = 1.
-
-    Attributes
-    ----------
-    As of :class:`~algorithms.multistage.model.MultiStageClassifier`, with one stage.
+    Parameters, attributes: as of :class:`~algorithms.multistage.model.MultiStageClassifier`, with
+    one stage.
     """
 
     def __init__(

@@ -51,12 +51,12 @@ class Binned(NamedTuple):
 
     Z : float64 (n, D).
     bins : uint16 (n, D), see :func:`bin_records`.
-    count : int, one more than the greatest bin there can be.
+    n_bins : int, one more than the greatest bin there can be.
     """
 
     Z: FloatArray
     bins: Array
-    count: int
+    n_bins: int
 
 
 class Prices(NamedTuple):
@@ -149,7 +149,7 @@ def _grow(
     ``node`` (n,) is filled with the leaf of each record.
     """
     bins = records.bins
-    sums, counts = np.zeros(records.count), np.zeros(records.count, dtype=np.int64)
+    sums, counts = np.zeros(records.n_bins), np.zeros(records.n_bins, dtype=np.int64)
     price = prices.of_feature[prices.feature_of]  # a copy: all of this tree pays
     node[:] = 0
     for m in range(len(tree.column)):
