@@ -6,6 +6,9 @@ do about it. The command prints it as it is and ends with ``exit_code``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class ParetolabError(Exception):
     """Root of all errors raised on purpose."""
@@ -51,3 +54,43 @@ class EnvironmentFailure(ParetolabError):
 
 class Unfit(InputError):
     """An algorithm that cannot search what it was given; another one may."""
+
+
+DAMAGED = (
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a value of the wrong type or shape may raise."""
+
+
+@contextmanager
+def damaged(where: object, what: str) -> Iterator[None]:
+    """Turn what reading forged or torn content raises into one sentence.
+
+    Parameters
+    ----------
+    where : path or str
+    what : str
+        What was expected there.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except DAMAGED as error:
+        found = f"{type(error).__name__}: {first_line(error)}"
+        raise InputError(f"{where}: expected {what}, found it damaged ({found})") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; the name of its class where it has none."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -32,9 +32,8 @@ import numpy as np
 
 from framework.arrays import row_codes
 from framework.batch import Evaluated
-from framework.errors import JournalError
+from framework.errors import JournalError, damaged
 from framework.files import check_database, write_whole
-from framework.plain_files import damaged
 
 FORMAT = 1
 _DAMAGED = "expected a whole journal, found damage; `paretolab resume` keeps what is whole"

@@ -22,7 +22,9 @@ ALLOWED = {
     "algorithms": {"framework", "algorithms"},
     "tracking": {"framework", "tracking"},
 }
-ROOMS = {  # of framework; each sees its root and the rooms named
+DOOR = "framework.security"  # every room sees it, and nothing but its public names
+ROOMS = {  # of framework; each sees its root, the door of security and the rooms named
+    "security": set(),
     "data": set(),
     "problems": set(),
     "models": {"data"},
@@ -94,11 +96,21 @@ def test_every_room_of_the_framework_has_its_place():
 )
 def test_a_room_of_the_framework_sees_only_the_rooms_below(path):
     own = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    allowed = {"", own} | (ROOMS[own] if own else set())
+    allowed = {"", own} | (ROOMS[own] | {"security"} if own else set())
     for module, line in imported(path):
         if module.split(".")[0] == "framework":
             room = room_of(module)
             assert room in allowed, f"{path}:{line}: {own or 'the root'} imports {module}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if not path.is_relative_to(ROOT / "framework/security")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_what_strangers_made_is_read_through_one_door(path):
+    for module, line in imported(path):
+        assert not module.startswith(f"{DOOR}."), f"{path}:{line}: imports {module}, not {DOOR}"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
-from framework.plain_files import check_sizes
+from framework.security import check_sizes
 
 
 class LibraryCommand:

@@ -20,8 +20,8 @@ from typing import Any
 from framework import registry
 from framework.cli.disk import refuses
 from framework.errors import InputError, ParetolabError
-from framework.models.classifiers import trust
 from framework.run.signals import interruptible
+from framework.security import trust
 
 _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "

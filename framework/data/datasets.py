@@ -17,8 +17,8 @@ from framework.data.columns import TableOptions
 from framework.data.table_files import TABLE_ENDINGS, FileOptions, read_frame, size_of
 from framework.data.tables import Raw, Table, ValueTable, assemble, assemble_values
 from framework.errors import InputError
-from framework.limits import TABLE_CELLS
 from framework.registry import nearest
+from framework.security import TABLE_CELLS
 from framework.settings import PlacedPath, Rate, Section
 
 DATA_VARIABLE = "PARETOLAB_DATA"

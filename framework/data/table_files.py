@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from framework.errors import InputError
-from framework.limits import TABLE_BYTES, TABLE_CELLS
-from framework.packed import TooLarge, gunzipped, most_unpacked
+from framework.errors import InputError, first_line
 from framework.registry import nearest
+from framework.security import TABLE_BYTES, TABLE_CELLS, TooLarge, gunzipped, most_unpacked
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
@@ -93,7 +92,7 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
         wanted = _wanted(columns, table.names, path)
         frame = table.frame(wanted)
     except (ValueError, OSError) as error:
-        raise InputError(f"{path}: expected a Parquet file, found: {_first_line(error)}") from error
+        raise InputError(f"{path}: expected a Parquet file, found: {first_line(error)}") from error
     frame = frame.reset_index(drop=False) if frame.index.names != [None] else frame
     return frame[[c for c in wanted if c in frame.columns]].reset_index(drop=True)
 
@@ -131,7 +130,7 @@ def parse_csv(text: str, path: Path, options: FileOptions = PLAIN) -> pd.DataFra
             usecols=wanted,
         )
     except (ValueError, OverflowError) as error:  # pandas' parser errors are ValueErrors
-        raise InputError(f"{path}: expected a CSV file, found: {_first_line(error)}") from error
+        raise InputError(f"{path}: expected a CSV file, found: {first_line(error)}") from error
 
 
 def _separator(text: str) -> str:
@@ -164,9 +163,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError as error:
         raise InputError(f"{path}: expected a CSV file, found no such file") from error
     except (OSError, EOFError, zlib.error) as error:  # a bad gzip file is an OSError
-        raise InputError(
-            f"{path}: expected a readable file, found: {_first_line(error)}"
-        ) from error
+        raise InputError(f"{path}: expected a readable file, found: {first_line(error)}") from error
     return csv_text(raw, path)
 
 
@@ -227,10 +224,6 @@ def _check_header(names: list[str], path: Path) -> None:
             f"{path}: expected distinct column names, found {repeated[0]!r} more than once; "
             "rename one of them"
         )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class ParquetTable:

@@ -18,14 +18,13 @@ import numpy as np
 
 from framework.arrays import FloatArray, IntArray
 from framework.batch import Evaluated
+from framework.errors import DAMAGED
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
 from framework.journal import Journal
-from framework.limits import JSON_BYTES
-from framework.models.npy import arrays_of
-from framework.plain_files import DAMAGED
 from framework.roles import Roles
+from framework.security import JSON_BYTES, arrays_of
 
 _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 

@@ -21,7 +21,7 @@ from framework.analysis.compare import (
     compare_cases,
 )
 from framework.arrays import FloatArray
-from framework.errors import InputError
+from framework.errors import InputError, damaged
 from framework.experiment.config import flatten
 from framework.experiment.grid import Cell, Grid
 from framework.experiment.grid_config import Judge, Records
@@ -30,7 +30,6 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.pareto import nondominated
-from framework.plain_files import damaged
 from framework.problem import Problem
 from framework.roles import Roles
 

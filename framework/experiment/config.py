@@ -28,13 +28,18 @@ from framework import registry
 from framework.algorithm import Algorithm
 from framework.errors import InputError
 from framework.experiment import config_errors as mistakes
-from framework.limits import CONFIG_BYTES, CONFIG_VALUES, JSON_DEPTH
 from framework.parallel.config import ClusterConfig
-from framework.plain_files import check_sizes, check_tree
 from framework.problem import Problem
 from framework.roles import Constraint, Objective
+from framework.security import (
+    CONFIG_BYTES,
+    CONFIG_VALUES,
+    JSON_DEPTH,
+    check_sizes,
+    check_tree,
+    without_password,
+)
 from framework.settings import Budget, FolderName, Section
-from framework.uris import without_password
 
 
 class ObjectiveConfig(Section):

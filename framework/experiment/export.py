@@ -15,8 +15,8 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
-from framework.plain_files import read_object
 from framework.problem import Deployable, Problem
+from framework.security import read_object
 
 _MODEL_FILE = "model.json"
 _IDENTITY = ("run", "seed", "solution", "solutions", "validation", "data")

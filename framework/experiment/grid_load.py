@@ -22,8 +22,8 @@ from framework.experiment.config import (
 )
 from framework.experiment.grid import Grid, Method, Place, parts_of_method, slug
 from framework.experiment.grid_config import GridConfig, check_names
-from framework.plain_files import check_sizes
 from framework.registry import nearest
+from framework.security import check_sizes
 from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes

@@ -14,14 +14,14 @@ import yaml
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
-from framework.errors import InputError
+from framework.errors import InputError, damaged
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import write_whole
 from framework.front import Front, csv_of
 from framework.journal import Journal
-from framework.plain_files import check_sizes, damaged, read_object
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
+from framework.security import check_sizes, read_object
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 

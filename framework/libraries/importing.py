@@ -33,7 +33,7 @@ from framework.libraries.prediction_files import (
     read_costs,
     spelled_as_classes,
 )
-from framework.models.estimators import dump_estimator, load_estimator
+from framework.security import dump_estimator, load_estimator
 
 
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.arrays import Array, FloatArray, frozen
-from framework.errors import InputError
+from framework.errors import DAMAGED, InputError
 from framework.libraries.checks import (
     check_every_class,
     checked_classes,
@@ -40,7 +40,7 @@ from framework.libraries.checks import (
     checked_predictions,
     class_codes,
 )
-from framework.plain_files import DAMAGED, read_json
+from framework.security import read_json
 
 ARRAYS = ("validation", "y_validation", "test", "y_test")
 

@@ -34,7 +34,7 @@ import numpy as np
 from framework.errors import ParetolabError
 from framework.libraries.members import as_taken
 from framework.machine import resident_memory
-from framework.models.estimators import load_estimator
+from framework.security import load_estimator
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}

@@ -3,7 +3,7 @@
 ``models/ID/model.skops`` is the model, ``models/ID/model.json`` what is known of it, with the
 digest of the former. Models that :mod:`framework.libraries.build` trained take encoded records:
 ``encoder.json`` beside ``library.json`` says how; imported models take records as they come.
-Nothing is unpickled: see :mod:`framework.models.estimators`.
+Nothing is unpickled: see :mod:`framework.security`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from framework.arrays import Array
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost, Library
-from framework.models.estimators import load_estimator
-from framework.plain_files import read_json, read_object
+from framework.security import load_estimator, read_json, read_object
 
 MODELS = "models"
 MODEL_FILE = "model.skops"

@@ -29,8 +29,7 @@ from framework.errors import InputError
 from framework.libraries.config import ArraysConfig, TabRepoConfig
 from framework.libraries.library import Cost, Library, open_array
 from framework.libraries.measure import UNITS
-from framework.limits import TABLE_BYTES
-from framework.packed import check_members, member
+from framework.security import TABLE_BYTES, check_members, member
 
 _ID = "id"  # column of a table of costs
 _BETWEEN = ":"  # model and class in the name of a column

@@ -21,9 +21,9 @@ from framework.libraries.config import BuildConfig, LibrarySplit
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, PoolPlan
 from framework.machine import is_machine_failure, reason_of
-from framework.models.estimators import dump_estimator
 from framework.parallel.config import ClusterConfig
 from framework.parallel.executor import Executor
+from framework.security import dump_estimator
 
 _EXAMPLE_RECORDS = 5
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from framework.errors import InputError
 from framework.models.calibration import CalibratedProbability, Calibration
-from framework.models.estimators import load_estimator
 from framework.models.files import ModelFiles
 from framework.models.linear import LinearProbability
+from framework.security import load_estimator
 
 _ARRAY, _CALIBRATED, _SKOPS = ".npy", ".calibrated.json", ".skops"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
 
@@ -13,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from framework import registry
 from framework.errors import InputError
+from framework.security import trusted
 
 LOGISTIC_REGRESSION = "logistic_regression"
-TRUST_VARIABLE = "PARETOLAB_TRUST"
 CalibrationMethod = Literal["none", "isotonic", "sigmoid"]
 
 KNOWN = {
@@ -100,26 +99,6 @@ class ClassifierConfig(BaseModel):
         return dict(self.model_extra or {})
 
 
-def trust(paths: Sequence[str]) -> None:
-    """Let classes of the user's be imported and run, here and in processes started from here.
-
-    Raises
-    ------
-    InputError
-        Something is not the dotted path of a class.
-    """
-    for path in paths:
-        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", path):
-            raise InputError(f"--trust: expected a class such as mine.model.Mine, found {path!r}")
-    if paths:
-        os.environ[TRUST_VARIABLE] = ",".join(dict.fromkeys([*trusted(), *paths]))
-
-
-def trusted() -> list[str]:
-    """Return the dotted paths of the classes that the user trusts."""
-    return [path for path in os.environ.get(TRUST_VARIABLE, "").split(",") if path]
-
-
 def check_kind(kind: str) -> None:
     """Refuse a classifier that may not be named; nothing is imported.
 
@@ -161,16 +140,6 @@ def classifier_class(kind: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"expected a class at {path!r}, found none ({error})") from error
-
-
-def trusted_types() -> list[str]:
-    """Return the full names of the classes that files may hold beyond the fixed list.
-
-    Those that the user trusts, and those that installed packages register.
-    """
-    names = registry.names("classifiers")
-    classes = [registry.load("classifiers", name) for name in names]
-    return [*trusted(), *(f"{found.__module__}.{found.__qualname__}" for found in classes)]
 
 
 def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:

@@ -14,9 +14,7 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.errors import InputError
-from framework.models.estimators import dump_estimator, load_estimator
-from framework.models.npy import array_of
-from framework.plain_files import check_tree
+from framework.security import array_of, dump_estimator, load_estimator, parse_json
 
 DIGESTS_FILE = "SHA256SUMS"
 
@@ -111,11 +109,9 @@ class ModelFiles:
     def read_json(self, name: str) -> Any:
         """Return a JSON value; raises as :meth:`read`, and where it is none."""
         try:
-            value = json.loads(self.read(name))
-            check_tree(value)
-        except (ValueError, RecursionError) as error:
+            return parse_json(self.read(name))
+        except ValueError as error:
             raise InputError(f"{name}: expected JSON, found: {error}") from error
-        return value
 
     def read_array(self, name: str) -> Array:
         """Return an array; raises as :meth:`read`, and where it is damaged or holds objects."""

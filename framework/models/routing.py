@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from framework.errors import InputError
-from framework.plain_files import DAMAGED, read_object
+from framework.errors import DAMAGED, InputError
+from framework.security import read_object
 
 _ALPHA = 0.01  # of a false alarm, all stages of a system together
 _MOST_NAMED = 5  # classes

@@ -15,6 +15,7 @@ import pandas as pd
 from framework.data.table_files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
+from framework.security import parse_json
 
 MOST_BYTES = 64 * 10**6
 """Of the body of a request."""
@@ -163,8 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _json(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
+        return parse_json(body)
+    except ValueError as error:
         raise InputError(f"body: expected JSON, found: {error}") from error
 
 

@@ -18,12 +18,12 @@ from typing import Any
 import pandas as pd
 
 from framework import registry
-from framework.errors import InputError
+from framework.errors import InputError, damaged
 from framework.models.card import card_text
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import DeployableModel
 from framework.models.routing import Walk
-from framework.plain_files import damaged, read_json
+from framework.security import read_json
 
 FORMAT = 2
 MODEL_FILE = "model.json"

@@ -10,10 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from framework.errors import InputError
+from framework.errors import DAMAGED, InputError
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import DeployableModel
-from framework.plain_files import DAMAGED
 from framework.testing.expect import expect
 
 _FORGED: tuple[Any, ...] = (None, True, -1, 2.5, 10**30, "x", "../x", [], [None], {}, {"x": []})

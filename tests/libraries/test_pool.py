@@ -18,7 +18,7 @@ from framework.libraries.config import BuildConfig
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.training import prepare, train
-from framework.models.estimators import load_estimator
+from framework.security import load_estimator
 from tests.libraries.builds import SYNTHETIC, config
 
 MISTAKES = [

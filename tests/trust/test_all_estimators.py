@@ -30,7 +30,7 @@ from sklearn.utils import all_estimators
 from sklearn.utils._test_common.instance_generator import _construct_instances
 
 from framework.errors import InputError
-from framework.models.estimators import dump_estimator, load_estimator
+from framework.security import dump_estimator, load_estimator
 
 REFUSED = {
     "calls a function or a scorer that it is given": (

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from framework.errors import InputError
-from framework.models.classifiers import PATHS, classifier_class, make_estimator, trust, trusted
+from framework.models.classifiers import PATHS, classifier_class, make_estimator
+from framework.security import trust, trusted
 
 MINE = """
 from pathlib import Path

@@ -12,8 +12,7 @@ import pytest
 from skops import io
 
 from framework.errors import InputError
-from framework.limits import JSON_BYTES
-from framework.models.estimators import dump_estimator, load_estimator
+from framework.security import JSON_BYTES, dump_estimator, load_estimator
 from tests.trust.fitted_models import CLASSES, VALUES, fitted, records, selected, without_zeros
 from tests.trust.forging import dict_node, forged, node_of, plain_node, tuple_node, with_attribute
 

@@ -17,7 +17,7 @@ from sklearn import compose, linear_model, multioutput, pipeline, preprocessing,
 from skops import io
 
 from framework.errors import InputError
-from framework.models.estimators import dump_estimator, load_estimator
+from framework.security import dump_estimator, load_estimator
 from tests.trust.fitted_models import CLASSES, fitted, records
 from tests.trust.forging import dict_node, forged, node_of, plain_node, with_attribute
 from tests.trust.test_estimators import changed, with_handle

@@ -19,10 +19,17 @@ from pyarrow import parquet
 
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
-from framework.limits import UNPACKED_BYTES
-from framework.models.estimators import dump_estimator, load_estimator
-from framework.models.npy import arrays_of
-from framework.packed import TooLarge, check_members, gunzipped, member, most_unpacked
+from framework.security import (
+    UNPACKED_BYTES,
+    TooLarge,
+    arrays_of,
+    check_members,
+    dump_estimator,
+    gunzipped,
+    load_estimator,
+    member,
+    most_unpacked,
+)
 from tests.libraries.test_bring import P_TEST, P_VAL, tabrepo, write_tabrepo
 from tests.trust.fitted_models import CLASSES, fitted
 from tests.trust.forging import forged
@@ -44,7 +51,7 @@ except InputError as error:
 @pytest.fixture
 def small(monkeypatch):
     """Lower what is taken a thousand times."""
-    monkeypatch.setattr("framework.packed.UNPACKED_BYTES", UNPACKED_BYTES // 1000)
+    monkeypatch.setattr("framework.security.compressed.UNPACKED_BYTES", UNPACKED_BYTES // 1000)
 
 
 def gzipped(path: Path, size: int) -> Path:

@@ -12,7 +12,7 @@ import yaml
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
-from framework.uris import expanded, public_uri, redacted, without_password
+from framework.security import expanded, public_uri, redacted, without_password
 from tests.tracking import made_up
 from tests.trust.test_configurations import written
 from tracking.mlflow_log.store import UploadState

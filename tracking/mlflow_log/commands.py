@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
-from framework.uris import expanded, public_uri, redacted, without_password
+from framework.security import expanded, public_uri, redacted, without_password
 from tracking.mlflow_log import store, views
 from tracking.mlflow_log.store import sole_uploader
 

@@ -21,7 +21,7 @@ from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.models.routing import Chosen
-from framework.uris import public_uri
+from framework.security import public_uri
 
 _LONGEST_VALUE = 500
 _LONGEST_KEY = 250

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.files import locked, write_whole
-from framework.uris import expanded, public_uri
+from framework.security import expanded, public_uri
 
 _SQLITE = "sqlite:///"
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.run.driver import Callback
-from framework.uris import expanded, public_uri, redacted
+from framework.security import expanded, public_uri, redacted
 from tracking.mlflow_log.store import (
     PARENT,
     UploadState,

@@ -17,7 +17,7 @@ import numpy as np
 from framework.errors import InputError
 from framework.experiment.config import TrackingConfig, read_yaml
 from framework.experiment.run_dir import RunDir
-from framework.uris import without_password
+from framework.security import without_password
 from tracking.figures.style import COLOURS
 from tracking.mlflow_log import run_content, store, views
 from tracking.mlflow_log.run_content import description

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from framework.errors import InputError
+from framework.errors import InputError, damaged
 from framework.experiment.config import (
     ConstraintConfig,
     RunConfig,
@@ -23,11 +23,10 @@ from framework.experiment.config import (
     read_yaml,
 )
 from framework.experiment.run_dir import RunDir
-from framework.plain_files import check_sizes, damaged
 from framework.registry import nearest
 from framework.roles import Constraint, Sense
+from framework.security import check_sizes, without_password
 from framework.settings import Budget, Section
-from framework.uris import without_password
 from tracking.mlflow_log.store import absolute_uri
 from tracking.sweep.search_space import Dimension, Value, changed, dimensions
 

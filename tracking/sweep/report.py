@@ -17,7 +17,7 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import versions
 from framework.files import write_whole
 from framework.pareto import nondominated
-from framework.uris import public_uri
+from framework.security import public_uri
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.study import (
     BOUNDED,

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
-from framework.uris import expanded, public_uri, redacted
+from framework.security import expanded, public_uri, redacted
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.sampling import LIMITS, directions, draw
 from tracking.sweep.trial_runs import TrialOutcome

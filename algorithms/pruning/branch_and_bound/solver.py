@@ -30,9 +30,8 @@ from algorithms.pruning.branch_and_bound.relaxation import (
     closure_bound,
 )
 from framework.arrays import Array
-from framework.limits import ESTIMATOR_BYTES
-from framework.models.npy import arrays_of
-from framework.plain_files import DAMAGED
+from framework.errors import DAMAGED
+from framework.security import ESTIMATOR_BYTES, arrays_of
 
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
 _WORTH = 0.02  # share of the gap that a round of cuts has to close

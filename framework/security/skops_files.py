@@ -1,10 +1,10 @@
-"""The schema of a file in skops's format, checked whole before anything is made of it.
+"""Write and read fitted estimators in skops's format, without trusting who wrote the file.
 
-A ``.skops`` file is a zip of ``schema.json``, a tree of nodes that each name a type and how to make
-it, and of arrays. skops imports and calls what the nodes name, if told to trust it. Here every node
-must be of a kind that is known to make plain data or an object of the fixed list in
-:mod:`framework.models.trusted`; all others, known or not, are refused. What is handed to skops is
-written anew from the checked nodes, so that it reads what was checked and nothing else.
+A ``.skops`` file is a zip of ``schema.json``, a tree of nodes that each name a type and how to
+make it, and of arrays. skops imports and calls what the nodes name, if told to trust it. Here
+every node must be of a kind that is known to make plain data or an object of the fixed list in
+:mod:`framework.security.allowed_types`; all others, known or not, are refused. What is handed to
+skops is written anew from the checked nodes, so that it reads what was checked and nothing else.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from io import BytesIO
 from typing import Any
 
 from framework.errors import InputError
-from framework.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
-from framework.models import booster, native, sparse, trusted
-from framework.models.npy import array_of
-from framework.packed import TooLarge, check_members, member
+from framework.security import allowed_types, compiled
+from framework.security.allowed_types import trusted_types
+from framework.security.compiled import Unsound
+from framework.security.compressed import TooLarge, array_of, check_members, member
+from framework.security.fitted import check_fitted
+from framework.security.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
 
 Node = dict[str, Any]
 
@@ -136,13 +138,13 @@ class Schema:
         if node["type"] != "scipy" or name not in self._names:
             raise Refused("a sparse array without its file")
         if name not in self._arrays:
-            self._arrays[name] = sparse.written_anew(member(self._zip, name))
+            self._arrays[name] = compiled.rewritten_sparse(member(self._zip, name))
 
     def _partial(self, node: Node, depth: int) -> None:
         """Let pass what boosting on histograms writes beside categories, and nothing else."""
         parts = node["content"]
         func = parts["func"]
-        if (func["__loader__"], _name(func)) != ("FunctionNode", trusted.CHECK):
+        if (func["__loader__"], _name(func)) != ("FunctionNode", allowed_types.CHECK):
             raise Refused(f"a call of {_name(func)}")
         rest = [parts[key] for key in ("args", "kwds", "namespace")]
         self._each(rest, depth)
@@ -152,7 +154,7 @@ class Schema:
         dtypes, finite = options.pop("dtype"), options.pop("ensure_all_finite")
         if options or plain(finite) is not False or [*map(_name, dtypes["content"])] != [_FLOAT]:
             raise Refused(f"a call of {_name(func)} with other options")
-        self.types.add(trusted.CHECK)
+        self.types.add(allowed_types.CHECK)
 
     def _dtype(self, node: Node, depth: int) -> None:
         self._check(node["content"], depth)
@@ -166,7 +168,7 @@ class Schema:
         state, seeds = node["content"]["bit_generator"], node["content"]["seed_seq"]
         self._each([state, seeds], depth)
         name = self.value(state["content"]["bit_generator"])  # skops calls numpy.random's NAME
-        if name not in trusted.BIT_GENERATORS:
+        if name not in allowed_types.BIT_GENERATORS:
             raise Refused(f"the random numbers of {name}")
         self.types.add(f"numpy.random.{name}")
 
@@ -192,19 +194,21 @@ class Schema:
     def _tree(self, node: Node, depth: int) -> None:
         self._check(node["content"], depth)
         self._check(node["__reduce__"]["args"], depth)
-        native.check_tree(self.value(node["__reduce__"]["args"]), self.value(node["content"]))
+        compiled.check_decision_tree(
+            self.value(node["__reduce__"]["args"]), self.value(node["content"])
+        )
 
     def _object(self, node: Node, depth: int) -> None:
         content, name = node["content"], _name(node)
         self._check(content, depth)
-        if name in trusted.SEARCH_TREES:
-            native.check_search_tree([self._or_none(item) for item in content["content"]])
-        elif name in trusted.DISTANCES:
-            native.check_distance(self.value(content))
-        elif name == trusted.IDENTITY:
+        if name in allowed_types.SEARCH_TREES:
+            compiled.check_search_tree([self._or_none(item) for item in content["content"]])
+        elif name in allowed_types.DISTANCES:
+            compiled.check_distance(self.value(content))
+        elif name == allowed_types.IDENTITY:
             self._identity(content["content"])
-        elif name == booster.BOOSTER:
-            booster.check_booster(self.value(content["content"]["_handle"]))
+        elif name == compiled.BOOSTER:
+            compiled.check_booster(self.value(content["content"]["_handle"]))
         elif content["__loader__"] != "DictNode" and self.value(content) is not None:
             raise Refused(f"{name} with a state of another kind")
 
@@ -213,9 +217,9 @@ class Schema:
         func = options["func"]
         given = [self.value(options[key]) for key in ("inverse_func", "kw_args", "inv_kw_args")]
         if any(given) or (func["__loader__"] != "PartialNode" and plain(func) is not None):
-            raise Refused(f"{trusted.IDENTITY} with a function")
+            raise Refused(f"{allowed_types.IDENTITY} with a function")
         if self.value(options["feature_names_out"]) not in (None, "one-to-one"):
-            raise Refused(f"{trusted.IDENTITY} with a function for names")
+            raise Refused(f"{allowed_types.IDENTITY} with a function for names")
 
     def _or_none(self, node: Node) -> Any:
         return None if node["__loader__"] == "ObjectNode" else self.value(node)
@@ -280,7 +284,7 @@ def checked(content: bytes, name: str, also: Collection[str] = ()) -> Schema:
             f"{name}: expected types of scikit-learn and LightGBM that are known to be safe, found "
             f"{error}; such a model is neither written nor loaded"
         ) from error
-    except native.Unsound:
+    except Unsound:
         raise
     except Exception as error:  # what a forger writes may fail anywhere
         raise InputError(
@@ -338,13 +342,13 @@ _Check = Callable[[Schema, Node, int], None]
 _KINDS: dict[str, tuple[frozenset[str], _Check]] = {
     "DTypeNode": (frozenset({"numpy.dtype"}), Schema._dtype),
     "DefaultDictNode": (frozenset({"collections.defaultdict"}), Schema._default_dict),
-    "DictNode": (trusted.MAPPINGS, Schema._mapping),
+    "DictNode": (allowed_types.MAPPINGS, Schema._mapping),
     "JsonNode": (frozenset({"builtins.str"}), Schema._json),
     "ListNode": (frozenset({"builtins.list"}), Schema._list),
-    "LossNode": (trusted.LOSSES, Schema._loss),
-    "NdArrayNode": (trusted.SCALARS | {"numpy.ndarray"}, Schema._array),
+    "LossNode": (allowed_types.LOSSES, Schema._loss),
+    "NdArrayNode": (allowed_types.SCALARS | {"numpy.ndarray"}, Schema._array),
     "ObjectNode": (
-        trusted.OBJECTS | trusted.SEARCH_TREES | trusted.DISTANCES,
+        allowed_types.OBJECTS | allowed_types.SEARCH_TREES | allowed_types.DISTANCES,
         Schema._object,
     ),
     "PartialNode": (frozenset({"functools.partial"}), Schema._partial),
@@ -352,8 +356,81 @@ _KINDS: dict[str, tuple[frozenset[str], _Check]] = {
     "RandomStateNode": (frozenset({"numpy.random.mtrand.RandomState"}), Schema._random_state),
     "SetNode": (frozenset({"builtins.set"}), Schema._list),
     "SliceNode": (frozenset({"builtins.slice"}), Schema._slice),
-    "SparseMatrixNode": (trusted.SPARSE, Schema._sparse),
-    "TreeNode": (frozenset({trusted.TREE}), Schema._tree),
-    "TupleNode": (trusted.TUPLES, Schema._list),
-    "TypeNode": (trusted.TYPES, Schema._type),
+    "SparseMatrixNode": (allowed_types.SPARSE, Schema._sparse),
+    "TreeNode": (frozenset({allowed_types.TREE}), Schema._tree),
+    "TupleNode": (allowed_types.TUPLES, Schema._list),
+    "TypeNode": (allowed_types.TYPES, Schema._type),
 }
+
+
+def dump_estimator(estimator: Any, name: str, also: Collection[str] = ()) -> bytes:
+    """Return a fitted estimator in skops's format.
+
+    Parameters
+    ----------
+    estimator : estimator
+    name : str
+        What to call it in messages.
+    also : collection of str
+        Full names of classes that it may hold beyond the fixed list, those that the user trusts and
+        those that are registered.
+
+    Raises
+    ------
+    InputError
+        It holds a type that :func:`load_estimator` would refuse.
+    """
+    from skops import io
+
+    try:
+        content: bytes = io.dumps(estimator)
+    except Exception as error:  # skops says in many ways what it cannot write
+        raise InputError(
+            f"{name}: expected a model that can be written in skops's format, found "
+            f"{type(estimator).__name__}, which cannot ({error})"
+        ) from error
+    try:
+        checked(content, name, [*also, *trusted_types()])
+        check_fitted(estimator)
+    except Unsound as error:
+        raise InputError(
+            f"{name}: expected a model that can be loaded again, found {type(estimator).__name__} "
+            f"with {error}, which is not"
+        ) from error
+    return content
+
+
+def load_estimator(content: bytes, name: str, also: Collection[str] = ()) -> Any:
+    """Load an estimator from skops's format.
+
+    The whole file is checked before anything is made of it, and what is made of it before it is
+    asked.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        What to call it in messages.
+    also : collection of str
+        Further classes to trust, by their full names, as for :func:`dump_estimator`.
+
+    Raises
+    ------
+    InputError
+        It is damaged, or holds something that is not trusted.
+    """
+    from skops import io
+
+    try:
+        schema = checked(content, name, [*also, *trusted_types()])
+        model = io.loads(schema.content, trusted=sorted(schema.types))
+        check_fitted(model)
+    except InputError:
+        raise
+    except Unsound as error:
+        raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
+    except Exception as error:  # a damaged file may fail anywhere in skops
+        raise InputError(
+            f"{name}: expected a model, found it damaged ({type(error).__name__}: {error})"
+        ) from error
+    return model

@@ -1,8 +1,8 @@
-"""What a fitted estimator's attributes must satisfy before it is asked for predictions.
+"""Check that the attributes of a fitted estimator fit each other, before it is asked to predict.
 
 The object is made of trusted types, and its compiled parts are sound by themselves
-(:mod:`framework.models.native`); here they are checked against each other, because compiled code
-asked through one attribute follows another without looking.
+(:mod:`framework.security.compiled`); here they are checked against each other, because compiled
+code asked through one attribute follows another without looking.
 """
 
 from __future__ import annotations
@@ -15,33 +15,16 @@ from typing import Any
 import numpy as np
 
 from framework.arrays import Array
-from framework.models.native import sound
+from framework.security.compiled import sound
 
 _MOST_JOBS = 1024
 _WORDS = 8  # of 32 bits: a set of 256 categories
-_METRICS = (
-    "braycurtis",
-    "canberra",
-    "chebyshev",
-    "cityblock",
-    "correlation",
-    "cosine",
-    "dice",
-    "euclidean",
-    "hamming",
-    "infinity",
-    "jaccard",
-    "l1",
-    "l2",
-    "manhattan",
-    "minkowski",
-    "nan_euclidean",
-    "p",
-    "rogerstanimoto",
-    "russellrao",
-    "sokalsneath",
-    "sqeuclidean",
+_METRIC_NAMES = (
+    "braycurtis canberra chebyshev cityblock correlation cosine dice euclidean hamming "
+    "infinity jaccard l1 l2 manhattan minkowski nan_euclidean p rogerstanimoto russellrao "
+    "sokalsneath sqeuclidean"
 )
+_METRICS = frozenset(_METRIC_NAMES.split())
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 _ASKED = ("predict_proba", "decision_function", "predict")
 _THREADS = ("n_jobs", "nthread", "nthreads", "num_thread", "num_threads")

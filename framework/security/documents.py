@@ -1,48 +1,14 @@
-"""JSON and YAML values from files that anyone may have written: bounded in size and depth."""
+"""Read JSON and check YAML values that anyone may have written: bounded in size and depth."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from framework.errors import InputError
-from framework.limits import JSON_BYTES, JSON_DEPTH, SIZES, TREE_VALUES
-
-DAMAGED = (
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""What reading a value of the wrong type or shape may raise."""
-
-
-@contextmanager
-def damaged(where: object, what: str) -> Iterator[None]:
-    """Turn what reading forged or torn content raises into one sentence.
-
-    Parameters
-    ----------
-    where : path or str
-    what : str
-        What was expected there.
-
-    Raises
-    ------
-    InputError
-    """
-    try:
-        yield
-    except DAMAGED as error:
-        raise InputError(
-            f"{where}: expected {what}, found it damaged ({type(error).__name__}: {_line(error)})"
-        ) from error
+from framework.errors import InputError, first_line
+from framework.security.limits import JSON_BYTES, JSON_DEPTH, SIZES, TREE_VALUES
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -65,14 +31,28 @@ def read_json(path: Path, what: str) -> Any:
             raise InputError(
                 f"{path}: expected {what} of at most {JSON_BYTES:,} bytes, found {size:,}"
             )
-        value = json.loads(path.read_text(encoding="utf-8"))
-        check_tree(value)
+        return parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"{path}: expected {what}, found: {(error.strerror or str(error)).lower()}"
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected {what} in JSON, found: {_line(error)}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected {what} in JSON, found: {first_line(error)}") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON, nested too deep, or of too many values.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"more than {JSON_DEPTH} levels of lists and mappings") from error
+    check_tree(value)
     return value
 
 
@@ -140,9 +120,3 @@ def _sizes(
             yield from _sizes(item, (*path, str(i)), most)
     elif isinstance(value, int | float) and not isinstance(value, bool) and most is not None:
         yield path, value, most
-
-
-def _line(error: BaseException) -> str:
-    if isinstance(error, RecursionError):
-        return f"more than {JSON_DEPTH} levels of lists and mappings"
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

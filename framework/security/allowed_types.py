@@ -1,13 +1,28 @@
-"""The types that a file of an estimator may hold: a fixed list, each by the module that defines it.
+"""The types that a file of an estimator may hold: a fixed list, and the classes that users trust.
 
-A type belongs here if nothing that an attribute of it can be set to makes it run code, open a file
-or reach the network when the object is made or asked for predictions. So nothing here takes a
-callable: selectors with a score function, functions, partial applications, bound methods and
-operators stay out, and ``FunctionTransformer`` is taken only where it has no function (as
-``ColumnTransformer`` makes one of ``"passthrough"``).
+Each is named by the module that defines it. A type belongs here if nothing that an attribute of it
+can be set to makes it run code, open a file or reach the network when the object is made or asked
+for predictions. So nothing here takes a callable: selectors with a score function, functions,
+partial applications, bound methods and operators stay out, and ``FunctionTransformer`` is taken
+only where it has no function (as ``ColumnTransformer`` makes one of ``"passthrough"``).
 """
 
 from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from framework import registry
+from framework.errors import InputError
+
+_VARIABLE = "PARETOLAB_TRUST"  # hands the trusted classes to processes and workers
+
+
+def _named(template: str, names: str) -> frozenset[str]:
+    """Return the full name of each of some types, separated by blanks."""
+    return frozenset(template.format(name) for name in names.split())
+
 
 _BY_MODULE = {
     "lightgbm.basic": "Booster",
@@ -137,50 +152,22 @@ TREE = "sklearn.tree._tree.Tree"
 SEARCH_TREES = frozenset(
     {"sklearn.neighbors._kd_tree.KDTree", "sklearn.neighbors._ball_tree.BallTree"}
 )
-DISTANCES = frozenset(
-    f"sklearn.metrics._dist_metrics.{name}Distance64"
-    for name in (
-        "BrayCurtis",
-        "Canberra",
-        "Chebyshev",
-        "Dice",
-        "Euclidean",
-        "Hamming",
-        "Jaccard",
-        "Manhattan",
-        "Minkowski",
-        "RogersTanimoto",
-        "RussellRao",
-        "SokalSneath",
-    )
+DISTANCES = _named(
+    "sklearn.metrics._dist_metrics.{}Distance64",
+    "BrayCurtis Canberra Chebyshev Dice Euclidean Hamming Jaccard Manhattan Minkowski "
+    "RogersTanimoto RussellRao SokalSneath",
 )
 """Compiled objects whose state is checked number by number before they are made."""
 
-LOSSES = frozenset(
-    f"sklearn._loss._loss.Cy{name}"
-    for name in (
-        "AbsoluteError",
-        "ExponentialLoss",
-        "HalfBinomialLoss",
-        "HalfGammaLoss",
-        "HalfMultinomialLoss",
-        "HalfPoissonLoss",
-        "HalfSquaredError",
-        "HalfTweedieLoss",
-        "HalfTweedieLossIdentity",
-        "HuberLoss",
-        "PinballLoss",
-    )
-) | {
-    f"sklearn.linear_model._sgd_fast.{name}"
-    for name in (
-        "EpsilonInsensitive",
-        "Hinge",
-        "ModifiedHuber",
-        "SquaredEpsilonInsensitive",
-        "SquaredHinge",
-    )
-}
+LOSSES = _named(
+    "sklearn._loss._loss.Cy{}",
+    "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss "
+    "HalfPoissonLoss HalfSquaredError HalfTweedieLoss HalfTweedieLossIdentity HuberLoss "
+    "PinballLoss",
+) | _named(
+    "sklearn.linear_model._sgd_fast.{}",
+    "EpsilonInsensitive Hinge ModifiedHuber SquaredEpsilonInsensitive SquaredHinge",
+)
 """Compiled loss functions, made of a few numbers."""
 
 IDENTITY = "sklearn.preprocessing._function_transformer.FunctionTransformer"
@@ -196,24 +183,9 @@ SPARSE = frozenset(
 )
 TUPLES = frozenset({"builtins.tuple", "sklearn.impute._iterative._ImputerTriplet"})
 MAPPINGS = frozenset({"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"})
-SCALARS = frozenset(
-    f"numpy.{name}"
-    for name in (
-        "bool",
-        "bool_",
-        "float16",
-        "float32",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "str_",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-    )
+SCALARS = _named(
+    "numpy.{}",
+    "bool bool_ float16 float32 float64 int8 int16 int32 int64 str_ uint8 uint16 uint32 uint64",
 )
 TYPES = (
     SCALARS
@@ -221,3 +193,33 @@ TYPES = (
     | {"collections.OrderedDict", "numpy.number", "numpy.object_"}
 )
 """Types that may stand as values: of keys, of elements, of what a mapping lacks."""
+
+
+def trust(paths: Sequence[str]) -> None:
+    """Let classes of the user's be imported and run, here and in processes started from here.
+
+    Raises
+    ------
+    InputError
+        Something is not the dotted path of a class.
+    """
+    for path in paths:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", path):
+            raise InputError(f"--trust: expected a class such as mine.model.Mine, found {path!r}")
+    if paths:
+        os.environ[_VARIABLE] = ",".join(dict.fromkeys([*trusted(), *paths]))
+
+
+def trusted() -> list[str]:
+    """Return the dotted paths of the classes that the user trusts."""
+    return [path for path in os.environ.get(_VARIABLE, "").split(",") if path]
+
+
+def trusted_types() -> list[str]:
+    """Return the full names of the classes that files may hold beyond the fixed list.
+
+    Those that the user trusts, and those that installed packages register.
+    """
+    names = registry.names("classifiers")
+    classes = [registry.load("classifiers", name) for name in names]
+    return [*trusted(), *(f"{found.__module__}.{found.__qualname__}" for found in classes)]
