@@ -17,7 +17,7 @@ import pytest
 from algorithms.moves.variation import SPACES
 from framework import registry
 from framework.cli.library import read_section
-from framework.cli.main import _parser
+from framework.cli.main import command_parser
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.grid_load import load_grid
 from framework.libraries.config import BuildConfig
@@ -89,7 +89,7 @@ def test_commands_parse(page: Path) -> None:
         if len(words) == 1 and words[0] not in {"list", "ui"}:
             words.append("DIR")  # a command mentioned by its name
         try:
-            args = _parser(words).parse_args(words)
+            args = command_parser(words[:1]).parse_args(words)
         except SystemExit:
             pytest.fail(f"{page.name}: expected a command that parses, found {words}")
         config = getattr(args, "config", "FILE")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from framework import registry
+from framework.cli.main import _OWN
+from tests.command import small, write
 
 ROOT = Path(__file__).parents[1]
 OURS = {"framework", "algorithms", "tracking", "scripts", "tests", "paretolab"}
@@ -148,15 +150,83 @@ def test_what_an_actor_imports_is_light(kind):
     assert done.returncode == 0, f"an actor of {kind} imports {done.stderr.strip()}"
 
 
-def test_the_command_starts_without_data_frames():
-    """Only what reads or writes tables waits until they are imported."""
-    heavy = NEVER | {"pandas", "pyarrow", "sklearn"}
-    every = "framework.cli.main\nframework.cli.main.commands()"
-    code = LIGHT.format(modules=every, heavy=heavy)
+def imported_by(code, heavy, folder=ROOT):
+    """Return which heavy libraries a Python of its own imports while it runs some code."""
+    tail = f"\nimport sys\nprint(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code + tail], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"every command imports {done.stderr.strip()}"
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_the_help_of_the_command_imports_no_heavy_library():
+    code = (
+        "from framework.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit: pass"
+    )
+    assert imported_by(code, NEVER | {"torch", "pandas", "pyarrow", "sklearn"}) == ""
+
+
+@pytest.mark.parametrize("name", [*_OWN, *registry.names("commands")])
+def test_the_arguments_of_a_command_need_no_data_frames(name):
+    code = f"from framework.cli.main import command_parser\ncommand_parser([{name!r}])"
+    assert imported_by(code, NEVER | {"torch", "pandas", "pyarrow", "sklearn"}) == ""
+
+
+def test_a_serial_run_imports_only_what_it_uses(tmp_path):
+    """Without tracking and pictures; Ray, MLflow and the solvers cost seconds to import."""
+    path = write(tmp_path / "small.yaml", small())
+    words = ["run", str(path), "--no-mlflow", "--no-plots", "--workers", "serial", "--quiet"]
+    code = f"from framework.cli.main import main\nassert main({words!r}) == 0"
+    assert imported_by(code, NEVER | {"torch"}, tmp_path) == ""
+
+
+WAY_IN = """
+import sys, traceback
+from framework.cli.main import main
+from framework.problems.functions import FunctionProblem
+from paretolab.__main__ import main as command
+
+ways = []
+evaluate = FunctionProblem.evaluate
+
+def recorded(self, X, streams):
+    ways.append(traceback.extract_stack()[:-1])
+    return evaluate(self, X, streams)
+
+FunctionProblem.evaluate = recorded
+sys.argv = ["paretolab", *{words}]
+assert command() == 0
+ours = [frame for frame in ways[0] if frame.filename.startswith({root!r})]
+print(len(ours), len({{frame.filename for frame in ours}}))
+for frame in ours:
+    print(frame.filename, frame.name)
+"""
+
+
+def test_the_way_from_the_command_to_an_evaluation_is_short(tmp_path):
+    """At most 8 frames of ours, in at most 8 files, between ``paretolab run`` and ``evaluate``."""
+    config = small(
+        problem={"kind": "function", "name": "zdt1", "d": 4},
+        objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+        algorithm={"kind": "nsga2", "population": 12},  # a batch is evaluated when it is proposed
+        budget={"evaluations": 24},
+    )
+    path = write(tmp_path / "small.yaml", config)
+    words = ["run", str(path), "--no-mlflow", "--no-plots", "--workers", "serial", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", WAY_IN.format(words=words, root=str(ROOT))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()
+    counts = next(line for line in last if re.fullmatch(r"\d+ \d+", line))
+    frames, files = map(int, counts.split())
+    assert frames <= 8, done.stdout
+    assert files <= 8, done.stdout
 
 
 FRAME = [path for path in FILES if layer_of(path) == "framework"]

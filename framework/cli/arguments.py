@@ -1,19 +1,35 @@
-"""Arguments that several commands have, and the form that a command has."""
+"""Arguments that several commands have, and what all that run have in common."""
 
 from __future__ import annotations
 
 import argparse
+import errno
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
-from framework.cli.cluster_options import add_cluster_arguments, overrides
-from framework.errors import InputError
+from rich.console import Console
+
+from framework.cli.tables import program
+from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, load_config
+from framework.experiment.run_dir import RunDir
+from framework.parallel.config import TRUST_VARIABLE, ClusterConfig, placed
+
+_SECTION = "cluster."
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Command(Protocol):
-    """A subcommand: one line of help, its arguments, and what it does."""
+    """A subcommand: its arguments, and what it does; its docstring is its description.
 
-    help: str
+    One that another package registers under ``paretolab.commands`` also has a line ``help``.
+    """
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,3 +110,135 @@ def workers_of(text: str | None) -> str | int | None:
     if not text.isdigit() or int(text) < 1:
         raise InputError(f"--workers: expected auto, serial, all or a number, found {text!r}")
     return int(text)
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    group = parser.add_argument_group("cluster", "instead of what the section cluster says")
+    group.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
+    group.add_argument(
+        "--py-module",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="folder of a package, .py file or wheel that workers can import; once for each",
+    )
+    group.add_argument(
+        "--pip",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="package that is installed for the workers; once for each",
+    )
+    group.add_argument(
+        "--env-var",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="variable of the workers' environment; once for each",
+    )
+    group.add_argument(
+        "--working-dir", metavar="DIR", help="folder that is copied to where workers run"
+    )
+    group.add_argument(
+        "--trust-cluster",
+        action="store_true",
+        help="do what the section cluster of a file says, although it may run code on workers",
+    )
+
+
+def overrides(args: argparse.Namespace) -> list[str]:
+    """Return ``--set`` and the options of the cluster as assignments to dotted keys.
+
+    Raises
+    ------
+    InputError
+        An option cannot be used.
+    """
+    typed = {
+        "py_modules": [placed(path) for path in args.py_module],
+        "pip": args.pip,
+        "env_vars": dict(map(_pair, args.env_var)),
+        "working_dir": args.working_dir and placed(args.working_dir),
+    }
+    options = [f"{_SECTION}{key}={json.dumps(value)}" for key, value in typed.items() if value]
+    return [*args.set, *options]
+
+
+def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
+    """Note whether the user vouches for what a section has run on workers.
+
+    What is typed is the user's own; what a file says may come from anyone.
+    """
+    keys = {text.partition("=")[0] for text in overrides(args)}
+    typed = {key.removeprefix(_SECTION) for key in keys if key.startswith(_SECTION)}
+    if args.trust_cluster or (typed and typed >= set(config.brings_code())):
+        os.environ[TRUST_VARIABLE] = "1"
+
+
+def shipped(config: ClusterConfig) -> str:
+    """Return, for the user, what travels to workers; it is checked as far as it can be here.
+
+    Raises
+    ------
+    InputError
+        It names what is not there, or what Ray does not take.
+    """
+    from framework.parallel.shipping import user_env
+
+    named = user_env(config)
+    shown = {key: sorted(value) if key == "env_vars" else value for key, value in named.items()}
+    text = "; ".join(f"{key}: {_listed(value)}" for key, value in shown.items())
+    return f"{text} (with --trust-cluster)" if text else ""
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"--env-var: expected NAME=VALUE, found {text!r}")
+    return name, value
+
+
+def refuses(error: OSError) -> bool:
+    """Tell whether the disk is full, or something may not be read or written."""
+    return error.errno in (*_FULL, *_CLOSED)
+
+
+@contextmanager
+def resumable(run_dir: RunDir) -> Iterator[None]:
+    """Say how to go on where Ctrl-C, or a disk, stops a run, an experiment or a sweep.
+
+    Raises
+    ------
+    ParetolabError
+        The disk is full, or something cannot be written.
+    KeyboardInterrupt
+        With one sentence for the user.
+    """
+    again = f"{program()} resume {shlex.quote(str(run_dir.path))}"
+    try:
+        yield
+    except KeyboardInterrupt:
+        begun = run_dir.config_file.is_file()
+        text = (
+            f"interrupted; go on with: {again}" if begun else "interrupted before the search began"
+        )
+        raise KeyboardInterrupt(text) from None
+    except OSError as error:
+        if not refuses(error):
+            raise
+        remedy = "make room" if error.errno in _FULL else "let it be written"
+        where = run_dir.path if error.filename is None else error.filename
+        raise ParetolabError(
+            f"{where}: cannot write ({error.strerror}); no evaluation that was written is lost: "
+            f"{remedy} and run `paretolab resume {run_dir.path}`"
+        ) from error
+
+
+def report_to(errors: Console) -> Callable[[str], None]:
+    """Return a function that prints a line for the user as it is."""
+    return partial(errors.print, markup=False, highlight=False, soft_wrap=True)

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator
 
 from framework.algorithm import fitting
-from framework.cli.arguments import config_arguments, config_of
-from framework.cli.cluster_options import add_cluster_arguments, shipped
+from framework.cli.arguments import add_cluster_arguments, config_arguments, config_of, shipped
 from framework.cli.tables import console, show_steps
 from framework.experiment.config import ConstraintConfig, RunConfig
 from framework.experiment.estimate import candidates_of, estimate, memory_warning
@@ -20,8 +19,6 @@ _MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
 
 class Check:
     """Say what would run, without running it."""
-
-    help = "say what a configuration would run, and what is wrong with it"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:

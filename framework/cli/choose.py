@@ -1,4 +1,4 @@
-"""``paretolab choose``."""
+"""``paretolab choose``: one solution of a front, or a mixture of several, and its model."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import shlex
 import sys
 from pathlib import Path
 
+from rich.table import Table
+
 from framework import registry
 from framework.analysis.choose import choose
-from framework.cli import costs as costs_command
-from framework.cli import mixtures
-from framework.cli.costs import numbers
+from framework.analysis.expected_cost import ExpectedCost
+from framework.analysis.mixture import Mixture, mix
 from framework.cli.tables import console, front_table, program, show_model, show_steps
 from framework.errors import InputError, ParetolabError
-from framework.experiment.export import export, load_problem
+from framework.experiment.export import export, export_mixture, load_problem
 from framework.experiment.run_dir import RunDir
+from framework.front import Front
+
+_NOT_WITH_MIX = ("within", "knee", "weights", "costs", "prior", "per_unit", "id")
 
 
 class Choose:
     """Pick one solution of a finished run."""
-
-    help = "pick one solution of a run's front, and export it as a model"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +43,18 @@ class Choose:
         parser.add_argument(
             "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
         )
-        costs_command.add_arguments(parser)
-        mixtures.add_arguments(parser)
+        parser.add_argument(
+            "--costs", metavar="fp=C,fn=C", help="least expected cost of errors, with --prior"
+        )
+        parser.add_argument("--prior", type=float, help="share of positive records to come")
+        parser.add_argument(
+            "--per-unit", metavar="M=C,M=C", help="cost of a unit of other metrics, with --costs"
+        )
+        parser.add_argument(
+            "--mix",
+            action="store_true",
+            help="lots drawn between solutions: --where and --best are of expected values",
+        )
         parser.add_argument("--id", type=int, help="the solution with this id")
         parser.add_argument(
             "--export",
@@ -72,15 +84,15 @@ class Choose:
             )
         front = run_dir.front()
         if args.mix:
-            return mixtures.choose_mixture(args, run_dir, front)
-        expected = costs_command.expected_cost(args)
+            return _choose_mixture(args, run_dir, front)
+        expected = _expected_cost(args)
         position = choose(
             front,
             where=args.where,
             within=args.within,
             best=args.best,
             knee=args.knee,
-            weights=numbers(args.weights, "--weights", "METRIC"),
+            weights=_numbers(args.weights, "--weights", "METRIC"),
             expected=expected,
             id=args.id,
         )
@@ -88,7 +100,7 @@ class Choose:
         out.print(front_table(front, mark=position, returned=run_dir.returned()))
         out.print(f"chosen (*): solution {front.ids[position]}")
         if expected is not None:
-            costs_command.show(front, position, expected)
+            _show_costs(front, position, expected)
         if args.export:
             _export(run_dir, position, Path(args.export))
         else:
@@ -142,3 +154,104 @@ def _export(run_dir: RunDir, position: int, directory: Path) -> None:
     example = directory / EXAMPLE_FILE
     data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
     show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
+
+
+def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
+    """Return ``name=number,name=number`` as a mapping; None for None.
+
+    Raises
+    ------
+    InputError
+        The text is not of that form.
+    """
+    if text is None:
+        return None
+    found = {}
+    for item in text.split(","):
+        name, _, value = item.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise InputError(f"{option}: expected {names}=NUMBER, found {item!r}") from None
+    return found
+
+
+def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
+    """Return the rule that --costs, --prior and --per-unit make; None without them.
+
+    Raises
+    ------
+    InputError
+        One of them is missing or cannot be used.
+    """
+    costs = _numbers(args.costs, "--costs", "fp or fn")
+    if costs is None:
+        if args.prior is not None or args.per_unit is not None:
+            raise InputError(
+                "--prior and --per-unit: expected with --costs fp=NUMBER,fn=NUMBER, found alone"
+            )
+        return None
+    if set(costs) != {"fp", "fn"}:
+        raise InputError(f"--costs: expected fp=NUMBER,fn=NUMBER, found {args.costs!r}")
+    if args.prior is None:
+        raise InputError("--costs: expected --prior, the share of positive records to come, too")
+    per_unit = _numbers(args.per_unit, "--per-unit", "METRIC") or {}
+    return ExpectedCost(costs["fp"], costs["fn"], args.prior, per_unit)
+
+
+def _show_costs(front: Front, position: int, expected: ExpectedCost) -> None:
+    """Print what the chosen solution costs, and which one is best for which prior and costs."""
+    print(f"expected cost of a record: {expected.of(front)[position]:.6g}")
+    for what, ranges in (
+        ("share of positive records", expected.by_prior(front)),
+        ("cost ratio fn / fp", expected.by_ratio(front)),
+    ):
+        print(f"best by {what}:")
+        for piece in ranges:
+            print(f"  {piece.low:.4g} to {piece.high:.4g}: solution {front.ids[piece.position]}")
+
+
+def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> int:
+    """Show the best mixture, and export it where asked; the run's own choice stays.
+
+    Raises
+    ------
+    InputError
+        Options that do not go with --mix, or no such mixture.
+    """
+    for option in _NOT_WITH_MIX:
+        if getattr(args, option):
+            shown = "--" + option.replace("_", "-")
+            raise InputError(
+                f"{shown}: cannot go with --mix, which takes --where and --best"
+                + ("; least expected cost needs no mixture" if option == "costs" else "")
+            )
+    if args.best is None:
+        raise InputError("--mix: expected --best METRIC too, found none")
+    found = mix(front, best=args.best, where=args.where)
+    out = console()
+    out.print(_mixture_table(front, found))
+    if not args.export:
+        return 0
+    directory = Path(args.export)
+    config = run_dir.config()
+    about = {"run": config.name, "seed": config.seed}
+    if not export_mixture(load_problem(run_dir), front, found, directory, about):
+        raise InputError(f"--export: solutions of {run_dir.path} are no models that can be mixed")
+    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
+    place = shlex.quote(str(directory))
+    show_steps(out, [("try it", f"{program()} predict {place} {place}/example.csv")])
+    return 0
+
+
+def _mixture_table(front: Front, mixture: Mixture) -> Table:
+    """Return the members with their chances, and what to expect of all together."""
+    table = Table(title="Mixture", title_justify="left", pad_edge=False)
+    for heading in ("id", "chance", *mixture.expected):
+        table.add_column(heading, justify="right")
+    for position, chance in zip(mixture.positions, mixture.chances, strict=True):
+        values = (f"{front.rows.values[name][position]:.4g}" for name in mixture.expected)
+        table.add_row(str(front.ids[position]), f"{chance:.4f}", *values, end_section=False)
+    table.add_section()
+    table.add_row("expected", "1", *(f"{value:.4g}" for value in mixture.expected.values()))
+    return table

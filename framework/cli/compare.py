@@ -24,8 +24,6 @@ _SHOWN = 2  # indicators in the terminal's table; the report has all
 class Compare:
     """Compare runs of several searches, on one problem or several, or of an experiment."""
 
-    help = "compare runs: indicators, ranks, tests, one page"
-
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(

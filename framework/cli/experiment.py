@@ -10,10 +10,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
-from framework.cli.cluster_options import confirm_trust, overrides
+from framework.cli.arguments import (
+    confirm_trust,
+    overrides,
+    report_to,
+    resumable,
+    run_arguments,
+    set_argument,
+    workers_argument,
+    workers_of,
+)
 from framework.cli.compare import show
-from framework.cli.run import report_to
 from framework.cli.tables import console, program
 from framework.experiment.execute import Options, new_directory
 from framework.experiment.run_dir import RunDir
@@ -28,8 +35,6 @@ if TYPE_CHECKING:
 
 class Experiment:
     """Run methods on cases, several times each, and compare them."""
-
-    help = "run methods on cases, several times each, and compare them"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,14 +94,9 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     report = report_to(errors)
     report(f"{grid.base.name}: {out.path}")
     again = f"{program()} resume {shlex.quote(str(out.path))}"
-    try:
-        with _Shown(errors, quiet=args.quiet) as shown:
-            options = Options(args.address, not args.no_mlflow, report, ended=shown)
-            summary, paths = run_grid(grid, out, options)
-    except KeyboardInterrupt:
-        if out.config_file.is_file():
-            report(f"interrupted; go on with: {again}")
-        return 130
+    with resumable(out), _Shown(errors, quiet=args.quiet) as shown:
+        options = Options(args.address, not args.no_mlflow, report, ended=shown)
+        summary, paths = run_grid(grid, out, options)
     if paths:
         tracked = grid.base.tracking is not None and not args.no_mlflow
         more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]

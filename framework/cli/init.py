@@ -1,9 +1,11 @@
-"""The command ``init``: a commented configuration to start from, with its data."""
+"""``paretolab init`` and ``paretolab completion``: to start with."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import sys
+from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,11 +14,11 @@ from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.registry import nearest
 
+_FILES = frozenset({"CONFIG", "DATA", "DIR", "FILE", "FRONT.csv", "MODEL_DIR", "PATH"})
+
 
 class Init:
     """Write a commented starting configuration, with its data, into a folder."""
-
-    help = "write a starting configuration to change"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +49,16 @@ class Init:
         return 0
 
 
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield the arguments of a parser and of all parsers below it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _actions(below)
+        else:
+            yield action
+
+
 def _templates() -> dict[str, Traversable]:
     """Return the folders that can be written, by name."""
     found = files("framework.cli").joinpath("templates")
@@ -68,3 +80,24 @@ def _write(template: Traversable, folder: Path) -> None:
             (folder / name).write_bytes(content)
     except OSError as error:
         raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from error
+
+
+class Completion:
+    """Print a script that completes commands and options: eval "$(paretolab completion bash)"."""
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("shell", choices=["bash", "zsh", "fish"])
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        import shtab
+
+        from framework.cli.main import command_parser
+
+        parser = command_parser()
+        for action in _actions(parser):
+            if action.metavar in _FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+        sys.stdout.write(shtab.complete(parser, args.shell))
+        return 0

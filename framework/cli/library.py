@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from framework.cli.arguments import set_argument, workers_argument, workers_of
-from framework.cli.cluster_options import add_cluster_arguments, confirm_trust, overrides
+from framework.cli.arguments import (
+    add_cluster_arguments,
+    confirm_trust,
+    overrides,
+    set_argument,
+    workers_argument,
+    workers_of,
+)
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
@@ -22,8 +28,6 @@ from framework.security import check_sizes
 
 class LibraryCommand:
     """Make libraries of fitted models' predictions and costs, and look at them."""
-
-    help = "build, import or show a library of fitted models"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:

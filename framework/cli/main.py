@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 from framework import registry
-from framework.cli.disk import refuses
+from framework.cli.arguments import refuses
 from framework.errors import InputError, ParetolabError
 from framework.run.signals import interruptible
 from framework.security import trust
@@ -27,28 +27,48 @@ _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
     "imported and run, so give none that you do not know; once for each class"
 )
-_OWN = ("run", "resume", "check", "list", "choose", "predict")
+# loaded when they are called; here is what `paretolab --help` lists
+_OWN = {
+    "run": ("run:Run", "search as a configuration says"),
+    "resume": (
+        "run:Resume",
+        "go on with a run that was stopped; more budget by --set budget.KEY=VALUE",
+    ),
+    "check": ("check:Check", "say what a configuration would run, and what is wrong with it"),
+    "list": ("list:List", "list algorithms, problems, functions, datasets or metrics"),
+    "choose": ("choose:Choose", "pick one solution of a run's front, and export it as a model"),
+    "predict": ("predict:Predict", "answer the records of a table with an exported model"),
+    "compare": ("compare:Compare", "compare runs: indicators, ranks, tests, one page"),
+    "completion": (
+        "init:Completion",
+        "print the script with which your shell completes commands and options",
+    ),
+    "experiment": (
+        "experiment:Experiment",
+        "run methods on cases, several times each, and compare them",
+    ),
+    "init": ("init:Init", "write a starting configuration to change"),
+    "library": ("library:LibraryCommand", "build, import or show a library of fitted models"),
+    "runs": ("list:Runs", "list the runs that are here, with their state and recommended solution"),
+    "serve": ("predict:Serve", "answer records over HTTP with an exported model"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    with interruptible():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        arguments = sys.argv[1:] if arguments is None else arguments
-        args = _parser(arguments).parse_args(arguments)
-        trust(args.trust)
-        code: int = args.run(args)
-        sys.stdout.flush()
-        return code
+        with interruptible():
+            args = command_parser(_called(arguments)).parse_args(arguments)
+            trust(args.trust)
+            code: int = args.run(args)
+            sys.stdout.flush()
+            return code
     except ParetolabError as error:
         print(f"paretolab: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("paretolab: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:  # with a sentence where something can be resumed
+        print(error.args[0] if error.args else "paretolab: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -64,34 +84,62 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 2
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def _called(arguments: Sequence[str]) -> list[str]:
+    """Return the command that is called; nothing where none is, as in ``paretolab --help``.
+
+    Raises
+    ------
+    InputError
+        There is no such command.
+    """
+    name = next((text for text in arguments if not text.startswith("-")), None)
+    if name is not None and name not in (known := _names()):
+        raise InputError(
+            f"expected a command, found {name!r}{registry.nearest(name, known)}; "
+            "`paretolab --help` lists them"
+        )
+    return [] if name is None else [name]
+
+
+def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Parameters
+    ----------
+    called : collection of str, optional
+        The commands whose arguments it has; of the others it knows names and help, and their
+        modules are not imported. All commands where None.
+    """
     parser = argparse.ArgumentParser(
         prog="paretolab",
         description="Search the designs of classifier systems for the best trade-offs.",
     )
     parser.add_argument("--version", action="version", version=version("paretolab"))
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    known = commands()
-    wanted = next((text for text in arguments if not text.startswith("-")), None)
-    if wanted is not None and wanted not in known:
-        raise InputError(
-            f"expected a command, found {wanted!r}{registry.nearest(wanted, known)}; "
-            "`paretolab --help` lists them"
-        )
-    for name, command in known.items():
-        sub = subparsers.add_parser(name, help=command.help, description=command.__doc__)
-        command.add_arguments(sub)
-        sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
-        sub.set_defaults(run=command.run)
+    for name in _names():
+        if called and name not in called:  # the help of one command needs no others
+            continue
+        sub = subparsers.add_parser(name, help=_help(name))
+        if called is None or name in called:
+            command = _load(name)
+            sub.description = command.__doc__
+            command.add_arguments(sub)
+            sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
+            sub.set_defaults(run=command.run)
     return parser
 
 
-def commands() -> dict[str, Any]:
-    """Return every command by name: the framework's own, then what packages register.
+def _names() -> list[str]:
+    """Return the name of every command: the framework's own, then what packages register."""
+    return [*_OWN, *(name for name in registry.names("commands") if name not in _OWN)]
 
-    Its own ones are classes such as ``Run`` of ``framework.cli.run``.
-    """
-    known = {
-        name: getattr(import_module(f"framework.cli.{name}"), name.capitalize()) for name in _OWN
-    }
-    return known | {name: registry.load("commands", name) for name in registry.names("commands")}
+
+def _help(name: str) -> str:
+    return _OWN[name][1] if name in _OWN else str(_load(name).help)
+
+
+def _load(name: str) -> Any:
+    if name not in _OWN:
+        return registry.load("commands", name)
+    module, _, attribute = _OWN[name][0].partition(":")
+    return getattr(import_module(f"framework.cli.{module}"), attribute)

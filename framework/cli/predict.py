@@ -1,4 +1,4 @@
-"""``paretolab predict``."""
+"""``paretolab predict`` and ``paretolab serve``: an exported model answers records."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from framework.files import write_whole
 
 class Predict:
     """Run an exported model on a table."""
-
-    help = "answer the records of a table with an exported model"
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +41,30 @@ class Predict:
             raise
         except OSError as error:
             raise InputError(f"--out {args.out}: cannot be written: {error.strerror}") from error
+        return 0
+
+
+class Serve:
+    """Answer records over HTTP, whole or step by step, with an exported model."""
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("model", metavar="MODEL_DIR", help="directory of an exported model")
+        parser.add_argument(
+            "--host", default="127.0.0.1", help="address to listen at (default: this machine alone)"
+        )
+        parser.add_argument("--port", type=int, default=8765, help="(default: 8765; 0: a free one)")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        from framework.models.service import Service, is_loopback
+        from framework.models.store import load_model
+
+        with Service(load_model(args.model), args.host, args.port) as service:
+            if not is_loopback(args.host):
+                print("whoever reaches this address may ask the model: there is no password")
+            print(f"serving at {service.address}, until Ctrl-C", flush=True)
+            service.serve_forever()
         return 0
 
 

@@ -1,25 +1,35 @@
-"""``paretolab run``, and what a run and a resumed run have in common."""
+"""``paretolab run`` and ``paretolab resume``."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Console
-
+from framework import registry
 from framework.cli.arguments import (
     config_arguments,
     config_of,
+    confirm_trust,
+    overrides,
+    report_to,
+    resumable,
     run_arguments,
+    set_argument,
+    workers_argument,
+    workers_of,
 )
-from framework.cli.cluster_options import confirm_trust
-from framework.cli.disk import disk_errors
 from framework.cli.progress import ProgressBar, ProgressLines
-from framework.cli.tables import console, front_table, next_steps, program, show_steps, show_walk
+from framework.cli.tables import console, front_table, next_steps, show_steps, show_walk
 from framework.experiment.config import RunConfig
-from framework.experiment.execute import Options, Watcher, execute, new_directory
+from framework.experiment.execute import (
+    Options,
+    Watcher,
+    execute,
+    new_directory,
+    resumed_config,
+)
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
@@ -29,38 +39,59 @@ from framework.models.routing import Chosen
 class Run:
     """Start a new run."""
 
-    help = "search as a configuration says"
-
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         config_arguments(parser)
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
         run_arguments(parser)
-        plots_argument(parser)
+        _plots_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = config_of(args)
-        with new_directory(config, args.out) as run_dir:
-            return execute_in(config, run_dir, args)
+        with new_directory(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
+            return _result(config, run_dir, execute(config, run_dir, options), options)
 
 
-def plots_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --no-plots."""
+class Resume:
+    """Continue a run, a sweep or an experiment that was stopped, or has a larger budget now."""
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="directory of a run")
+        set_argument(parser)
+        workers_argument(parser)
+        run_arguments(parser)
+        _plots_argument(parser)
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        run_dir = RunDir.existing(args.directory)
+        if run_dir.sweep_file.is_file():
+            code: int = registry.load("commands", "sweep").resume(args)
+            return code
+        if run_dir.experiment_file.is_file():
+            from framework.cli.experiment import Experiment
+
+            return Experiment.resume(args)
+        report = report_to(console(stderr=True))
+        workers = workers_of(args.workers)
+        config = resumed_config(run_dir, overrides(args), workers=workers, report=report)
+        with _shown(config, run_dir, args) as options:
+            return _result(config, run_dir, execute(config, run_dir, options), options)
+
+
+def _plots_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-plots", action="store_true", help="make no pictures and no report page"
     )
 
 
-def report_to(errors: Console) -> Callable[[str], None]:
-    """Return what prints a line for the user as it is."""
-    return partial(errors.print, markup=False, highlight=False, soft_wrap=True)
-
-
-def execute_in(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> int:
-    """Run, or go on, in a directory; show progress, front and next steps; return the exit code."""
+@contextmanager
+def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iterator[Options]:
+    """Yield the options of a run that shows its progress, as the arguments say."""
     confirm_trust(config.cluster, args)
-    errors, out = console(stderr=True), console()
+    errors = console(stderr=True)
     bar = errors.is_terminal and not args.quiet
 
     def watcher() -> Watcher:
@@ -68,27 +99,22 @@ def execute_in(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> 
 
     report = report_to(errors)
     report(f"{config.name}: {run_dir.path}")
-    try:
-        with disk_errors(run_dir.path):
-            options = Options(
-                args.address, not args.no_mlflow, report, watcher, plots=not args.no_plots
-            )
-            summary = execute(config, run_dir, options)
-    except KeyboardInterrupt:
-        if run_dir.config_file.is_file():
-            place = shlex.quote(str(run_dir.path))
-            report(f"interrupted; go on with: {program()} resume {place}")
-        else:
-            report("interrupted before the search began")
-        return 130
-    front = run_dir.front()
+    with resumable(run_dir):
+        yield Options(
+            args.address, not args.no_mlflow, report, watcher=watcher, plots=not args.no_plots
+        )
+
+
+def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options: Options) -> int:
+    """Show the front and the next steps; return the exit code."""
+    out, front = console(), run_dir.front()
     if len(front):
-        tracked = config.tracking is not None and not args.no_mlflow
         out.print(front_table(front, mark=marked(run_dir, front), returned=run_dir.returned()))
         show_walk(out, Chosen.read(run_dir.model))
+        tracked = config.tracking is not None and options.track
         show_steps(out, next_steps(run_dir, front, tracked))
     else:
         out.print("the front is empty: no row was successful and feasible")
     if summary["rows_failed"]:
-        report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
+        options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
     return 3 if summary["status"] == FAILED else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,7 +57,7 @@ def estimate(problem: Problem, algorithm: Algorithm, candidates: int | None) -> 
     ----------
     problem : Problem
     algorithm : Algorithm
-        In its initial state, and of no use afterwards: it is asked for the first generation.
+        In its initial state, and left in it: a copy is asked for the first generation.
     candidates : int or None
     """
     peak = max(resident_memory())
@@ -131,6 +132,7 @@ def _first(algorithm: Algorithm) -> Array | None:
     """
     if type(algorithm).prepare is not Algorithm.prepare:
         return None
+    algorithm = copy.deepcopy(algorithm)
     pieces: list[Array] = []
     while sum(len(X) for X in pieces) < (algorithm.evaluations_per_generation or 1):
         X = algorithm.ask()

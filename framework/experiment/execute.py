@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -14,14 +14,23 @@ from typing import Any
 
 from framework import registry
 from framework.errors import InputError
-from framework.experiment.config import RunConfig
+from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.repeats import run_repeats
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import make_problem, make_roles, run_single
-from framework.experiment.workers import BudgetLeft, evaluator_for
+from framework.experiment.single_run import (
+    BudgetLeft,
+    SingleRun,
+    evaluator_for,
+    make_problem,
+    make_roles,
+)
 from framework.problem import Deployable, Problem
 from framework.run.driver import Callback
+
+_LENGTHS = frozenset({"generations", "evaluations", "seconds"})
+_BOUNDS = (*sorted(_LENGTHS), "patience")
+_PREFIX = "budget."
 
 
 class Watcher(Callback):
@@ -118,7 +127,22 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     watcher = options.watcher()
     with followed(config, run_dir, options) as callbacks, closing(watcher):
         if config.repeats == 1:
-            summary = _single(config, problem, run_dir, options, [*callbacks, watcher], about)
+            left = BudgetLeft()
+            evaluated_by = evaluator_for(config, problem, options.address, left, options.report)
+            with (
+                evaluated_by as (evaluator, description),
+                SingleRun(
+                    config,
+                    problem,
+                    run_dir,
+                    evaluator,
+                    callbacks=[left, *callbacks, watcher],
+                    evaluated_by=description,
+                    about=about,
+                    report=options.report,
+                ) as run,
+            ):
+                summary = run.conclude(run.driver.run())
         else:
             run_dir.write_config(config)
             run_dir.write_about(problem, make_roles(config, problem), **about)
@@ -148,36 +172,6 @@ def followed(config: RunConfig, run_dir: RunDir, options: Options) -> Iterator[l
         for line in [callback.on_written() for callback in callbacks]:
             if line:
                 options.report(line)
-
-
-def _single(
-    config: RunConfig,
-    problem: Problem,
-    run_dir: RunDir,
-    options: Options,
-    callbacks: list[Callback],
-    about: dict[str, Any],
-) -> dict[str, Any]:
-    left = BudgetLeft()
-    with evaluator_for(
-        problem,
-        config.seed,
-        workers=config.workers,
-        address=options.address,
-        config=config.cluster,
-        left=left,
-        report=options.report,
-    ) as (evaluator, description):
-        return run_single(
-            config,
-            problem,
-            run_dir,
-            evaluator,
-            callbacks=[left, *callbacks],
-            evaluated_by=description,
-            about=about,
-            report=options.report,
-        )
 
 
 def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options: Options) -> None:
@@ -211,3 +205,79 @@ def uid_of(run_dir: RunDir) -> str:
     if run_dir.about_file.is_file():
         return str(run_dir.about()["uid"])
     return uuid.uuid4().hex
+
+
+def resumed_config(
+    run_dir: RunDir,
+    overrides: Sequence[str] = (),
+    *,
+    workers: str | int | None = None,
+    report: Callable[[str], None],
+) -> RunConfig:
+    """Return the configuration with which a run goes on.
+
+    Where generations, evaluations or seconds are given and another bound of the budget had ended
+    the run, that one no longer counts: otherwise nothing would be evaluated.
+
+    Parameters
+    ----------
+    run_dir : RunDir
+    overrides : sequence of 'dotted.key=value'
+    workers : 'auto', 'serial', 'all' or int, optional
+    report : callable
+        Called with a sentence for each bound that no longer counts.
+
+    Raises
+    ------
+    InputError
+        An override cannot be used, or makes the budget smaller than what is spent of it.
+    """
+    config = load_config(run_dir.config_file, overrides, workers=workers)
+    _refuse_smaller(config, run_dir)
+    given = {text.partition("=")[0].strip().removeprefix(_PREFIX) for text in overrides}
+    if not given & _LENGTHS:
+        return config
+    met = {str(run.summary().get("stopped", "")) for run in run_dir.runs()}
+    budget = config.budget
+    for name in _BOUNDS:
+        if name in met - given and getattr(budget, name) is not None:
+            report(
+                f"budget.{name} ({getattr(budget, name):,}), which had ended the run, no longer "
+                "counts"
+            )
+            budget = budget.model_copy(update={name: None})
+    return config.model_copy(update={"budget": budget})
+
+
+def _refuse_smaller(config: RunConfig, run_dir: RunDir) -> None:
+    """Refuse a bound that is smaller than before and than what is done: the front would shrink.
+
+    Raises
+    ------
+    InputError
+    """
+    before = run_dir.config().budget
+    for name in ("generations", "evaluations"):
+        new, old = getattr(config.budget, name), getattr(before, name)
+        if new is None or (old is not None and new >= old):
+            continue
+        spent = max(_spent(run)[name] for run in run_dir.runs())
+        if new < spent:
+            raise InputError(
+                f"{_PREFIX}{name}: expected no fewer than the {spent:,} {name} that are done, "
+                f"found {new:,}: the front would lose what it owes to the others; `paretolab run` "
+                "with this budget makes a run of its own"
+            )
+
+
+def _spent(run: RunDir) -> dict[str, int]:
+    """Return how many generations and evaluations a run has done; it may have been killed."""
+    summary = run.summary()
+    if summary:
+        return {name: int(summary.get(name, 0)) for name in ("generations", "evaluations")}
+    if not run.journal_file.is_file():
+        return {"generations": 0, "evaluations": 0}
+    with run.journal() as journal:
+        batches, rows = journal.n_batches, journal.n_rows
+    size = run.about().get("evaluations_per_generation")
+    return {"generations": (rows // size if size else batches) - 1, "evaluations": rows}

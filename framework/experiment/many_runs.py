@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framework.errors import InputError
-from framework.experiment.anytime import keep_moments
 from framework.experiment.config import RunConfig
+from framework.experiment.history import keep_moments
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, make_problem, run_single
 from framework.files import locked, write_whole

@@ -62,7 +62,7 @@ class RunDir:
         self.front_file = self.path / "front.csv"
         self.returned_file = self.path / "returned.csv"
         self.notes_file = self.path / "notes.sqlite"
-        self.course_file = self.path / "course.jsonl"
+        self.progress_log_file = self.path / "course.jsonl"
         self.summary_file = self.path / "summary.json"
         self.about_file = self.path / "about.json"
         self.sweep_file = self.path / "sweep.yaml"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -15,26 +16,27 @@ from framework.algorithm import Algorithm, make
 from framework.builders import built_by
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
-from framework.experiment.course import Course
 from framework.experiment.estimate import (
     candidates_of,
     estimate,
     memory_warning,
     refuse_too_large,
 )
+from framework.experiment.history import ProgressLog
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
+from framework.parallel.choice import uses_ray
 from framework.preparation import Checkpoints
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.driver import Callback, Driver, Progress, StoppingCriterion
-from framework.run.evaluator import Evaluator
+from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.run.interruption import Interruption
 from framework.streams import CandidateStreams
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
-_WORTH_SAYING = 1e9  # bytes
+_WORTH_REPORTING = 1e9  # bytes of memory
 _LIBRARIES = ("paretolab", "numpy", "scipy", "scikit-learn", "numba", "moocore", "ray", "mlflow")
 
 
@@ -65,35 +67,87 @@ def make_algorithm(config: RunConfig, problem: Problem, roles: Roles) -> Algorit
     return make(cls, problem, roles, seed=config.seed, **raw)
 
 
-class _Last(Callback):
-    """Keeps the last progress, for the summary."""
+class BudgetLeft(Callback):
+    """A callback that returns the share of the budget that is left; None if it is unknown."""
 
     def __init__(self) -> None:
-        self.progress = Progress()
+        self._share: float | None = 0.0
 
     def on_batch(self, progress: Progress) -> None:
-        self.progress = progress
+        self._share = progress.share
 
-    on_end = on_batch
+    def __call__(self) -> float | None:
+        return None if self._share is None else 1.0 - self._share
 
 
-def run_single(
+@contextmanager
+def evaluator_for(
     config: RunConfig,
     problem: Problem,
-    run_dir: RunDir,
-    evaluator: Evaluator,
-    *,
-    callbacks: Sequence[Callback] = (),
-    evaluated_by: Callable[[], str] = lambda: "serial",
-    about: Mapping[str, Any] | None = None,
-    report: Callable[[str], None] = print,
-    stopping_criterion: StoppingCriterion = lambda evaluations, front: "",
-) -> dict[str, Any]:
-    """Start or resume a single run in its directory; return its summary.
+    address: str | None,
+    left: BudgetLeft,
+    report: Callable[[str], None],
+) -> Iterator[tuple[Evaluator, Callable[[], str]]]:
+    """Start the evaluator of a run: this process, Ray, or whichever is faster; close it at the end.
 
-    It writes ``config.yaml``, ``about.json``, ``journal.sqlite``, ``front.csv`` and
-    ``summary.json``. If it is interrupted (by Ctrl-C, or an error such as a full disk), it writes
-    the front and the summary so far and raises the exception again.
+    Parameters
+    ----------
+    config : RunConfig
+        With ``workers: auto`` a run starts serially, and moves to Ray when the measured work
+        justifies starting it.
+    problem : Problem
+    address : str or None
+        Address of a running Ray cluster; Ray is used then, whatever ``workers`` says.
+    left : BudgetLeft
+        A callback of the same run.
+    report : callable
+        Shows a line of text to the user: which evaluator is used.
+
+    Yields
+    ------
+    evaluator : Evaluator
+    description : callable
+        Returns, after the search, which kind of worker evaluated.
+    """
+    workers, seed = config.workers, config.seed
+    with ExitStack() as stack:
+        used = ["serial"]
+
+        def start_ray() -> Evaluator:
+            from framework.parallel.cluster import cluster
+            from framework.parallel.ray_evaluator import RayEvaluator
+
+            count = workers if isinstance(workers, int) else None
+            joined = stack.enter_context(cluster(count, address, config.cluster))
+            used.append(joined.description)
+            actors = RayEvaluator(problem, seed, workers=joined.workers, config=config.cluster)
+            stack.callback(actors.close)  # before the cluster it lives on goes
+            return actors
+
+        evaluator: Evaluator
+        if uses_ray(workers, address):
+            evaluator = start_ray()
+            report(f"evaluated by {used[-1]}")
+        elif workers == "serial" or os.cpu_count() == 1:  # one actor gains nothing
+            evaluator = SerialEvaluator(problem, seed)
+            report("evaluated in this process")
+        else:
+            from framework.parallel.auto_evaluator import AutoEvaluator
+
+            evaluator = AutoEvaluator(
+                problem, seed, start_ray=start_ray, remaining=left, report=report
+            )
+        stack.callback(evaluator.close)
+        yield evaluator, lambda: " then ".join(used if workers == "auto" else used[-1:])
+
+
+class SingleRun:
+    """A single run in its directory, started or resumed, as a context manager.
+
+    On entry ``config.yaml``, ``about.json`` and ``journal.sqlite`` are there and :attr:`driver` is
+    ready to run; :meth:`conclude` writes ``front.csv`` and ``summary.json``. If the search is
+    interrupted (by Ctrl-C, or an error such as a full disk), the front and the summary so far are
+    written, and the exception is raised again.
 
     Parameters
     ----------
@@ -108,111 +162,166 @@ def run_single(
         Further content of ``about.json``.
     report : callable
         Shows a line of text to the user.
-    stopping_criterion : StoppingCriterion
+    stopping_criterion : StoppingCriterion, optional
         May end the run before its budget does.
+
+    Attributes
+    ----------
+    driver : Driver
 
     Raises
     ------
     JournalError
         The directory holds another run, or cannot be written.
     """
-    roles = make_roles(config, problem)
-    algorithm = make_algorithm(config, problem, roles)
-    identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
-    space = problem.space
-    _tell_needs(config, problem, roles, report, begun=run_dir.journal_file.exists())
-    owner = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    with (
-        Journal(
-            run_dir.journal_file,
-            identity,
-            metrics=problem.metric_names,
-            d=space.d,
-            dtype=space.dtype,
-        ) as journal,
-        closing(Checkpoints(run_dir.notes_file, owner)) as checkpoints,
-    ):
-        told_before = int(run_dir.summary().get("evaluations", 0))
-        run_dir.summary_file.unlink(missing_ok=True)  # it is running again
-        run_dir.write_config(config)
-        known = {
-            "evaluations_per_generation": algorithm.evaluations_per_generation,
-            **(about or {}),
-        }
-        run_dir.write_about(problem, roles, **known)
-        last = _Last()
-        if algorithm.plan:
-            report(algorithm.plan)
-        for note in problem.describe().get("notes", ()):
-            report(f"beware: {note}")
-        if journal.salvaged is not None:
-            report(
-                f"{journal.path} was damaged: its first {journal.salvaged} batches are kept, what "
-                "was lost is evaluated again"
+
+    driver: Driver
+
+    def __init__(
+        self,
+        config: RunConfig,
+        problem: Problem,
+        run_dir: RunDir,
+        evaluator: Evaluator,
+        *,
+        callbacks: Sequence[Callback] = (),
+        evaluated_by: Callable[[], str] = lambda: "serial",
+        about: Mapping[str, Any] | None = None,
+        report: Callable[[str], None] = print,
+        stopping_criterion: StoppingCriterion | None = None,
+    ) -> None:
+        self._config, self._problem, self._run_dir = config, problem, run_dir
+        self._evaluator, self._callbacks, self._evaluated_by = evaluator, callbacks, evaluated_by
+        self._about, self._report = about or {}, report
+        self._stopping_criterion = stopping_criterion
+        self._roles = make_roles(config, problem)
+        self._algorithm = make_algorithm(config, problem, self._roles)
+        self._stack = ExitStack()
+        self._last = _LastProgress()
+
+    def __enter__(self) -> SingleRun:
+        config, problem, run_dir = self._config, self._problem, self._run_dir
+        identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
+        self._report_needs()
+        owner = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        with ExitStack() as stack:
+            self._journal = stack.enter_context(
+                Journal(
+                    run_dir.journal_file,
+                    identity,
+                    metrics=problem.metric_names,
+                    d=problem.space.d,
+                    dtype=problem.space.dtype,
+                )
+            )
+            checkpoints = stack.enter_context(closing(Checkpoints(run_dir.notes_file, owner)))
+            self._evaluations_before = int(run_dir.summary().get("evaluations", 0))
+            run_dir.summary_file.unlink(missing_ok=True)  # it is running again
+            run_dir.write_config(config)
+            size = {"evaluations_per_generation": self._algorithm.evaluations_per_generation}
+            run_dir.write_about(problem, self._roles, **size, **self._about)
+            self._report_start()
+            self._interruption = stack.enter_context(closing(Interruption(self._report)))
+            progress_log = ProgressLog(run_dir.progress_log_file)
+            self.driver = Driver(
+                problem,
+                self._algorithm,
+                self._evaluator,
+                budget=config.budget,
+                journal=self._journal,
+                checkpoints=checkpoints,
+                callbacks=[self._last, progress_log, *self._callbacks, self._interruption],
+                stopping_criterion=self._stopping_criterion,
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._stack:
+            self._interruption.close()
+            stopped = kind is not None and issubclass(kind, KeyboardInterrupt | ParetolabError)
+            if stopped and self._journal.n_batches:
+                front = Front.from_journal(self._journal, self._roles, self._problem.gene_names)
+                self._write(front, INTERRUPTED)
+
+    def conclude(self, front: Front) -> dict[str, Any]:
+        """Write the results of a search that has ended; return the summary."""
+        progress = self._last.progress
+        if progress.evaluations < self._evaluations_before:
+            self._report(
+                f"beware: the front is that of the first {progress.evaluations:,} of "
+                f"{self._evaluations_before:,} evaluated rows: the run ends there now "
+                f"({progress.stopped})"
+            )
+        status = FAILED if progress.stopped == "failures" else DONE
+        return self._write(tested(front, self._problem, self._config.seed), status)
+
+    def _write(self, front: Front, status: str) -> dict[str, Any]:
+        config, problem, run_dir = self._config, self._problem, self._run_dir
+        summary = summarise(
+            config, problem, front, self._last.progress, status, self._evaluated_by()
+        )
+        summary |= {"distinct_evaluations": self._journal.distinct_genomes()}
+        summary |= {"incidents": dict(self._evaluator.incidents())}
+        scoring = self._evaluator.seconds()
+        if scoring is not None:
+            summary |= {"evaluation_s": round(scoring, 3)}
+        outcome = self._algorithm.outcome()
+        summary |= {"findings": dict(outcome.findings)}
+        run_dir.write_front(front)
+        for name, columns in outcome.tables.items():
+            run_dir.write_listing(name, columns)
+        if outcome.returned is not None:
+            rows = Front.of_rows(self._journal, outcome.returned, self._roles, problem.gene_names)
+            tested(rows, problem, config.seed).save(run_dir.returned_file)
+        run_dir.write_summary(summary)
+        return summary
+
+    def _report_needs(self) -> None:
+        """Report what the run will need; refuse one that the machine has not the memory for."""
+        config, problem, report = self._config, self._problem, self._report
+        candidates = candidates_of(config, self._algorithm)
+        needs = estimate(problem, self._algorithm, candidates)
+        refuse_too_large(needs.memory, config.memory_limit, "needed at its peak")
+        if needs.memory > _WORTH_REPORTING:
+            report(f"memory: about {needs.memory / 1e9:,.1f} GB at the peak")
+        if warning := memory_warning(needs.more):
+            report(f"beware: {warning}")
+        begun = self._run_dir.journal_file.exists()
+        if not begun and (line := needs.time(problem.component_name)):
+            report(f"first generation: {line}")
+
+    def _report_start(self) -> None:
+        """Report what the algorithm plans, and what is unusual about data and journal."""
+        if self._algorithm.plan:
+            self._report(self._algorithm.plan)
+        for note in self._problem.describe().get("notes", ()):
+            self._report(f"beware: {note}")
+        if self._journal.salvaged is not None:
+            self._report(
+                f"{self._journal.path} was damaged: its first {self._journal.salvaged} batches are "
+                "kept, what was lost is evaluated again"
             )
 
-        def conclude(front: Front, status: str) -> dict[str, Any]:
-            summary = summarise(config, problem, front, last.progress, status, evaluated_by())
-            summary |= {"distinct_evaluations": journal.distinct_genomes()}
-            summary |= {"incidents": dict(evaluator.incidents())}
-            scoring = evaluator.seconds()
-            if scoring is not None:
-                summary |= {"evaluation_s": round(scoring, 3)}
-            outcome = algorithm.outcome()
-            summary |= {"findings": dict(outcome.findings)}
-            run_dir.write_front(front)
-            for name, columns in outcome.tables.items():
-                run_dir.write_listing(name, columns)
-            if outcome.returned is not None:
-                rows = Front.of_rows(journal, outcome.returned, roles, problem.gene_names)
-                tested(rows, problem, config.seed).save(run_dir.returned_file)
-            run_dir.write_summary(summary)
-            return summary
 
-        try:
-            with closing(Interruption(report)) as interruption:
-                front = Driver(
-                    problem,
-                    algorithm,
-                    evaluator,
-                    budget=config.budget,
-                    journal=journal,
-                    checkpoints=checkpoints,
-                    callbacks=[last, Course(run_dir.course_file), *callbacks, interruption],
-                    stopping_criterion=stopping_criterion,
-                ).run()
-        except (KeyboardInterrupt, ParetolabError):
-            if journal.n_batches:
-                front = Front.from_journal(journal, roles, problem.gene_names)
-                conclude(front, INTERRUPTED)
-            raise
-        if last.progress.evaluations < told_before:
-            report(
-                f"beware: the front is that of the first {last.progress.evaluations:,} of "
-                f"{told_before:,} evaluated rows: the run ends there now ({last.progress.stopped})"
-            )
-        status = FAILED if last.progress.stopped == "failures" else DONE
-        return conclude(tested(front, problem, config.seed), status)
+class _LastProgress(Callback):
+    """Keeps the last progress, for the summary."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+
+    def on_batch(self, progress: Progress) -> None:
+        self.progress = progress
+
+    on_end = on_batch
 
 
-def _tell_needs(
-    config: RunConfig,
-    problem: Problem,
-    roles: Roles,
-    report: Callable[[str], None],
-    *,
-    begun: bool,
-) -> None:
-    """Say what a run will need; refuse one that the machine has not the memory for."""
-    algorithm = make_algorithm(config, problem, roles)  # one to be asked, and left
-    needs = estimate(problem, algorithm, candidates_of(config, algorithm))
-    refuse_too_large(needs.memory, config.memory_limit, "needed at its peak")
-    if needs.memory > _WORTH_SAYING:
-        report(f"memory: about {needs.memory / 1e9:,.1f} GB at the peak")
-    if warning := memory_warning(needs.more):
-        report(f"beware: {warning}")
-    if not begun and (line := needs.time(problem.component_name)):
-        report(f"first generation: {line}")
+def run_single(
+    config: RunConfig, problem: Problem, run_dir: RunDir, evaluator: Evaluator, **more: Any
+) -> dict[str, Any]:
+    """Start or resume a single run in its directory; return its summary. See :class:`SingleRun`."""
+    with SingleRun(config, problem, run_dir, evaluator, **more) as run:
+        return run.conclude(run.driver.run())
 
 
 def tested(front: Front, problem: Problem, seed: int) -> Front:

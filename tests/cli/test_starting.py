@@ -89,9 +89,8 @@ def test_bash_completes(command, typed, wanted):
     script = command("completion", "bash").out
     words = ["paretolab", *typed.split(" ")]
     listed = " ".join(f"'{word}'" for word in words)
-    asked = (
-        f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _paretolab; echo ${{COMPREPLY[@]}}"
-    )
+    last = len(words) - 1
+    asked = f"COMP_WORDS=({listed}); COMP_CWORD={last}; _shtab_paretolab; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(
         ["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True, timeout=60
     )

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.experiment.anytime import keep_moments, moments
 from framework.experiment.config import check_config
 from framework.experiment.execute import Options, execute
+from framework.experiment.history import keep_moments, moments
 from framework.experiment.run_dir import RunDir
 from framework.pareto import nondominated
 from tests.experiment import small

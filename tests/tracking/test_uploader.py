@@ -9,7 +9,7 @@ import pytest
 
 from framework.analysis.choose import choose
 from framework.errors import InputError
-from framework.experiment.course import Course
+from framework.experiment.history import ProgressLog
 from framework.front import Front
 from framework.preparation import PreparationProgress
 from tests.tracking import made_up
@@ -108,13 +108,13 @@ def test_a_second_upload_changes_nothing(store, experiment, tmp_path):
 
 def test_numbers_of_preparation_are_series(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
-    course = Course(run_dir.course_file)
+    course = ProgressLog(run_dir.progress_log_file)
     course.on_preparation(
         PreparationProgress("solving", 3, 9, values={"gap": 0.5, "bound": float("inf")})
     )
     uploader = Uploader(run_dir, store.uri, experiment)
     uploader.upload(final=False)
-    with run_dir.course_file.open("a") as file:
+    with run_dir.progress_log_file.open("a") as file:
         file.write("\n[4, 17")  # torn by a crash
     for done, gap in ((5, 0.25), (6, 0.25), (7, 0.0)):
         course.on_preparation(PreparationProgress("solving", done, 9, values={"gap": gap}))

@@ -17,7 +17,7 @@ from framework.analysis.indicators import Judged
 from framework.analysis.rank_tests import RankTests
 from framework.analysis.tables import groups, has_groups, means
 from framework.arrays import FloatArray
-from framework.experiment.anytime import moments
+from framework.experiment.history import moments
 from framework.experiment.run_dir import RunDir
 from framework.pareto import nondominated
 from tracking.figures.style import BLUE, COLOURS, GREY, ORANGE, axis_label, plain_axes

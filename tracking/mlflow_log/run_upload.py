@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.arrays import FloatArray
-from framework.experiment.course import read_course
+from framework.experiment.history import read_progress_log
 from framework.experiment.run_dir import RunDir
 from framework.journal import Journal
 from tracking.mlflow_log import run_content
@@ -95,7 +95,7 @@ class RunUpload:
         """Send the course of searches that work long before they answer; steps are pieces done."""
         from mlflow.entities import Metric
 
-        points = read_course(self.run_dir.course_file)
+        points = read_progress_log(self.run_dir.progress_log_file)
         sent = self.state.artifacts.get(COURSE, 0)
         metrics = [
             Metric(

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from framework.cli.arguments import run_arguments, set_argument, workers_argument, workers_of
-from framework.cli.cluster_options import confirm_trust, overrides
-from framework.cli.disk import disk_errors
-from framework.cli.run import report_to
+from framework.cli.arguments import (
+    confirm_trust,
+    overrides,
+    report_to,
+    resumable,
+    run_arguments,
+    set_argument,
+    workers_argument,
+    workers_of,
+)
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import read_yaml
@@ -147,14 +153,9 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     errors = console(stderr=True)
     report = report_to(errors)
     report(f"{plan.config.name}: {out.path}")
-    try:
-        with disk_errors(out.path), _Shown(plan, errors, quiet=args.quiet) as shown:
-            options = Options(args.address, not args.no_mlflow, report, ended=shown)
-            summary, table = run_sweep(plan, out, options)
-    except KeyboardInterrupt:
-        if out.config_file.is_file():
-            report(f"interrupted; go on with: {program()} resume {shlex.quote(str(out.path))}")
-        return 130
+    with resumable(out), _Shown(plan, errors, quiet=args.quiet) as shown:
+        options = Options(args.address, not args.no_mlflow, report, ended=shown)
+        summary, table = run_sweep(plan, out, options)
     if summary["trials_failed"]:
         report(f"{summary['trials_failed']} of {summary['trials']} trials failed")
     if summary["trials_left"]:

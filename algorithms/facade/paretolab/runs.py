@@ -13,9 +13,8 @@ from framework.analysis.choose import choose
 from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check_config, load_config
-from framework.experiment.execute import Options, execute, new_directory
+from framework.experiment.execute import Options, execute, new_directory, resumed_config
 from framework.experiment.export import load_problem
-from framework.experiment.resume import resumed_config
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.problem import Deployable, Problem

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import ray
 
-from framework.experiment.workers import BudgetLeft, evaluator_for
+from framework.experiment.config import check_config
+from framework.experiment.single_run import BudgetLeft, evaluator_for
 from framework.parallel import auto_evaluator
 from framework.parallel.choice import uses_ray
 from framework.problems.functions import FunctionProblem
@@ -30,13 +33,28 @@ def test_the_budget_left_is_what_is_not_spent():
     assert left() is None
 
 
+def config(workers):
+    """Return the configuration of a run on ZDT1."""
+    raw = {
+        "name": "zdt1",
+        "problem": {"kind": "function", "name": "zdt1", "d": 3},
+        "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+        "algorithm": {"kind": "random", "batch": 10},
+        "budget": {"evaluations": 40},
+        "workers": workers,
+        "tracking": None,
+    }
+    return check_config(raw, Path("zdt1.yaml"))
+
+
 @pytest.mark.parametrize("workers", ["serial", 1])
 def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 8)
-    with evaluator_for(
-        problem, 0, workers=workers, address=None, left=BudgetLeft(), report=lines.append
-    ) as (evaluator, description):
+    with evaluator_for(config(workers), problem, None, BudgetLeft(), lines.append) as (
+        evaluator,
+        description,
+    ):
         evaluator.submit(np.arange(8), X)
         pieces = []
         while sum(map(len, pieces)) < 8:
@@ -50,9 +68,10 @@ def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch
     monkeypatch.setattr(auto_evaluator, "RAY_PAYS_SECONDS", 0.0)
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 600)
-    with evaluator_for(
-        problem, 0, workers="auto", address=None, left=BudgetLeft(), report=lines.append
-    ) as (evaluator, description):
+    with evaluator_for(config("auto"), problem, None, BudgetLeft(), lines.append) as (
+        evaluator,
+        description,
+    ):
         for first in range(0, 600, 100):
             evaluator.submit(np.arange(first, first + 100), X[first : first + 100])
             pieces = []

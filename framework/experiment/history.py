@@ -1,4 +1,6 @@
-"""What a run's front was after so many evaluations: ``anytime.npz``, made from its journal.
+"""How a run went: its Pareto front after so many evaluations, and the numbers it reported.
+
+``anytime.npz`` is made from the journal of a run that has ended.
 
 Arrays of little-endian numbers: ``evaluations`` and ``seconds``, shape (k,), ascending, one a
 moment; ``sizes``, shape (k,), how many solutions the front had then; ``losses``, shape (sum of
@@ -7,12 +9,17 @@ sizes, objectives), the fronts one after the other.
 
 from __future__ import annotations
 
+import json
+import math
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +30,9 @@ from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
 from framework.journal import Journal
+from framework.preparation import PreparationProgress
 from framework.roles import Roles
+from framework.run.driver import Callback
 from framework.security import JSON_BYTES, arrays_of
 
 _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
@@ -107,3 +116,46 @@ def _read(path: Path) -> list[Moment] | None:
         return [Moment(*column) for column in columns]
     except (*DAMAGED, OSError, zipfile.BadZipFile, zlib.error, EOFError):
         return None
+
+
+class Point(NamedTuple):
+    """What work reported: pieces done, seconds since the epoch, and numbers by name."""
+
+    done: int
+    time: float
+    values: dict[str, float]
+
+
+class ProgressLog(Callback):
+    """Appends the numbers that work reports to a file, where they have changed.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+        A JSON array a line; a line that a crash has torn is left out when it is read.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._last: dict[str, float] = {}
+
+    def on_preparation(self, work: PreparationProgress) -> None:
+        """Keep the finite numbers of a report."""
+        values = {name: float(v) for name, v in work.values.items() if math.isfinite(v)}
+        if not values or values == self._last:
+            return
+        self._last = values
+        line = json.dumps([work.done, round(time.time(), 3), values])
+        with suppress(OSError), self._file.open("a", encoding="utf-8") as stream:
+            stream.write(f"\n{line}")
+
+
+def read_progress_log(file: Path) -> list[Point]:
+    """Return what was kept, in the order it came; nothing where there is no file."""
+    points = []
+    with suppress(OSError):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, TypeError):
+                done, at, values = json.loads(line)
+                points.append(Point(int(done), float(at), dict(values)))
+    return points
