@@ -309,10 +309,23 @@ class Driver:
                 self.evaluator.submit(ids[missing], X[missing])
 
     def learn_oldest(self) -> None:
-        """Await the oldest pending batch, write it to the journal, and let the algorithm learn."""
+        """Await the oldest pending batch, write it to the journal, and let the algorithm learn.
+
+        Evaluations may arrive in any order.
+        """
         evaluated = self.pending[0].evaluated
         if evaluated is None:
-            self._receive_oldest()
+            since = time.perf_counter()
+            while self._awaited.incomplete:
+                pieces = self.evaluator.collect(self.writer.patience(_REPORT_SECONDS))
+                for piece in pieces:
+                    # checked before it is written: a wrong answer must not get into the journal
+                    self._awaited.receive(piece, new=True)
+                    if self.per_generation is not None:
+                        self.writer.add(piece)
+                self.writer.flush_where_due()
+                if not pieces:
+                    self._report_components(time.perf_counter() - since)
             batch, new = self._awaited.pop()
         else:
             batch, new = evaluated, evaluated
@@ -333,20 +346,6 @@ class Driver:
             progress = self.progress(replayed=new is None)
             for callback in self.callbacks:
                 callback.on_batch(progress)
-
-    def _receive_oldest(self) -> None:
-        """Collect evaluations in any order until the oldest batch is complete."""
-        since = time.perf_counter()
-        while self._awaited.incomplete:
-            pieces = self.evaluator.collect(self.writer.patience(_REPORT_SECONDS))
-            for piece in pieces:
-                # checked before it is written: a wrong answer must not get into the journal
-                self._awaited.receive(piece, new=True)
-                if self.per_generation is not None:
-                    self.writer.add(piece)
-            self.writer.flush_where_due()
-            if not pieces:
-                self._report_components(time.perf_counter() - since)
 
     def _report_components(self, seconds: float) -> None:
         """Report the components that the oldest batch waits for."""

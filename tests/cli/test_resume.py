@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from framework.cli.main import main
-from framework.experiment import experiment
+from framework.experiment import execute
 from framework.experiment.run_dir import RunDir
 from framework.models.store import load_model
 from framework.problems.functions import FunctionProblem
@@ -30,7 +30,7 @@ TOY = {
 @pytest.fixture
 def plain(monkeypatch):
     """Draw nothing: that takes longer than these runs."""
-    monkeypatch.setattr(experiment, "conclude", lambda *_: None)
+    monkeypatch.setattr(execute, "conclude", lambda *_: None)
 
 
 def run(folder, name, **changes):
