@@ -7,7 +7,7 @@ from optuna.trial import TrialState, create_trial
 
 from framework.errors import InputError
 from tests.tracking import sweeps
-from tracking.sweep.sampling import draw
+from tracking.sweep.sampling import draw_trial
 
 SPACE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
 
@@ -17,7 +17,7 @@ def test_it_comes_closer_from_the_notes_of_trials_alone(tmp_path):
     plan, drawn = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes")), []
     values = []
     while len(drawn) < 60:
-        trial = draw(plan, drawn)
+        trial = draw_trial(plan, drawn)
         off = 10 * (trial.params["problem.noise"] - 0.15), trial.params["algorithm.batch"] - 50
         values.append(off[0] ** 2 + (off[1] / 58) ** 2)
         told = {"params": trial.params, "distributions": trial.distributions}

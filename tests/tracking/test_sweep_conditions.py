@@ -10,7 +10,7 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
-from tracking.sweep.sampling import draw
+from tracking.sweep.sampling import draw_trial
 
 SPACE = {
     "algorithm.population": {
@@ -70,7 +70,7 @@ def test_pictures_have_gaps(tmp_path):
 def test_every_sampler_keeps_to_the_conditions(tmp_path, sampler):
     plan, drawn = sweeps.plan_of(tmp_path, content(sampler=sampler)), []
     for number in range(30):
-        trial = draw(plan, drawn)
+        trial = draw_trial(plan, drawn)
         own = "batch" if trial.params["algorithm.kind"] == "random" else "population"
         assert set(trial.params) == {"algorithm.kind", "problem.d", f"algorithm.{own}"}
         told = {"params": trial.params, "distributions": trial.distributions}
@@ -81,7 +81,7 @@ def test_every_sampler_keeps_to_the_conditions(tmp_path, sampler):
 def test_whole_numbers_by_request(tmp_path):
     space = {"problem.noise": {"low": 0, "high": 3, "whole": True}}
     plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))
-    assert {draw(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
+    assert {draw_trial(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
     assert plan.whole == {"problem.noise"}
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from framework.errors import InputError
 from tests.tracking import sweeps
-from tracking.sweep.sampling import draw
+from tracking.sweep.sampling import draw_trial
 
 SPACE = "sweep.search_space"
 
@@ -180,7 +180,7 @@ def test_a_grid_has_every_combination_once(tmp_path):
     content = sweeps.raw(search_space=space, sampler="grid", trials=6)
     plan, drawn = sweeps.plan_of(tmp_path, content), []
     while len(drawn) < 6:
-        drawn.append(draw(plan, drawn))
+        drawn.append(draw_trial(plan, drawn))
     points = {(trial.params["problem.d"], trial.params["algorithm.batch"]) for trial in drawn}
     assert points == set(product([3, 4, 5], [5, 20]))
     assert complaint(tmp_path, content, "sweep.trials=7") == (

@@ -17,7 +17,7 @@ from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
 from tracking.sweep.report import ranked, rule
-from tracking.sweep.sampling import draw
+from tracking.sweep.sampling import draw_trial
 
 TWO = [{"metric": "hypervolume", "sense": "max"}, {"metric": "wall_s", "sense": "min"}]
 
@@ -147,7 +147,7 @@ def test_samplers_note_handled_constraints(tmp_path, sampler):
         content["budget"] = {"evaluations": 4}
         plan, drawn = sweeps.plan_of(tmp_path, content), []
         while len(drawn) < 60:
-            trial = draw(plan, drawn)
+            trial = draw_trial(plan, drawn)
             noise = trial.params["problem.noise"]
             known = {"constraints": {"c": 0.1 - noise}} if "constraints" in changes else {}
             known |= {"params": trial.params, "distributions": trial.distributions}

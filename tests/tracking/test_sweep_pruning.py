@@ -17,10 +17,10 @@ from framework.front import Front
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
 from tracking.sweep.config import PruneConfig
-from tracking.sweep.sampling import limits
+from tracking.sweep.sampling import pruning_limits
 
 MEDIAN = {"kind": "median", "at": [20, 40], "startup": 3}
-HYPERBAND = {"kind": "hyperband", "at": [10, 20, 40], "eta": 2}
+HALVING = {"kind": "halving", "at": [10, 20, 40], "eta": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def study_of(out):
     return optuna.load_study(study_name=optuna.get_all_study_names(url)[0], storage=url).trials
 
 
-@pytest.mark.parametrize("prune", [MEDIAN, HYPERBAND], ids=["median", "hyperband"])
+@pytest.mark.parametrize("prune", [MEDIAN, HALVING], ids=["median", "halving"])
 def test_a_trial_ends_where_the_study_says(tmp_path, prune):
     plan = sweeps.plan_of(tmp_path, content(prune))
     summary, shown = sweeps.sweep(plan, tmp_path / "out")
@@ -59,7 +59,7 @@ def test_a_trial_ends_where_the_study_says(tmp_path, prune):
         # what it had to reach rests on the batches before its own
         begun = trial.number - trial.number % plan.sweep.batch
         before = [*trials[:begun], *map(_running, trials[begun : trial.number])]
-        bounds = limits(plan.sweep.prune, "max", before)
+        bounds = pruning_limits(plan.sweep.prune, "max", before)
         assert trial.user_attrs["limits"] == {str(step): v for step, v in bounds.items()}
         worse = [s for s, v in trial.intermediate_values.items() if v < bounds.get(s, v)]
         assert worse == ([max(trial.intermediate_values)] if trial.state.name == "PRUNED" else [])
@@ -92,7 +92,7 @@ def test_the_median_is_that_of_optuna():
     )
     prune, decided = PruneConfig(**MEDIAN), []
     for _ in range(40):
-        bounds = limits(prune, "max", study.trials)
+        bounds = pruning_limits(prune, "max", study.trials)
         trial, value, ended = study.ask(), 0.0, False
         for step in prune.at:
             value += rng.random()  # rising, as hypervolume does
@@ -107,17 +107,17 @@ def test_the_median_is_that_of_optuna():
 
 
 def test_brackets_keep_one_of_eta():
-    prune = PruneConfig(kind="hyperband", at=[10, 100], eta=3)  # brackets 0, 1, 2 in turn
+    prune = PruneConfig(kind="halving", at=[10, 100], eta=3)  # brackets 0, 1, 2 in turn
     before = [
         told(n, TrialState.PRUNED if n == 3 else TrialState.COMPLETE, {10: n / 10, 100: n})
         for n in range(18)
     ]
     # the next one is trial 18, of bracket 0, with 0, 3, 6, 9, 12, 15: seven, of which two go on
-    assert limits(prune, "max", before) == {10: 1.2, 100: 12}
-    assert limits(prune, "min", before) == {10: 0.3, 100: 3}
-    assert limits(prune, "max", [*before, _running(before[0])]) == {100: 13}  # bracket 1
-    assert limits(prune, "max", [*before, *[_running(before[0])] * 2]) == {}  # bracket 2
-    assert limits(prune, "max", []) == {}
+    assert pruning_limits(prune, "max", before) == {10: 1.2, 100: 12}
+    assert pruning_limits(prune, "min", before) == {10: 0.3, 100: 3}
+    assert pruning_limits(prune, "max", [*before, _running(before[0])]) == {100: 13}  # bracket 1
+    assert pruning_limits(prune, "max", [*before, *[_running(before[0])] * 2]) == {}  # bracket 2
+    assert pruning_limits(prune, "max", []) == {}
 
 
 def test_the_command_says_so(tmp_path, capsys):
@@ -131,7 +131,7 @@ def test_the_command_says_so(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_ray_prunes_the_same(tmp_path, capsys):
-    path = sweeps.write(tmp_path, content(HYPERBAND))
+    path = sweeps.write(tmp_path, content(HALVING))
     for name, workers in (("one", "serial"), ("two", "2")):
         out = str(tmp_path / name)
         assert main(["sweep", str(path), "--out", out, "--workers", workers, "--quiet"]) == 0
@@ -143,8 +143,8 @@ def test_ray_prunes_the_same(tmp_path, capsys):
     ("changes", "line"),
     [
         ({"prune": MEDIAN | {"at": [40, 20]}}, "expected rising numbers of at least 1"),
-        ({"prune": MEDIAN | {"eta": 2}}, "expected eta with kind hyperband, found it with median"),
-        ({"prune": HYPERBAND | {"startup": 2}}, "expected startup with kind median, found it"),
+        ({"prune": MEDIAN | {"eta": 2}}, "expected eta with kind halving, found it with median"),
+        ({"prune": HALVING | {"startup": 2}}, "expected startup with kind median, found it"),
         ({"prune": MEDIAN | {"at": [60]}}, "expected less than budget.evaluations (60), found 60"),
         (
             {"prune": MEDIAN, "repeats": 2},

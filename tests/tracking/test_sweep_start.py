@@ -8,7 +8,7 @@ import yaml
 from framework.errors import InputError
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
-from tracking.sweep.sampling import draw
+from tracking.sweep.sampling import draw_trial
 
 SPACE = {
     "algorithm.kind": {"choices": ["random", "nsga2"]},
@@ -27,14 +27,14 @@ def test_settings_come_first_and_the_rest_is_drawn(tmp_path, sampler):
     content = sweeps.raw(search_space=SPACE, start=start, sampler=sampler)
     plan, drawn = sweeps.plan_of(tmp_path, content), []
     while len(drawn) < 4:
-        drawn.append(draw(plan, drawn))
+        drawn.append(draw_trial(plan, drawn))
     own = {"algorithm.kind": "random", "algorithm.batch": 10, "problem.noise": 0, "problem.d": 4}
     assert drawn[0].params == own
     assert drawn[1].params == start[0]
     assert drawn[2].params["problem.noise"] == 0.0625 != drawn[3].params["problem.noise"]
     # the configuration is tried where the search space has it only
     content["problem"]["d"] = 7
-    assert draw(sweeps.plan_of(tmp_path, content), []).params == start[0]
+    assert draw_trial(sweeps.plan_of(tmp_path, content), []).params == start[0]
 
 
 def test_an_earlier_sweep(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_what_is_written_and_said_has_the_variables_name(tmp_path, monkeypatch):
     monkeypatch.setenv("STORE_PASSWORD", "pw5")
     run_dir = made_up.start(tmp_path / "out", tracking={"uri": NAMED})
     uploader = Uploader(run_dir)
-    assert uploader.place.startswith(NAMED)
+    assert uploader.location.startswith(NAMED)
     assert UploadState.load(run_dir).uri == NAMED
     assert run_dir.tracking_file.stat().st_mode & 0o077 == 0
     files = [path for path in run_dir.path.rglob("*") if path.is_file()]

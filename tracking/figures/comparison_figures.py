@@ -22,7 +22,7 @@ from framework.experiment.run_dir import RunDir
 from framework.pareto import nondominated
 from tracking.figures.style import BLUE, COLOURS, GREY, ORANGE, axis_label, plain_axes
 
-_DASHES = ("-", "--", ":", "-.")  # tell a second round of colours apart
+_DASHES = ("-", "--", ":", "-.")  # distinguish a second round of colours
 _MARKERS = "osD^vPX*"
 
 ARROW = {"high": "↑ better", "low": "↓ better"}
@@ -84,7 +84,7 @@ def critical_differences(comparison: Comparison) -> Figure:
 
 
 def every_run(comparison: Comparison) -> Figure:
-    """Draw every run's indicators on one problem: a row a search, a panel an indicator."""
+    """Draw every run's indicators on one problem: one row per search, one panel per indicator."""
     names = comparison.methods
     count = len(comparison.indicators)
     figure = Figure(
@@ -109,7 +109,8 @@ def every_run(comparison: Comparison) -> Figure:
 
 
 def case_means(comparison: Comparison) -> Figure:
-    """Draw means and 95% intervals: a row a case, a panel an indicator, a colour a search.
+    """Draw means and 95% intervals: one row per case, one panel per indicator,
+    one colour per search.
 
     A row is a group where cases are variants of fewer ones.
     """
@@ -150,7 +151,7 @@ def case_means(comparison: Comparison) -> Figure:
 
 
 def overlaid(comparison: Comparison) -> Figure:
-    """Draw the fronts of all searches one over the other, a panel a case.
+    """Draw the fronts of all searches one over the other, one panel per case.
 
     Of each search, the non-dominated solutions of all its runs together.
     """
@@ -181,7 +182,7 @@ def overlaid(comparison: Comparison) -> Figure:
 
 
 def found_fronts(comparison: Comparison) -> Figure:
-    """Draw a panel a search on one problem: the reference, coloured by how many runs find it."""
+    """Draw one panel per search: the reference front, coloured by how many of its runs find it."""
     case = comparison.cases[0]
     figure, grid = panels(comparison.methods)
     for axes, name in zip(grid, comparison.methods, strict=True):
@@ -292,9 +293,9 @@ def critical_difference(
             solid_capstyle="butt",
         )
     below = 0.35 * len(groups) + 0.5
-    for place, (i, rank) in enumerate(zip(order.tolist(), ranks.tolist(), strict=True)):
-        left = place < (k + 1) // 2
-        y = -below - 0.9 * (place if left else k - 1 - place)
+    for position, (i, rank) in enumerate(zip(order.tolist(), ranks.tolist(), strict=True)):
+        left = position < (k + 1) // 2
+        y = -below - 0.9 * (position if left else k - 1 - position)
         end = 0.95 if left else k + 0.05
         axes.plot([rank, rank, end], [0, y, y], color=BLUE, linewidth=1)
         text = f"{names[i]}  {rank:.2f}" if left else f"{rank:.2f}  {names[i]}"
@@ -336,7 +337,7 @@ _WORDS = {"evaluations": "evaluations", "seconds": "seconds of searching"}
 
 
 def on_the_way(comparison: Comparison) -> tuple[str, pd.DataFrame]:
-    """Return the first indicator that can be told on the way, and :func:`traces` of it.
+    """Return the first indicator that is known while a run goes on, and :func:`traces` of it.
 
     One of a set that a method returns, or of metrics that are no objectives, cannot.
     """
@@ -370,7 +371,7 @@ def traces(comparison: Comparison, name: str) -> pd.DataFrame:
 
 
 def anytime(comparison: Comparison, found: pd.DataFrame, by: str, name: str) -> Figure:
-    """Draw an indicator against evaluations or seconds, a panel a case.
+    """Draw an indicator against evaluations or seconds, one panel per case.
 
     A line is the mean over runs, the band from the lower to the upper quartile.
     """

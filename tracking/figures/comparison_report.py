@@ -95,8 +95,8 @@ def _fewer(comparison: Comparison) -> tuple[Comparison, str]:
     turns = [case for turn in zip_longest(*by_group.values()) for case in turn if case is not None]
     kept = turns[:_MOST_PANELS]
     cases = tuple(case for case in comparison.cases if any(case is one for one in kept))
-    said = f" Drawn: {len(cases)} of {len(comparison.cases)} cases."
-    return replace(comparison, cases=cases), said
+    note = f" Drawn: {len(cases)} of {len(comparison.cases)} cases."
+    return replace(comparison, cases=cases), note
 
 
 def _saved(figure: Figure, title: str, path: Path, paths: list[Path]) -> str:
@@ -149,7 +149,7 @@ def _drawings(comparison: Comparison) -> list[_Drawing]:
         title = f"Indicators by {over[0]}"
         drawings.append(_Drawing("means", title, text, case_means(comparison)))
     else:
-        text = "A point a run, a line at the mean."
+        text = "One point per run, a line at the mean."
         drawings.append(_Drawing("runs", "Every run", text, every_run(comparison)))
     several = len(comparison.cases[0].roles.objectives) > 1
     comparison, omitted = _fewer(comparison)
@@ -240,7 +240,7 @@ def _methods(comparison: Comparison) -> str:
 
 
 def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
-    """Return a table an indicator: a line a case or group and a column a method, or turned round.
+    """Return one table per indicator: a line per case or group, a column per method, or transposed.
 
     Whichever of the two are fewer are the columns.
     """

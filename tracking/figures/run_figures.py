@@ -65,7 +65,7 @@ def front_png(data: RunData, path: Path) -> None:
 
 
 def progress_png(data: RunData, path: Path) -> None:
-    """Draw hypervolume and front size by evaluations, a line a repeat."""
+    """Draw hypervolume and front size by evaluations, one line per repeat."""
     figure = titled(data.title, data.subtitle, 8.4, 5.0)
     panels = figure.subplots(len(data.series), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, data.series, strict=True):
@@ -179,8 +179,8 @@ def front_html(data: RunData, path: Path) -> None:
         ),
         (
             "All metrics of each solution",
-            "A line a solution; the better end of every axis is at the top. Drag along an axis to "
-            "keep only the solutions in a range.",
+            "One line per solution; the better end of every axis is at the top. Drag along an axis "
+            "to keep only the solutions in a range.",
             parallel_html(data),
         ),
     ]
@@ -260,7 +260,7 @@ def scatter_html(data: RunData, *, background: bool) -> Any:
 
 
 def parallel_html(data: RunData) -> Any:
-    """Return a line a solution over an axis a metric, labels tilted so that none meets another."""
+    """Return one line per solution over one axis per metric, with labels that do not overlap."""
     dimensions = [_vertical_axis(data, name) for name in data.roles.metrics]
     lines = go.Parcoords(
         line=colour_scale(data, data.axes()[0]),
@@ -296,15 +296,15 @@ def _vertical_axis(data: RunData, name: str) -> dict[str, Any]:
     if ends[0] == ends[1]:
         ends = [ends[0] - 0.5, ends[1] + 0.5]
     unit = data.roles.metrics[name].unit
-    places = np.linspace(ends[0], ends[1], _TICKS)
+    positions = np.linspace(ends[0], ends[1], _TICKS)
     if (values == np.rint(values)).all():
-        places = np.unique(np.rint(places))
+        positions = np.unique(np.rint(positions))
     return {
         "label": display_name(name)
         + (f" ({unit})" if unit else "")
         + (" ↑" if sense == "max" else " ↓"),
         "values": values,
         "range": ends if sense == "max" else ends[::-1],
-        "tickvals": places,
-        "ticktext": [f"{place:.4g}" for place in places],
+        "tickvals": positions,
+        "ticktext": [f"{position:.4g}" for position in positions],
     }

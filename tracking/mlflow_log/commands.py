@@ -104,7 +104,9 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         )
     for home in run_dir.path.absolute().parents:
         if RunDir(home).experiment_file.is_file():
-            raise InputError(f"{directory}: expected a whole experiment, found a cell; give {home}")
+            raise InputError(
+                f"{directory}: expected a whole experiment, found one of its runs; give {home}"
+            )
     with sole_uploader(run_dir, wait=run_dir.summary_file.is_file()):
         uploader = Uploader(run_dir, uri)
         try:
@@ -114,14 +116,14 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
             raise
         except Exception as error:  # MLflow may raise anything
             raise InputError(
-                f"{directory}: expected to log to {uploader.place}, found: "
+                f"{directory}: expected to log to {uploader.location}, found: "
                 f"{redacted(first_line(error), uploader.state.uri)}; what "
                 "is missing is kept, run the same command again when MLflow answers"
             ) from error
     if ended:
-        return f"logged to {uploader.place}{version}"
+        return f"logged to {uploader.location}{version}"
     return (
-        f"logged so far to {uploader.place}; the run has not ended "
+        f"logged so far to {uploader.location}; the run has not ended "
         f"(`paretolab resume {directory}` goes on with it)"
     )
 
@@ -222,7 +224,7 @@ def _check_port(host: str, port: int) -> None:
 
 
 def _answers(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
-    """Wait until the server listens; tell whether it does."""
+    """Wait until the server listens; return whether it does."""
     deadline = time.monotonic() + _UI_START
     while server.poll() is None and time.monotonic() < deadline:
         try:

@@ -70,7 +70,7 @@ def start_tags(directory: Path) -> dict[str, str]:
 
 
 class Subject(NamedTuple):
-    """What runs are told apart by: the method, the data by name, and their fingerprint if any."""
+    """What distinguishes runs: the method, the data by name, and their fingerprint if any."""
 
     method: str
     data: str
@@ -290,7 +290,7 @@ _ARROWS = {"max": "↑", "min": "↓"}
 
 
 def _search_text(run_dir: RunDir, kind: str) -> str:
-    """Say what was searched, for what, and where it lies."""
+    """Describe what was searched, for what, and where it lies."""
     config = run_dir.config()
     data = about(run_dir).get("data") or {}
     sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
@@ -310,20 +310,20 @@ def _search_text(run_dir: RunDir, kind: str) -> str:
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
-    """Say how it ended and how much was evaluated."""
-    said = []
+    """Describe how it ended and how much was evaluated."""
+    texts = []
     if summary.get("front_size") is not None:
-        said.append(f"{summary['front_size']:,} solutions on the front")
+        texts.append(f"{summary['front_size']:,} solutions on the front")
     if summary.get("evaluations") is not None:
-        said.append(f"{summary['evaluations']:,} evaluations")
-    said += [
+        texts.append(f"{summary['evaluations']:,} evaluations")
+    texts += [
         f"{_plain(name)} {value:.4g}"
         for name, value in (summary.get("indicators") or {}).items()
         if isinstance(value, int | float)
     ]
     if summary.get("wall_s") is not None:
-        said.append(f"{summary['wall_s']:.1f} s")
-    return f"{str(summary.get('status', '')).capitalize()}: {', '.join(said)}."
+        texts.append(f"{summary['wall_s']:.1f} s")
+    return f"{str(summary.get('status', '')).capitalize()}: {', '.join(texts)}."
 
 
 def _plain(text: str) -> str:

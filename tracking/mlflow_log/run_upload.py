@@ -81,7 +81,7 @@ class RunUpload:
         return self._ended is not None and self._ended == self._end()
 
     def log_generations(self) -> None:
-        """Send the metrics of every complete generation that MLflow lacks."""
+        """Send the metrics of every complete generation that MLflow does not have."""
         if not self.run_dir.journal_file.exists():
             return
         with self.run_dir.journal() as journal:
@@ -91,8 +91,8 @@ class RunUpload:
                     break
                 self._send(chunk)
 
-    def log_course(self) -> None:
-        """Send the course of searches that work long before they answer; steps are pieces done."""
+    def log_progress(self) -> None:
+        """Send the progress of searches that prepare for long; steps are pieces done."""
         from mlflow.entities import Metric
 
         points = read_progress_log(self.run_dir.progress_log_file)
@@ -140,7 +140,7 @@ class RunUpload:
                     self._arrived(name, signature)
 
     def finish(self) -> bool:
-        """Send what the summary says and end the MLflow run; tell whether there is a summary."""
+        """Send what the summary says and end the MLflow run; return whether there is a summary."""
         ended = self._end()
         summary = self.run_dir.summary()
         status = _STATUS.get(str(summary.get("status")))
@@ -168,7 +168,7 @@ class RunUpload:
         return int(file.stat().st_mtime * 1000) if file.is_file() else 0
 
     def _next_chunk(self, journal: Journal) -> list[Generation]:
-        """Return generations that MLflow lacks, as many as a request takes."""
+        """Return generations that MLflow does not have, as many as a request takes."""
         history = self._caught_up(journal)
         chunk: list[Generation] = []
         n = 0
@@ -189,9 +189,9 @@ class RunUpload:
             about = self.run_dir.about()
             names, rows = tuple(about["gene_names"]), about.get("evaluations_per_generation")
             history = self._history = History(self.run_dir.roles(), names, rows)
-        lacking = self.state.batches - history.n_batches
-        if lacking > 0:
-            for batch, seconds in islice(journal.batches(history.n_batches), lacking):
+        missing = self.state.batches - history.n_batches
+        if missing > 0:
+            for batch, seconds in islice(journal.batches(history.n_batches), missing):
                 history.add(batch, seconds)
             history.close()  # whatever MLflow has ends with a generation
         return history
@@ -201,11 +201,11 @@ class RunUpload:
 
         metrics = []
         for item in chunk:
-            told = {**item.metrics, "generation": float(item.number)}
-            step, at = int(told.pop("evaluations")), self._millis(item.seconds)
+            values = {**item.metrics, "generation": float(item.number)}
+            step, at = int(values.pop("evaluations")), self._millis(item.seconds)
             metrics += [
                 Metric(run_content.legal_key(f"{_SEARCH}{name}"), value, at, step)
-                for name, value in told.items()
+                for name, value in values.items()
             ]
         self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
         self.state.batches = chunk[-1].batches

@@ -65,7 +65,7 @@ def connect(uri: str) -> Any:
     return MlflowClient(tracking_uri=address, registry_uri=address)
 
 
-def place(uri: str, experiment: str) -> str:
+def location(uri: str, experiment: str) -> str:
     """Return where runs are found, for messages."""
     return f"{public_uri(uri)}, experiment {experiment!r}"
 
@@ -143,7 +143,7 @@ class UploadState:
         Versions of packages, and the revision of the working tree, at the first start.
     runs : dict of str to RunState
         ``experiment`` is the directory's own; the others are its repeats and trials by number,
-        its cells by their place (``CASE/METHOD/NNN``).
+        the runs of an experiment as ``CASE/METHOD/NNN``.
     """
 
     uri: str

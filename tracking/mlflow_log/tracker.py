@@ -245,18 +245,18 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     run_dir = RunDir(Path(sys.argv[1]))
-    place, uri = "", ""
+    location, uri = "", ""
     try:
         request = json.loads(sys.stdin.readline())
         uri = request["uri"]
         with sole_uploader(run_dir, wait=True):
             uploader = Uploader(run_dir, uri, request["experiment"], start_tags(Path.cwd()))
-            place = uploader.place
+            location = uploader.location
             failure = _follow(uploader, _Inbox(sys.stdin))
     except Exception as error:  # the last resort: say why
         failure = first_line(error)
     failure = None if failure is None else redacted(failure, uri)
-    answer = {"logged": failure is None, "text": failure or place}
+    answer = {"logged": failure is None, "text": failure or location}
     with suppress(OSError):  # the run's process did not wait for the answer
         answers.write(json.dumps(answer) + "\n")
         answers.close()

@@ -1,4 +1,5 @@
-"""Uploads a run directory to MLflow: one run, below it one for each repeat, trial or run.
+"""Uploads a run directory to MLflow: one run, below it one for each repeat, trial or run of an
+experiment.
 
 The directory is the truth and ``tracking.json`` says how much of it MLflow has, so one and the
 same upload serves logging while a run goes on, `paretolab resume` and `paretolab sync`.
@@ -94,7 +95,7 @@ class Uploader:
         self._colours: dict[str, str] = {}  # of the methods that MLflow's experiment has
 
     def upload(self, *, final: bool) -> bool:
-        """Send what MLflow lacks.
+        """Send what MLflow does not have.
 
         Parameters
         ----------
@@ -133,7 +134,7 @@ class Uploader:
         return parent.finish() and ended
 
     def _name_of(self, directory: RunDir) -> str:
-        """Return the number of a repeat or trial, the place of a cell."""
+        """Return the number of a repeat or trial, the case, method and number of a run."""
         if self._part != "cell":
             return directory.path.name
         return directory.path.relative_to(self.run_dir.path).as_posix().removeprefix("cells/")
@@ -162,12 +163,12 @@ class Uploader:
                 member.set_status("KILLED")
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the run is found."""
-        return store.place(self.state.uri, self.state.experiment)
+        return store.location(self.state.uri, self.state.experiment)
 
     def _is_over(self, trial: RunDir) -> bool:
-        """Tell whether a repeat, trial or cell has ended for good while others go on."""
+        """Return whether a repeat, trial or run has ended for good while others go on."""
         return trial.summary().get("status") in ("done", "failed")
 
     def _update(self, member: RunUpload, *, final: bool) -> bool:
@@ -175,7 +176,7 @@ class Uploader:
             return True
         if not final:
             member.set_status("RUNNING")
-        member.log_course()
+        member.log_progress()
         member.log_generations()
         member.log_fronts(now=final)
         if not final:
@@ -220,12 +221,12 @@ class Uploader:
     def _batches_there(self, run_id: str, run_dir: RunDir) -> int:
         """Return how many batches of a journal MLflow has: steps are evaluations."""
         history = self._client.get_metric_history(run_id, "search/front_size")
-        told = max((metric.step for metric in history), default=0)
-        if not told or not run_dir.journal_file.is_file():
+        evaluated = max((metric.step for metric in history), default=0)
+        if not evaluated or not run_dir.journal_file.is_file():
             return 0
         with run_dir.journal() as journal:
             rows = np.cumsum([len(batch) for batch, _ in journal.batches()])
-        return int(np.searchsorted(rows, told)) + 1
+        return int(np.searchsorted(rows, evaluated)) + 1
 
     def _colour(self, method: str) -> str:
         """Return the colour of a method in the experiment, or one that no other method has."""
@@ -291,7 +292,7 @@ class Uploader:
         return f"{part}{subject.method} · {subject.data} · {seeds}"
 
     def _introduce(self, run: RunState, run_dir: RunDir, kind: str) -> None:
-        """Send the parameters that MLflow lacks, and the data set; it refuses to change any."""
+        """Send the data set and the parameters that MLflow has not; it refuses to change any."""
         from mlflow.entities import Param
 
         if "introduced" in run.artifacts:
@@ -300,8 +301,8 @@ class Uploader:
         there = self._client.get_run(run_id).data.params
         subject = self._subject(run_dir, kind)
         wanted = {"method": subject.method, "data": subject.data} | run_content.parameters(run_dir)
-        lacking = {key: text for key, text in wanted.items() if key not in there}
-        params = [Param(key, text) for key, text in lacking.items()]
+        missing = {key: text for key, text in wanted.items() if key not in there}
+        params = [Param(key, text) for key, text in missing.items()]
         for i in range(0, len(params), _PARAMS):
             self._client.log_batch(run_id, params=params[i : i + _PARAMS], synchronous=True)
         dataset = run_content.dataset_input(run_dir if kind == "cell" else self.run_dir)
@@ -349,4 +350,4 @@ def log_comparison(out: Path, title: str, first: RunDir) -> str:
         note += f"\n\n![fronts](get-artifact?path=plots/fronts.png&run_uuid={run_id})"
     client.set_tag(run_id, "mlflow.note.content", note)
     client.set_terminated(run_id)
-    return store.place(state.uri, state.experiment)
+    return store.location(state.uri, state.experiment)

@@ -58,8 +58,8 @@ def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> d
     for view, content in states.items():
         name, state = _NAMES[view], json.dumps(content, sort_keys=True).encode()
         packed = "deflate;" + base64.b64encode(zlib.compress(state)).decode()
-        told = {"name": name, "createdAt": created, "updatedAt": created, "state": packed}
-        tags[f"{TAG}{view}"] = json.dumps(told)
+        view_tag = {"name": name, "createdAt": created, "updatedAt": created, "state": packed}
+        tags[f"{TAG}{view}"] = json.dumps(view_tag)
     return tags
 
 

@@ -77,7 +77,7 @@ class Sweep:
 
 
 class _Shown:
-    """Shows trials as they end: a line each, or on a terminal a bar; nothing when quiet."""
+    """Shows trials as they end: one line each, or on a terminal a bar; nothing when quiet."""
 
     def __init__(self, plan: SweepPlan, errors: Console, *, quiet: bool) -> None:
         self._plan, self._errors, self._quiet = plan, errors, quiet
@@ -170,7 +170,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
         return 3
     result = console()
     result.print(table)
-    place = shlex.quote(str(out.path))
+    directory = shlex.quote(str(out.path))
     steps = [("sweep directory", str(out.path)), ("report", str(out.path / PAGE))]
     if summary["best"]:
         best = f"{program()} run {shlex.quote(str(out.path / BEST))}"
@@ -179,7 +179,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     else:
         report("no trial keeps the constraints: the table begins with those that break them least")
     if plan.sweep.sampler != "grid":  # which is gone through
-        more = f"{program()} resume {place} --set sweep.trials={2 * summary['trials']}"
+        more = f"{program()} resume {directory} --set sweep.trials={2 * summary['trials']}"
         steps.append(("more trials", more))
     if plan.config.tracking is not None and not args.no_mlflow:
         steps.append(("MLflow pages", f"{program()} ui"))

@@ -55,13 +55,13 @@ def settings_of(
     """
     found: list[dict[str, Any]] = []
     for i, entry in enumerate(start):
-        place = f"{where}.{i}"
+        here = f"{where}.{i}"
         if isinstance(entry, str):
-            known = _best_of(base / entry, place)
-            place = f"{place} ({entry})"
+            known = _best_of(base / entry, here)
+            here = f"{here} ({entry})"
         else:
             known = [entry]
-        found += [_checked_setting(params, space, place) for params in known]
+        found += [_checked_setting(params, space, here) for params in known]
     return found
 
 
@@ -126,22 +126,34 @@ def resplit(config: RunConfig, repeat: int) -> RunConfig:
     return config.model_copy(update={"problem": raw["problem"]})
 
 
+FORMER_HALVING = "hyperband"  # which it is not: brackets have no budgets of their own
+
+
 class PruneConfig(Section):
-    """``{kind: median, at: [200, 400]}`` or ``{kind: hyperband, at: [100, 300, 900]}``.
+    """Section ``sweep.prune``: which trials are too bad to go on.
+
+    ``{kind: median, at: [200, 400]}`` or ``{kind: halving, at: [100, 300, 900]}``.
 
     kind : ``median`` ends a trial that is worse than the median of those that were completed;
-        ``hyperband`` lets the best 1 of ``eta`` of its bracket go on. Trials belong to brackets in
-        turn: the first bracket is looked at from the first of ``at`` on, the next one from the
-        second, and so on; the last one never.
+        ``halving`` is asynchronous successive halving in brackets: it lets the best 1 of ``eta`` of
+        a trial's bracket go on. Trials belong to brackets in turn: the first bracket is looked at
+        from the first of ``at`` on, the next one from the second, and so on; the last one never.
     at : evaluations after which trials are looked at.
     startup : trials to be completed before the median counts.
-    eta : of hyperband.
+    eta : of halving.
     """
 
-    kind: Literal["median", "hyperband"]
+    kind: Literal["median", "halving"]
     at: list[int] = Field(min_length=1)
     startup: int | None = Field(default=None, ge=1)
     eta: int | None = Field(default=None, ge=2)
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _renamed(cls, kind: Any) -> Any:
+        if kind == FORMER_HALVING:
+            raise ValueError("is now called 'halving'")
+        return kind
 
     @field_validator("at")
     @classmethod
@@ -153,9 +165,9 @@ class PruneConfig(Section):
     @model_validator(mode="after")
     def _of_its_kind(self) -> PruneConfig:
         if self.kind == "median" and self.eta is not None:
-            raise ValueError("expected eta with kind hyperband, found it with median")
-        if self.kind == "hyperband" and self.startup is not None:
-            raise ValueError("expected startup with kind median, found it with hyperband")
+            raise ValueError("expected eta with kind halving, found it with median")
+        if self.kind == "halving" and self.startup is not None:
+            raise ValueError("expected startup with kind median, found it with halving")
         return self
 
 
@@ -283,7 +295,7 @@ class SweepPlan(NamedTuple):
         return own
 
     def is_complete(self, params: Mapping[str, Any]) -> bool:
-        """Tell whether every key has a value that is to have one."""
+        """Return whether every key has a value that is to have one."""
         return all(key in params or not d.holds(params) for key, d in self.space.items())
 
     def first(self) -> list[dict[str, Any]]:
@@ -315,7 +327,7 @@ def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Sw
     Raises
     ------
     InputError
-        Whatever is wrong with it, a line a mistake.
+        Whatever is wrong with it, one line per error.
     """
     return check_plan(read_yaml(path), path, overrides, **top_level)
 

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from framework.errors import ParetolabError
 from tracking.sweep.config import SweepPlan
-from tracking.sweep.sampling import draw
+from tracking.sweep.sampling import draw_trial
 from tracking.sweep.study import BEAT, LOST, RETRY, SURPLUS, SweepStudy
 from tracking.sweep.trial_runs import TrialOutcome
 
@@ -54,7 +54,7 @@ def current(trials: Sequence[FrozenTrial], wanted: int) -> list[FrozenTrial]:
 
 
 def is_lost(trial: FrozenTrial) -> bool:
-    """Tell whether a process was lost with a trial: one that came back in time was not."""
+    """Return whether a process was lost with a trial: one that came back in time was not."""
     return trial.state == TrialState.FAIL and LOST in trial.user_attrs
 
 
@@ -96,7 +96,7 @@ class JointStudy:
                 return number
 
     def tell(self, outcome: TrialOutcome) -> bool:
-        """Note what came of a trial; tell whether it was still ours."""
+        """Note what came of a trial; return whether it was still ours."""
         try:
             if outcome.again:
                 self._give_up(outcome.number)
@@ -140,7 +140,7 @@ class JointStudy:
         if earlier >= self._plan.sweep.trials:
             self._end(number, SURPLUS)
             return None
-        self._study.fill(number, draw(self._plan, trials[:number]))
+        self._study.fill(number, draw_trial(self._plan, trials[:number]))
         return number
 
     def _lost(self) -> FrozenTrial | None:
@@ -168,7 +168,7 @@ class JointStudy:
         """Begin the retry of a lost trial; return its number, or None where others were faster."""
         trial = lost
         if not self._plan.is_complete(lost.params):  # it was lost before it had all values
-            trial = draw(self._plan, self._study.trials()[: lost.number])
+            trial = draw_trial(self._plan, self._study.trials()[: lost.number])
         kept = {key: v for key, v in trial.user_attrs.items() if key not in (LOST, BEAT, RETRY)}
         retry = create_trial(
             state=TrialState.RUNNING,

@@ -222,7 +222,7 @@ def _state(trial: FrozenTrial) -> str:
 
 
 def _frame(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> pd.DataFrame:
-    """Return a row a trial: number, state, values (on the way, too), parameters, why it failed."""
+    """Return one row per trial: number, state, values (on the way, too), parameters, error."""
     rows = []
     for trial in trials:
         complete = trial.state == optuna.trial.TrialState.COMPLETE

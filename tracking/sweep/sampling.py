@@ -1,4 +1,14 @@
-""""""
+"""What a sweep tries next: a trial drawn from its number and from the trials before it.
+
+Optuna's samplers write down what they draw value by value, and keep their state in the study. Here
+they do so in a study in memory that is made for one trial, so that what they draw depends on
+nothing else: neither on who asked before nor on where a process was stopped.
+
+Likewise, what a trial has to reach at each look (``sweep.prune``) is fixed when it is asked for,
+from the trials told before that, and kept in the study with it. So a trial ends where it ends
+whoever runs it, however often that is stopped, and no matter which trial beside it is faster.
+Optuna's pruners decide while a trial runs, by what the others have reached at that time.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +45,7 @@ LIMITS = "limits"  # user attribute of a trial that may be pruned
 _LEAST_POPULATION = 10
 
 
-def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
+def draw_trial(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
     """Return the trial that follows: all its values, what its sampler notes, how it is pruned.
 
     The first trials are those of :meth:`SweepPlan.first`.
@@ -64,7 +74,7 @@ def draw(plan: SweepPlan, before: Sequence[FrozenTrial]) -> FrozenTrial:
         params=drawn.params,
         distributions=drawn.distributions,
         system_attrs=drawn.system_attrs,
-        user_attrs={} if prune is None else {LIMITS: limits(prune, sense, before)},
+        user_attrs={} if prune is None else {LIMITS: pruning_limits(prune, sense, before)},
     )
 
 
@@ -74,7 +84,7 @@ def directions(plan: SweepPlan) -> list[Literal["minimize", "maximize"]]:
 
 
 def _suggest(plan: SweepPlan, trial: optuna.Trial) -> None:
-    """Have the sampler give each key a value that is tried beside those of the keys before it."""
+    """Have the sampler give a value to each key whose condition the keys before it meet."""
     for key, dimension in plan.space.items():
         if not dimension.holds(trial.params):
             continue
@@ -155,12 +165,12 @@ class SobolPoint(RandomSampler):
     ) -> dict[str, Any]:
         """Return the point's values."""
         return {
-            key: _at(float(u), search_space[key])
+            key: _value_at(float(u), search_space[key])
             for key, u in zip(self._space, self._point, strict=True)
         }
 
 
-def _at(u: float, distribution: BaseDistribution) -> Any:
+def _value_at(u: float, distribution: BaseDistribution) -> Any:
     """Return the value of a distribution below which a share ``u`` of it lies, 0 <= u < 1."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(u * len(distribution.choices))]
@@ -176,7 +186,9 @@ def _at(u: float, distribution: BaseDistribution) -> Any:
     return round(value) if isinstance(distribution, IntDistribution) else value
 
 
-def limits(prune: PruneConfig, sense: Sense, before: Sequence[FrozenTrial]) -> dict[int, float]:
+def pruning_limits(
+    prune: PruneConfig, sense: Sense, before: Sequence[FrozenTrial]
+) -> dict[int, float]:
     """Return the worst value with which the trial that follows goes on, by evaluations.
 
     Parameters
@@ -186,20 +198,20 @@ def limits(prune: PruneConfig, sense: Sense, before: Sequence[FrozenTrial]) -> d
     before : sequence of FrozenTrial
         All earlier trials by number; those under way do not count.
     """
-    told = [t for t in before if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    ended = [t for t in before if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
     if prune.kind == "median":
-        told = [trial for trial in told if trial.state == TrialState.COMPLETE]
-        if len(told) < (prune.startup or 5):
+        ended = [trial for trial in ended if trial.state == TrialState.COMPLETE]
+        if len(ended) < (prune.startup or 5):
             return {}
         steps = prune.at
     else:
         brackets = len(prune.at) + 1
         own = len(before) % brackets
-        told = [trial for trial in told if trial.number % brackets == own]
+        ended = [trial for trial in ended if trial.number % brackets == own]
         steps = prune.at[own:]
     found: dict[int, float] = {}
     for step in steps:
-        values = sorted(t.intermediate_values[step] for t in told if step in t.intermediate_values)
+        values = sorted(t.intermediate_values[step] for t in ended if step in t.intermediate_values)
         if not values:
             continue
         if prune.kind == "median":

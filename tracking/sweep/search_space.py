@@ -72,7 +72,7 @@ class Dimension(Section):
         return all(end is not None and end.is_integer() for end in (self.low, self.high))
 
     def contains(self, value: Any) -> bool:
-        """Tell whether a value can be drawn."""
+        """Return whether a value can be drawn."""
         if self.choices is not None:
             return value in self.choices
         assert self.low is not None
@@ -80,7 +80,7 @@ class Dimension(Section):
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     def holds(self, params: Mapping[str, Any]) -> bool:
-        """Tell whether the key is tried beside such values of the keys before it."""
+        """Return whether the key is tried beside such values of the keys before it."""
         return all(key in params and params[key] in values for key, values in self.when.items())
 
     def shown_condition(self) -> str:
@@ -132,7 +132,7 @@ def dimensions(
     Raises
     ------
     InputError
-        A line a mistake.
+        One line per error.
     """
     where = f"{path}: sweep.search_space"
     found: list[str] = []
@@ -208,7 +208,7 @@ class _Checker:
                     )
 
     def is_whole(self, key: str) -> bool:
-        """Tell whether a key is to have whole numbers, or the configuration takes no others."""
+        """Return whether a key is to have whole numbers, or the configuration takes no others."""
         dimension = self._space[key]
         if dimension.low is None or not dimension.has_whole_ends:
             return False
@@ -253,5 +253,5 @@ class _Checker:
 
 
 def _is_below(key: str, kind: str) -> bool:
-    """Tell whether a key is in the section whose kind another key is."""
+    """Return whether a key is in the section whose kind another key is."""
     return key != kind and key.startswith(kind.removesuffix("kind"))

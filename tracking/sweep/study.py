@@ -23,8 +23,8 @@ from optuna.trial import FrozenTrial, TrialState
 from framework.errors import InputError, ParetolabError
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
-from tracking.sweep.config import SweepPlan
-from tracking.sweep.sampling import LIMITS, directions, draw
+from tracking.sweep.config import FORMER_HALVING, SweepPlan
+from tracking.sweep.sampling import LIMITS, directions, draw_trial
 from tracking.sweep.trial_runs import TrialOutcome
 
 # user attributes of trials
@@ -86,7 +86,7 @@ class SweepStudy:
         if number < len(known):
             return dict(known[number].params)
         assert number == len(known), "another process writes to this study"
-        trial = draw(self.plan, known)
+        trial = draw_trial(self.plan, known)
         self.study.add_trial(trial)
         return dict(trial.params)
 
@@ -210,6 +210,8 @@ def _open(plan: SweepPlan, storage: optuna.storages.BaseStorage, name: str) -> S
     )
     identity = json.loads(json.dumps(plan.identity()))
     known = study.user_attrs.get(_IDENTITY)
+    if known is not None and known.get("sweep.prune.kind") == FORMER_HALVING:
+        known = known | {"sweep.prune.kind": "halving"}
     if known is None:
         study.set_metric_names([direction.metric for direction in plan.sweep.directions])
         study.set_user_attr(_IDENTITY, identity)

@@ -1,4 +1,14 @@
-""""""
+"""What a trial of a sweep is worth: numbers read off the directory of its run, or on its way.
+
+==================  ==============================================================================
+``hypervolume``     of the front, as a share of the box between worst and best values
+``front_size``      solutions on the front
+``evaluations``     candidates scored
+``wall_s``          seconds of searching; the one value that depends on the machine
+``best_<metric>``   the best value of a metric of the problem on the front
+``share_of_reference``  share of a reference front's distinct vectors that the front has
+==================  ==============================================================================
+"""
 
 from __future__ import annotations
 
@@ -50,7 +60,7 @@ class TrialMeter:
     """
 
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
-        known = ["hypervolume", *_OF_SUMMARY, *(f"{BEST}{name}" for name in roles.metrics)]
+        known = ["hypervolume", *_OF_SUMMARY, *(f"{BEST_PREFIX}{name}" for name in roles.metrics)]
         known += [SHARE] if sweep.reference else []
         self._names = [direction.metric for direction in sweep.directions]
         self._constraints = sweep.constraint_roles()
@@ -135,7 +145,7 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
     return roles.losses({name: frame[name].to_numpy() for name in roles.names})
 
 
-BEST, SHARE = "best_", "share_of_reference"
+BEST_PREFIX, SHARE = "best_", "share_of_reference"
 
 _DIGITS = 9  # to which vectors of the front and of the reference are compared
 
@@ -163,7 +173,7 @@ class FrontValue:
         if self.name == SHARE:
             wanted = _vectors(self.reference, self.reference)
             return len(wanted & _vectors(front.losses, self.reference)) / len(wanted)
-        metric, roles = self.name.removeprefix(BEST), front.roles
+        metric, roles = self.name.removeprefix(BEST_PREFIX), front.roles
         senses = {objective.metric: objective.sense for objective in roles.objectives}
         column = front.rows.values[metric]
         if not len(column):
