@@ -1,4 +1,4 @@
-"""A population ranked by dominance and crowding that takes rows in one by one."""
+"""Steady-state NSGA-II: a population ranked by dominance and crowding distance, kept up to date."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from framework.jit import njit
 
 
 class Crowd(NamedTuple):
-    """Arrays of a population with one place more than it has members.
+    """Arrays of a population with room for one candidate more than it may have members.
 
     Attributes
     ----------
     losses : numpy.ndarray of float64, shape (places, m)
     violation : numpy.ndarray of float64, shape (places,)
     rank : numpy.ndarray of int64, shape (places,)
-        Pareto layer, infeasible rows last, by violation (constrained domination).
+        Pareto layer, infeasible members last, by violation (constrained domination).
     order : numpy.ndarray of int64, shape (m, places)
         For each objective the members' places, the best one first.
-    held : numpy.ndarray of int64, shape (1,)
+    size : numpy.ndarray of int64, shape (1,)
         Number of members; they are in the first places.
     """
 
@@ -29,7 +29,7 @@ class Crowd(NamedTuple):
     violation: FloatArray
     rank: IntArray
     order: IntArray
-    held: IntArray
+    size: IntArray
 
 
 def empty_crowd(size: int, m: int) -> Crowd:
@@ -48,10 +48,10 @@ def empty_crowd(size: int, m: int) -> Crowd:
 def absorb(
     crowd: Crowd, genomes: Array, X: Array, losses: FloatArray, violation: FloatArray
 ) -> None:
-    """Take rows in, one by one; where there are too many, the most crowded of the last layer goes.
+    """Add candidates one by one; of too many the most crowded of the last layer is deleted.
 
-    Of equally crowded members that in the later place goes. O(n m) a row, and O(n k m) where the
-    row pushes k members into later layers.
+    Of equally crowded members that in the later place goes. O(n m) a candidate, and O(n k m) where
+    it pushes k members into later layers.
 
     Parameters
     ----------
@@ -59,19 +59,19 @@ def absorb(
     genomes : numpy.ndarray, shape (places, d)
         Of the members.
     X, losses, violation
-        Of the rows: shapes (b, d), (b, m), (b,).
+        Of the candidates: shapes (b, d), (b, m), (b,).
     """
     size = len(crowd.rank) - 1
     for row in range(len(X)):
-        at = crowd.held[0]
+        at = crowd.size[0]
         genomes[at] = X[row]
         crowd.losses[at], crowd.violation[at] = losses[row], violation[row]
         _enter(crowd, at)
-        crowd.held[0] += 1
-        if crowd.held[0] > size:
+        crowd.size[0] += 1
+        if crowd.size[0] > size:
             gone = _most_crowded(crowd)
             _leave(crowd, gone)
-            last = crowd.held[0]
+            last = crowd.size[0]
             if gone != last:
                 genomes[gone] = genomes[last]
 
@@ -79,7 +79,7 @@ def absorb(
 @njit
 def distances(crowd: Crowd) -> FloatArray:
     """Return every member's crowding distance within its layer, shape (n,); infinite at ends."""
-    n, m = crowd.held[0], crowd.losses.shape[1]
+    n, m = crowd.size[0], crowd.losses.shape[1]
     total = np.zeros(n)
     layers = 0
     for i in range(n):
@@ -134,7 +134,7 @@ def winners(crowd: Crowd, pairs: IntArray, coins: FloatArray) -> IntArray:
 
 @njit
 def _beats(crowd: Crowd, a: int, b: int) -> bool:
-    """Tell whether a dominates b, feasible rows all infeasible ones, by violation."""
+    """Return whether a dominates b; feasible members dominate all infeasible ones."""
     if crowd.violation[a] != crowd.violation[b]:
         return bool(crowd.violation[a] < crowd.violation[b])
     if crowd.violation[a] > 0.0:
@@ -149,8 +149,8 @@ def _beats(crowd: Crowd, a: int, b: int) -> bool:
 
 @njit
 def _enter(crowd: Crowd, at: int) -> None:
-    """Rank the row at place ``at`` and sort it in; move members that it pushes down."""
-    n, m = crowd.held[0], crowd.losses.shape[1]
+    """Rank the candidate at place ``at`` and sort it in; move members that it pushes down."""
+    n, m = crowd.size[0], crowd.losses.shape[1]
     rank = 0
     for i in range(n):
         if crowd.rank[i] >= rank and _beats(crowd, i, at):
@@ -158,6 +158,7 @@ def _enter(crowd: Crowd, at: int) -> None:
     crowd.rank[at] = rank
     pushing = np.empty(n + 1, dtype=np.int64)
     pushed = np.empty(n + 1, dtype=np.int64)
+    # what enters a layer pushes the members that it dominates there one layer down, and so on
     pushing[0] = at
     many = 1
     while many:
@@ -174,6 +175,7 @@ def _enter(crowd: Crowd, at: int) -> None:
             crowd.rank[pushed[k]] = rank
         pushing, pushed = pushed, pushing
         many = next_many
+    # insertion into each sorted order; of equal values the later candidate is behind
     for j in range(m):
         order = crowd.order[j]
         value = crowd.losses[at, j]
@@ -187,7 +189,7 @@ def _enter(crowd: Crowd, at: int) -> None:
 @njit
 def _most_crowded(crowd: Crowd) -> int:
     """Return the member of the last layer with the least crowding distance, the latest of equal."""
-    n, m = crowd.held[0], crowd.losses.shape[1]
+    n, m = crowd.size[0], crowd.losses.shape[1]
     last = 0
     for i in range(n):
         last = max(last, crowd.rank[i])
@@ -221,7 +223,7 @@ def _most_crowded(crowd: Crowd) -> int:
 @njit
 def _leave(crowd: Crowd, gone: int) -> None:
     """Remove a member of the last layer, which dominates nobody; the last place takes its."""
-    n, m = crowd.held[0], crowd.losses.shape[1]
+    n, m = crowd.size[0], crowd.losses.shape[1]
     last = n - 1
     for j in range(m):
         order = crowd.order[j]
@@ -233,4 +235,4 @@ def _leave(crowd: Crowd, gone: int) -> None:
                 q += 1
     crowd.losses[gone] = crowd.losses[last]
     crowd.violation[gone], crowd.rank[gone] = crowd.violation[last], crowd.rank[last]
-    crowd.held[0] = last
+    crowd.size[0] = last

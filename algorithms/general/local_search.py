@@ -1,4 +1,4 @@
-"""Pareto local search: it evaluates the neighbourhoods of the best rows known."""
+"""Pareto local search: evaluate the neighbourhoods of the best candidates known."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from framework.problem import Problem
 from framework.roles import Roles
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
-_NOTHING_LEFT = "no candidate left that was not asked for"
+_NOTHING_LEFT = "no candidate left that was not asked for"  # a message that users know
 
 
 class ParetoLocalSearch(Algorithm):
-    """Explore the neighbours of non-dominated rows, then those of the Pareto layers behind them.
+    """Explore the neighbours of non-dominated candidates, then of the Pareto layers behind them.
 
-    An archive keeps rows with distinct objective vectors, the best Pareto layer first. Each batch
-    takes rows of the archive that are not explored yet, from the best layer that has some, and
-    evaluates their neighbourhoods (or samples of them), leaving out genomes that were evaluated
-    before. When the whole archive is explored, the search continues from the ends of random walks
-    that start at its rows.
+    An archive keeps candidates with distinct objective vectors, the best Pareto layer first. Each
+    batch takes members of the archive that are not explored yet, from the best layer that has
+    some, and evaluates their neighbourhoods (or samples of them), leaving out genomes that were
+    evaluated before. When the whole archive is explored, the search continues from the ends of
+    random walks that start at its members.
 
     Neighbours of an ordered partition: an item moves to another stage or to a new one, two items
     are swapped, two neighbouring stages are merged, an item is left out or taken in. Of counts and
@@ -45,33 +45,33 @@ class ParetoLocalSearch(Algorithm):
     roles : Roles
     seed : int
     batch : int
-        Least number of rows in a batch; the last neighbourhood in it is evaluated completely.
+        Least number of candidates in a batch; the last neighbourhood in it is evaluated completely.
     archive : int
-        Number of rows kept. Non-dominated rows are always kept; rows of the next layers help to
-        leave local optima. With 1 it is a plain Pareto local search.
+        Number of candidates kept. Non-dominated ones are always kept; those of the next layers
+        help to leave local optima. With 1 it is a plain Pareto local search.
     perturbation : int
-        Greatest number of steps in the random walk of a restart; it grows where walks end at rows
-        that are known already.
+        Greatest number of steps in the random walk of a restart; it grows where walks end at
+        genomes that are known already.
     neighbours : int, optional
-        How many random neighbours of a row are evaluated before it is the turn of the next row of
-        its layer; None: all of them.
+        How many random neighbours of a member are evaluated before it is the turn of the next one
+        of its layer; None: all of them.
     max_pending : int, optional
-        None: a batch waits for the one before. Else so many rows may be out while the search goes
-        on: neighbourhoods go out in steps
+        None: a batch waits for the one before. Else so many candidates may be pending while the
+        search goes on: neighbourhoods are proposed in steps
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`),
-        ``batch`` rows count as a generation, and each neighbourhood is chosen by all rows known
-        when its first step goes out.
+        ``batch`` evaluations count as a generation, and each neighbourhood is chosen by all that
+        is known when its first step is proposed.
 
     Notes
     -----
     No genome is evaluated twice. The run ends when random walks find no new genome.
 
-    Infeasible rows rank below all feasible ones, by violation; failed rows are not kept. Of rows
-    with equal objectives and violation the first stays.
+    Infeasible candidates rank below all feasible ones, by violation; failed ones are not kept. Of
+    candidates with equal objectives and violation the first stays.
 
-    Pareto local search: Paquete, Chiarandini and Stuetzle 2004; rows behind the front: this
-    package. A batch costs one non-dominated sort of the archive and the rows told since the last,
-    and O(neighbourhood).
+    Pareto local search: Paquete, Chiarandini and Stuetzle 2004; layers behind the
+    front: this package. A batch costs one non-dominated sort of the archive and what was evaluated
+    since the last, and O(neighbourhood).
     """
 
     spaces = SPACES
@@ -93,19 +93,19 @@ class ParetoLocalSearch(Algorithm):
         self._moves = variation(self.space)
         self.batch, self.archive, self.perturbation = batch, archive, perturbation
         self.neighbours = neighbours
-        self._asked_before, self._vectors = Seen(), Seen()
+        self._proposed, self._vectors = Seen(), Seen()
         self._X: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
         self._violation: FloatArray = np.zeros(0)
         self._layer: IntArray = np.zeros(0, dtype=np.int64)
         self._explored: BoolArray = np.zeros(0, dtype=bool)
-        self._told: list[tuple[Array, FloatArray, FloatArray]] = []  # not in the archive yet
+        self._evaluated: list[tuple[Array, FloatArray, FloatArray]] = []  # not in the archive yet
         self._queue: Array | None = None  # neighbours that go out next; None: in batches
         if max_pending is not None:
             self.batch, self._queue = self.make_asynchronous(max_pending, batch), self._X
 
     def propose(self) -> Array | None:
-        """Return new neighbours of archive rows, shape (m, d); ``batch`` or more if possible."""
+        """Return new neighbours of archive members, shape (m, d); ``batch`` or more if possible."""
         if self._queue is None:
             drawn = self._next_batch()
         else:
@@ -121,21 +121,21 @@ class ParetoLocalSearch(Algorithm):
         return np.concatenate([self._X[:0], *pieces])
 
     def learn(self, batch: Evaluated) -> None:
-        """Note the rows with new objective vectors."""
+        """Keep the candidates with new objective vectors."""
         rows = batch.take(batch.ok)
         losses, violation = self.roles.losses(rows.values), self.roles.violation(rows.values)
         new = self._vectors.add(np.column_stack([losses, violation]).view(np.int64))
-        self._told.append((rows.X[new], losses[new], violation[new]))
+        self._evaluated.append((rows.X[new], losses[new], violation[new]))
 
     def _take_in(self) -> None:
-        """Add the rows told to the archive and drop its worst layers.
+        """Add what was evaluated to the archive and drop its worst layers.
 
         It waits until a neighbourhood is chosen: with a max_pending most steps are of one that is.
         """
-        if not self._told:
+        if not self._evaluated:
             return
         known = (self._X, self._losses, self._violation)
-        X, losses, violation = map(np.concatenate, zip(known, *self._told, strict=True))
+        X, losses, violation = map(np.concatenate, zip(known, *self._evaluated, strict=True))
         layer = pareto_layers(losses, violation)
         kept = np.argsort(layer, kind="stable")
         kept = kept[: max(self.archive, int((layer == 0).sum()))]
@@ -143,10 +143,10 @@ class ParetoLocalSearch(Algorithm):
         explored[: len(self._explored)] = self._explored
         self._X, self._explored = X[kept], explored[kept]
         self._losses, self._violation, self._layer = losses[kept], violation[kept], layer[kept]
-        self._told = []
+        self._evaluated = []
 
     def _explore(self) -> list[Array]:
-        """Return new neighbours of unexplored rows, the best layer first, until a batch is full."""
+        """Return new neighbours of unexplored members, best layer first, until a batch is full."""
         waiting = self.rng.permutation(np.flatnonzero(~self._explored))
         waiting = waiting[np.argsort(self._layer[waiting], kind="stable")]
         pieces: list[Array] = []
@@ -154,24 +154,24 @@ class ParetoLocalSearch(Algorithm):
         for i in waiting.tolist():
             if count >= self.batch:
                 break
-            pieces.append(self._some_neighbours(i))
+            pieces.append(self._sampled_neighbours(i))
             count += len(pieces[-1])
         return pieces
 
-    def _some_neighbours(self, i: int) -> Array:
-        """Return new neighbours of an archive row, and note whether these were the last."""
+    def _sampled_neighbours(self, i: int) -> Array:
+        """Return new neighbours of an archive member, and mark it where these were the last."""
         x = self._X[i]
         room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
         found = room[: self._moves.neighbours(x, room)]
         if self.neighbours is not None:
-            found = found[~self._asked_before.knows(found)]
+            found = found[~self._proposed.knows(found)]
         self._explored[i] = self.neighbours is None or len(found) <= self.neighbours
         if not self._explored[i]:
             found = found[self.rng.permutation(len(found))[: self.neighbours]]
-        return found[self._asked_before.add(found)]
+        return found[self._proposed.add(found)]
 
     def _restart(self, count: int) -> list[Array]:
-        """Return up to ``count`` new ends of random walks from archive rows (or random genomes)."""
+        """Return up to ``count`` new ends of walks from archive members, or random genomes."""
         pieces: list[Array] = []
         for longer in range(_ATTEMPTS):
             if count <= 0:
@@ -181,6 +181,6 @@ class ParetoLocalSearch(Algorithm):
                 self._moves.wander(rows, _FEWEST_STEPS, self.perturbation + longer, self.rng)
             else:
                 rows = self._moves.scatter(count, self.rng)
-            pieces.append(rows[self._asked_before.add(rows)])
+            pieces.append(rows[self._proposed.add(rows)])
             count -= len(pieces[-1])
         return pieces

@@ -56,14 +56,14 @@ class PymooSearch(Algorithm):
     beta : float
         EMSCO's, on ordered partitions.
     max_pending : int, optional
-        None: generations. Else so many rows may be out while the search goes on: each row competes
-        with the members as soon as it and all before it are known, and no genome is asked for
-        twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
+        None: generations. Else so many candidates may be pending while the search goes on: each
+        competes with the members as soon as it and all before it are known, and no genome is
+        proposed twice (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
     Notes
     -----
     - On ordered partitions the first generation, recombination with compression, and mutation
-      are EMSCO's own (Algorithms 1 and 2). On counts the first rows are subsets whose size is
+      are EMSCO's own (Algorithms 1 and 2). On counts the first genomes are subsets whose size is
       uniform on a logarithmic scale, a child has each count from either parent, and a move is one
       pick more, one less, a member dropped, or one swapped for another model. On whole numbers
       too; an ordered number of a child lies between its parents' and moves by a step or to
@@ -73,8 +73,8 @@ class PymooSearch(Algorithm):
     - pymoo takes its random numbers from this algorithm's stream only.
     - Losses are scaled to [0, 1] by the metrics' bounds where they have some, since pymoo
       compares some differences with absolute thresholds.
-    - Constraints are handled as in pymoo: feasible rows first, then by violation. Failed rows are
-      left out.
+    - Constraints are handled as in pymoo: feasible candidates first, then by violation. Failed
+      ones are left out.
     - If a whole generation fails, the next one is made from the same parents.
     - The run ends when 100 attempts at mating give no new genome.
 
@@ -149,7 +149,7 @@ class PymooSearch(Algorithm):
         return np.array(self._children.get("X"), dtype=self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        """Have the rows that succeeded compete with the members."""
+        """Have the candidates that succeeded compete with the members."""
         ok = batch.ok
         if not ok.any():
             return
@@ -208,7 +208,7 @@ class NSGAII(PymooSearch):
 
 
 class _Directed(PymooSearch):
-    """A search around reference directions; it returns its members, unless it looks ahead."""
+    """A search around reference directions; it returns its members, unless asynchronous."""
 
     def outcome(self) -> Outcome:
         """Return the ids of the feasible members."""
@@ -304,7 +304,7 @@ class SMSEMOA(PymooSearch):
 
 
 class Members(ABC):
-    """A population; rows compete with its members as soon as they are known."""
+    """A population without generations; candidates compete as soon as they are known."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -316,11 +316,11 @@ class Members(ABC):
 
     @abstractmethod
     def absorb(self, X: Array, losses: FloatArray, violation: FloatArray) -> None:
-        """Take rows in: genomes (b, d), losses (b, m) and violations (b,)."""
+        """Add candidates: genomes (b, d), losses (b, m) and violations (b,)."""
 
 
 class CrowdedMembers(Members):
-    """NSGA-II's: layers and crowding distance decide, and a row replaces one member at most.
+    """NSGA-II's population: layers and crowding distance; a candidate replaces one member at most.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class CrowdedMembers(Members):
     Notes
     -----
     Layers are kept up to date (Li, Deb, Zhang, Suganthan and Chen 2017,
-    doi:10.1109/TCYB.2016.2621008), O(n m) a row.
+    doi:10.1109/TCYB.2016.2621008), O(n m) a candidate.
     """
 
     def __init__(self, size: int, d: int, m: int, dtype: np.dtype[Any]) -> None:
@@ -340,7 +340,7 @@ class CrowdedMembers(Members):
         self._genomes: Array = np.zeros((size + 1, d), dtype=dtype)
 
     def __len__(self) -> int:
-        return int(self._crowd.held[0])
+        return int(self._crowd.size[0])
 
     def parents(self, n: int, rng: np.random.Generator) -> Array:
         """Return winners of binary tournaments by layer and crowding distance."""

@@ -17,9 +17,10 @@ FIRST_CODE = np.uint64(14695981039346656037)
 
 
 class Seen:
-    """Remembers rows of numbers. It can be pickled, and depends only on the rows and their order.
+    """A set of genomes, or other rows of numbers, that depends only on them and their order.
 
-    Two different rows have the same code with probability 2^-63; the later one then counts as seen.
+    It can be pickled. Two different rows have the same code with probability 2^-63; the later one
+    then counts as seen.
     """
 
     def __init__(self) -> None:

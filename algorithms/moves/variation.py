@@ -1,4 +1,4 @@
-"""How searches move in a space: neighbours, random walks and genetic operators for each kind."""
+"""Neighbourhoods, random walks, crossover and mutation for each kind of search space."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Variation(ABC):
     dtype : numpy.dtype
         Of the genes that the genetic operators work on: int64, or float64 in a box.
     mutation_rate, crossover_rate : float
-        What was asked for, or what suits the space.
+        As given, or what suits the space.
     """
 
     dtype: np.dtype[np.generic] = np.dtype(np.int64)
     usual: tuple[float, float] = (0.075, 0.8)
-    """Rates of mutation and of crossover where none are asked for."""
+    """Rates of mutation and of crossover where none are given."""
 
     def __init__(self, mutation_rate: float | None, crossover_rate: float | None) -> None:
         mutation, crossover = self.usual
@@ -66,10 +66,10 @@ class Variation(ABC):
         A, B = A.astype(self.dtype), B.astype(self.dtype)
         if self.crossover_rate >= 1.0:
             return self.recombine(A, B, rng)
-        apart = rng.random(len(A)) >= self.crossover_rate
-        if apart.all():
+        separate = rng.random(len(A)) >= self.crossover_rate
+        if separate.all():
             return A
-        return np.where(apart[:, np.newaxis], A, self.recombine(A, B, rng))
+        return np.where(separate[:, np.newaxis], A, self.recombine(A, B, rng))
 
     def children(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
         """Return a child of each pair of rows: :meth:`crossed`, then mutated."""
@@ -103,7 +103,7 @@ def variation(
     if isinstance(space, Partition):
         return _Partitions(space, mutation_rate, crossover_rate, beta)
     if isinstance(space, Counts):
-        return _Picks(space, mutation_rate, crossover_rate)
+        return _Counts(space, mutation_rate, crossover_rate)
     if isinstance(space, Bits):
         return _Bits(space, mutation_rate, crossover_rate)
     if isinstance(space, Integers):
@@ -147,7 +147,7 @@ class _Partitions(Variation):
         return X
 
 
-class _Picks(Variation):
+class _Counts(Variation):
     """Moves on counts and subsets; all zero only where the space has that."""
 
     def __init__(
@@ -181,7 +181,7 @@ class _Picks(Variation):
         return X
 
 
-class _Bits(_Picks):
+class _Bits(_Counts):
     """Fair coins, single-point crossover and flips of bits; neighbours as subsets have them."""
 
     def __init__(self, space: Bits, mutation: float | None, crossover: float | None) -> None:

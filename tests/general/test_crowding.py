@@ -37,7 +37,7 @@ def test_members_are_those_of_ranking_anew(seed, size, m, values):
     before: list[int] = []
     for row in range(n):
         crowding.absorb(crowd, genomes, np.array([[row]]), F[[row]], V[[row]])
-        held = int(crowd.held[0])
+        held = int(crowd.size[0])
         now = genomes[:held, 0].astype(int)
         layers = pareto_layers(F[now], V[now])
         assert np.array_equal(crowd.losses[:held], F[now])
@@ -55,7 +55,7 @@ def test_members_are_those_of_ranking_anew(seed, size, m, values):
                 assert far[candidates.index(gone)] <= far[last].min() * (1 + 1e-9)
         before = now.tolist()
     for j in range(m):
-        order = crowd.order[j, : int(crowd.held[0])]
+        order = crowd.order[j, : int(crowd.size[0])]
         assert sorted(order) == list(range(len(order)))
         assert (np.diff(crowd.losses[order, j]) >= 0).all()
 

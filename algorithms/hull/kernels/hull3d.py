@@ -199,7 +199,7 @@ def link(s: State, v: int) -> int:
 
 @njit_lean
 def same(points: IntArray, a: int, b: int) -> bool:
-    """Tell whether points a and b are equal."""
+    """Return whether points a and b are equal."""
     return bool(
         points[a, 0] == points[b, 0]
         and points[a, 1] == points[b, 1]
@@ -209,7 +209,7 @@ def same(points: IntArray, a: int, b: int) -> bool:
 
 @njit_lean
 def collinear(points: IntArray, a: int, b: int, c: int) -> bool:
-    """Tell whether three points lie on a line."""
+    """Return whether three points lie on a line."""
     nx, ny, nz = normal(points, a, b, c)
     return nx == 0 and ny == 0 and nz == 0
 
@@ -327,6 +327,7 @@ def _seen(s: State, p: int) -> int:
     x, y, z = s.points[p, 0], s.points[p, 1], s.points[p, 2]
     A, B, C, D = s.planes[0], s.planes[1], s.planes[2], s.planes[3]
     for first in range(0, s.counts[TOP], BLOCK):
+        # one maximum over a block has no branch and vectorises; which facet it was is asked once
         highest = np.int64(-1)
         for f in range(first, first + BLOCK):
             highest = max(highest, A[f] * x + B[f] * y + C[f] * z + D[f])
@@ -354,9 +355,9 @@ def insert(s: State, p: int) -> int:
 @njit_lean
 def _attach(s: State, p: int, first: int) -> int:
     """Add point p, which lies strictly above a facet; return how many vertices it displaced."""
-    held, count, gain = 1, 0, 0
+    found, count, gain = 1, 0, 0
     s.stack[0], s.mark[first] = first, 1
-    while count < held:  # flood over what p sees or is coplanar with
+    while count < found:  # flood over what p sees or is coplanar with
         f = s.stack[count]
         count += 1
         gain += above(s, f, p)
@@ -364,43 +365,43 @@ def _attach(s: State, p: int, first: int) -> int:
             g = s.across[f, i]
             if s.mark[g] == 0 and above(s, g, p) >= 0:
                 s.mark[g] = 1
-                s.stack[held] = g
-                held += 1
+                s.stack[found] = g
+                found += 1
     s.counts[VOLUME] += gain
-    n = _horizon(s, held)
+    n = _horizon(s, found)
     gone = 0
-    for k in range(held):  # vertices of facets seen that are not on the horizon
+    for k in range(found):  # vertices of facets seen that are not on the horizon
         for i in range(3):
             v = s.corners[s.stack[k], i]
             if s.other[v] < 0 and s.facet_of[v] >= 0:
                 s.facet_of[v] = -1
                 s.gone[gone] = v
                 gone += 1
-    for k in range(held):
+    for k in range(found):
         s.mark[s.stack[k]] = 0
         drop_facet(s, s.stack[k])
     _cone(s, p, n)
     for k in range(n):
         s.other[s.ring[k]] = -1
-    s.counts[DROPPED], s.counts[MADE] = held, n
+    s.counts[DROPPED], s.counts[MADE] = found, n
     return gone
 
 
 @njit_lean
-def _horizon(s: State, held: int) -> int:
+def _horizon(s: State, found: int) -> int:
     """Put the border of the facets marked into ``ring`` and what lies beyond into ``outer``.
 
     ``other`` holds the edge that starts at each of its vertices. Returns the border's length.
     """
     edges = 0
-    for k in range(held):
+    for k in range(found):
         f = s.stack[k]
         for i in range(3):
             if s.mark[s.across[f, i]] == 0:
                 s.other[s.corners[f, i]] = 3 * f + i
                 edges += 1
     v = -1
-    for k in range(held):
+    for k in range(found):
         f = s.stack[k]
         for i in range(3):
             if s.mark[s.across[f, i]] == 0:

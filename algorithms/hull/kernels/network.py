@@ -54,22 +54,23 @@ def _gather(
     kept: IntArray,
     used: Array,
     starts: IntArray,
-    heard: BoolArray,
+    reaches: BoolArray,
 ) -> None:
-    """List the kept inputs and their weights of each unit that is heard, without a branch.
+    """List the kept inputs and their weights of each unit that reaches the output.
 
     That is, unit after unit, of those from which kept connections lead to the last layer. Unit u
-    has ``kept`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both have a place more than
-    there are weights.
+    has ``kept`` and ``used`` from ``starts[u]`` to ``starts[u + 1]``; both are longer by one than
+    there are weights, since what is not kept is written too, and then overwritten: a branch on
+    random masks would be mispredicted half the time.
     """
-    _listen(mask, sizes, heard)
+    _mark_reaching(mask, sizes, reaches)
     w, unit, count = 0, 0, 0
     for layer in range(len(sizes) - 1):
         above, units = sizes[layer], sizes[layer + 1]
         for j in range(units):
             starts[unit] = count
             unit += 1
-            for i in range(above if heard[unit - 1] else 0):
+            for i in range(above if reaches[unit - 1] else 0):
                 at = w + i * units + j
                 kept[count], used[count] = i, weights[at]
                 count += mask[at]
@@ -78,9 +79,9 @@ def _gather(
 
 
 @njit_lean
-def _listen(mask: Array, sizes: IntArray, heard: BoolArray) -> None:
-    """Tell of each unit, from the last layer back, whether the last layer depends on it."""
-    w, unit = len(mask), len(heard)
+def _mark_reaching(mask: Array, sizes: IntArray, reaches: BoolArray) -> None:
+    """Mark each unit, from the last layer back, on which the last layer depends."""
+    w, unit = len(mask), len(reaches)
     for layer in range(len(sizes) - 1, 0, -1):
         units, below = sizes[layer], sizes[layer + 1] if layer + 1 < len(sizes) else 0
         unit -= units
@@ -88,15 +89,18 @@ def _listen(mask: Array, sizes: IntArray, heard: BoolArray) -> None:
         for i in range(units):
             found = below == 0
             for j in range(below):
-                found |= heard[unit + units + j] and mask[w + i * below + j] != 0
-            heard[unit + i] = found
+                found |= reaches[unit + units + j] and mask[w + i * below + j] != 0
+            reaches[unit + i] = found
 
 
 @njit_lean
 def _add_columns(
     out: Array, source: Array, first: int, n: int, kept: IntArray, used: Array
 ) -> None:
-    """Add kept columns times their weights, in order; eight share a load and a store of the sum."""
+    """Add kept columns times their weights, in order; eight share a load and a store of the sum.
+
+    The brackets fix the order of the additions: one by one, whatever is taken together.
+    """
     last = first + n
     k = 0
     while k + 8 <= len(kept):
@@ -134,7 +138,7 @@ def _forward(
     kept: IntArray,
     used: Array,
     starts: IntArray,
-    heard: BoolArray,
+    reaches: BoolArray,
     layers: Array,
 ) -> None:
     """Put the last layer's values before the sigmoid into ``layers[(len(sizes) - 1) % 2]``."""
@@ -142,7 +146,7 @@ def _forward(
     for layer in range(len(sizes) - 1):
         inputs, outputs = layers[layer % 2], layers[1 - layer % 2]
         for j in range(sizes[layer + 1]):
-            if not heard[unit]:
+            if not reaches[unit]:
                 unit += 1
                 continue
             out = outputs[j]
@@ -159,7 +163,7 @@ def _forward(
 
 @njit
 def _room(sizes: IntArray, n_weights: int) -> tuple[IntArray, Array, IntArray, BoolArray, Array]:
-    """Return empty ``kept``, ``used``, ``starts``, ``heard``, and two layers' values."""
+    """Return empty ``kept``, ``used``, ``starts``, ``reaches``, and two layers' values."""
     return (
         np.empty(n_weights + 1, dtype=np.int64),
         np.empty(n_weights + 1, dtype=np.float32),
@@ -202,16 +206,16 @@ def count_errors(
     A record is positive where the second unit's value before the sigmoid is the greater one: after
     it, large values would tie. O(N kept weights) a mask.
     """
-    kept, used, starts, heard, layers = _room(sizes, masks.shape[1])
+    kept, used, starts, reaches, layers = _room(sizes, masks.shape[1])
     errors = np.zeros((len(masks), 2), dtype=np.int64)
     N, last = len(positive), layers[(len(sizes) - 1) % 2]
     for m in range(len(masks)):
         own = min(m, len(weights) - 1)
-        _gather(masks[m], weights[own], sizes, kept, used, starts, heard)
+        _gather(masks[m], weights[own], sizes, kept, used, starts, reaches)
         for first in range(0, N, _BLOCK):
             n = min(_BLOCK, N - first)
             wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
-            _forward(records, first, wide, biases[own], sizes, kept, used, starts, heard, layers)
+            _forward(records, first, wide, biases[own], sizes, kept, used, starts, reaches, layers)
             for r in range(n):
                 answered = last[1, r] > last[0, r]
                 errors[m, 0] += answered and not positive[first + r]
@@ -224,13 +228,13 @@ def outputs(
     records: Array, weights: Array, biases: Array, sizes: IntArray, mask: Array
 ) -> FloatArray:
     """Return the last two units' values before the sigmoid for records (features, N): (N, 2)."""
-    kept, used, starts, heard, layers = _room(sizes, len(mask))
-    _gather(mask, weights, sizes, kept, used, starts, heard)
+    kept, used, starts, reaches, layers = _room(sizes, len(mask))
+    _gather(mask, weights, sizes, kept, used, starts, reaches)
     N, last = records.shape[1], layers[(len(sizes) - 1) % 2]
     found = np.empty((N, 2))
     for first in range(0, N, _BLOCK):
         n = min(_BLOCK, N - first)
-        _forward(records, first, n, biases, sizes, kept, used, starts, heard, layers)
+        _forward(records, first, n, biases, sizes, kept, used, starts, reaches, layers)
         for r in range(n):
             found[first + r, 0], found[first + r, 1] = last[0, r], last[1, r]
     return found

@@ -15,7 +15,7 @@ _MEMBERS, _QUEUE, _FREE, _STEPS, _BY_QUEUE = range(5)
 
 
 class Population(NamedTuple):
-    """Slots of a hull: the fixed points first, then room for members and a child.
+    """Slots of a hull: the fixed points first, then members and a child.
 
     Attributes
     ----------
@@ -23,10 +23,10 @@ class Population(NamedTuple):
     lost : int64 (capacity,)
         Six times the volume that the hull would lose with a frontal member, else 0.
     ids : int64 (capacity,)
-        Row of each member.
+        Candidate of each member.
     queue : int64 (capacity,)
-        Members that are no corners, in the order in which they became so.
-    members, place : int64 (capacity,)
+        Members that are no vertices, in the order in which they became so.
+    members, position : int64 (capacity,)
         Slots in use, and where each slot stands among them.
     free : int64 (capacity,)
     around : int64 (capacity,)
@@ -40,7 +40,7 @@ class Population(NamedTuple):
     ids: IntArray
     queue: IntArray
     members: IntArray
-    place: IntArray
+    position: IntArray
     free: IntArray
     around: IntArray
     counts: IntArray
@@ -64,7 +64,7 @@ def empty_population(fixed: IntArray, size: int) -> Population:
 
 @njit
 def frontal(pop: Population) -> IntArray:
-    """Return the slots of the members that are corners of the hull, oldest row first."""
+    """Return the slots of the members that are vertices of the hull, oldest first."""
     found = np.empty(pop.counts[_MEMBERS], dtype=np.int64)
     n = 0
     for k in range(pop.counts[_MEMBERS]):
@@ -87,10 +87,10 @@ def absorb(
     ids: IntArray,
     draws: FloatArray,
 ) -> None:
-    """Take rows in one by one; from member ``size`` + 1 on each costs one (Algorithm 7).
+    """Add candidates one by one; beyond ``size`` members each costs one (Algorithm 7).
 
-    ``genomes`` has a row a slot. Rows that are not ``usable`` never become corners. ``draws``
-    holds a number in [0, 1) a row for ``RANDOM``, which alone reads them.
+    ``genomes`` has one row per slot. What is not ``usable`` never becomes a vertex. ``draws`` has
+    one number in [0, 1) per candidate for ``RANDOM``, which alone reads them.
     """
     first = len(pop.hull.facet_of) - size - 1
     for r in range(len(ids)):
@@ -106,14 +106,15 @@ def absorb(
 
 @njit_lean
 def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
-    """Add a member: a corner (Algorithm 5), or at the end of the queue."""
+    """Add a member: a vertex (Algorithm 5), or at the end of the queue."""
     pop.members[pop.counts[_MEMBERS]] = slot
-    pop.place[slot] = pop.counts[_MEMBERS]
+    pop.position[slot] = pop.counts[_MEMBERS]
     pop.counts[_MEMBERS] += 1
     gone = hull3d.insert(pop.hull, slot) if usable else -1
     if gone < 0:
         _enqueue(pop, slot)
         return
+    # the flood over facets finds them in any order, but the queue is a matter of age alone
     _sort_by_age(pop.hull.gone, gone, pop.ids)
     for k in range(gone):
         if pop.hull.gone[k] >= first:
@@ -123,7 +124,7 @@ def _join(pop: Population, slot: int, first: int, usable: bool) -> None:
 
 @njit_lean
 def _sort_by_age(slots: IntArray, n: int, ids: IntArray) -> None:
-    """Sort the first ``n`` slots, which are few, by their rows."""
+    """Sort the first ``n`` slots, which are few, by their candidates' ids."""
     for k in range(1, n):
         slot, at = slots[k], k
         while at > 0 and ids[slots[at - 1]] > ids[slot]:
@@ -181,12 +182,13 @@ def _shrink(pop: Population, first: int, mode: int, draw: float) -> None:
         n = _take_link(pop, slot)
         hull3d.delete(pop.hull, slot)
         _weigh(pop, n, first)
-        for v in range(first):  # fixed points that the member hid
+        # R may have lain inside thanks to the member alone; the hull must keep it
+        for v in range(first):
             if pop.hull.facet_of[v] < 0 and hull3d.insert(pop.hull, v) >= 0:
                 _weigh_around(pop, v, first)
     last = pop.members[pop.counts[_MEMBERS] - 1]
-    pop.members[pop.place[slot]] = last
-    pop.place[last] = pop.place[slot]
+    pop.members[pop.position[slot]] = last
+    pop.position[last] = pop.position[slot]
     pop.counts[_MEMBERS] -= 1
     pop.free[pop.counts[_FREE]] = slot
     pop.counts[_FREE] += 1
@@ -207,7 +209,7 @@ def _queued(pop: Population, mode: int, draw: float) -> int:
 
 @njit_lean
 def _least(pop: Population) -> int:
-    """Return the member that the hull needs least; of equals the oldest row."""
+    """Return the member that contributes least to the hull; of equal ones the oldest."""
     best = pop.members[0]
     for k in range(1, pop.counts[_MEMBERS]):
         v = pop.members[k]
@@ -229,7 +231,7 @@ def members(pop: Population) -> IntArray:
 
 
 def queued(pop: Population) -> IntArray:
-    """Return the rows of the members in the queue, its head first, shape (n,)."""
+    """Return the ids of the members in the queue, its head first, shape (n,)."""
     return pop.ids[pop.queue[: pop.counts[_QUEUE]]]
 
 
@@ -237,17 +239,17 @@ def queued(pop: Population) -> IntArray:
 def worst(
     state: hull3d.State, fixed: IntArray, points: IntArray, usable: BoolArray, ids: IntArray
 ) -> int:
-    """Return the row that 3DCH-EMOA deletes.
+    """Return the member that 3DCH-EMOA deletes: the worst of the last layer of hulls.
 
-    Rows with the point of another one are the last level, then those not ``usable``; of each the
-    oldest goes. The others are ranked by the hulls of what the levels before left, each with the
-    fixed points. The last of these levels loses the row with the least contribution to its hull;
-    of equals the oldest.
+    Members with the point of another one are the last level, then those not ``usable``; of each
+    the oldest goes. The others are ranked by the hulls of what the levels before left, each with
+    the fixed points. The last of these levels loses the member with the least contribution to its
+    hull; of equal ones the oldest.
 
     Parameters
     ----------
     state : State
-        Room for all fixed points and rows; what is in it is lost.
+        With space for all fixed points and members; what is in it is lost.
     fixed : int64 (k, 3)
     points : int64 (n, 3)
     usable : bool (n,)
@@ -267,7 +269,7 @@ def worst(
     while len(inside):
         rest = rest[inside]
         level, inside = _level(state, fixed, points, rest)
-        if len(level) == 0:  # boundary points alone: no hull has them as corners
+        if len(level) == 0:  # boundary points alone: no hull has them as vertices
             return _oldest(rest, ids)
     best, least = -1, hull3d.MOST_LOST
     for k in level:
@@ -282,7 +284,7 @@ def worst(
 def _level(
     state: hull3d.State, fixed: IntArray, points: IntArray, rows: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Make the hull of some rows; return which of them are corners, and which are not."""
+    """Make the hull of some members; return which of them are vertices, and which are not."""
     state.planes[:3] = 0
     state.planes[3] = -1
     state.facet_of[:] = -1
@@ -293,13 +295,13 @@ def _level(
         for j in range(3):
             placed[first + k, j] = points[rows[k], j]
     hull3d.build(state, first + len(rows))
-    corner = state.facet_of[first : first + len(rows)] >= 0
-    return np.flatnonzero(corner), np.flatnonzero(~corner)
+    vertex = state.facet_of[first : first + len(rows)] >= 0
+    return np.flatnonzero(vertex), np.flatnonzero(~vertex)
 
 
 @njit
 def _redundant(points: IntArray, rows: IntArray, inside: IntArray) -> IntArray:
-    """Return those of the rows ``inside`` that have the point of an earlier row."""
+    """Return those of the members ``inside`` that have the point of an earlier one."""
     found = np.empty(len(inside), dtype=np.int64)
     n = 0
     for k in inside:

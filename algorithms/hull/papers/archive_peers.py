@@ -30,8 +30,9 @@ class ARMOEA(PeerSearch):
     Tian, Cheng, Zhang, Cheng and Jin 2018, doi:10.1109/TEVC.2017.2749619. IGD-NS is the distance
     from each reference point to its nearest member, and from each member that is nearest to none
     to its nearest reference point. An archive of the lattice's size times three at most keeps
-    non-dominated rows; reference points are the lattice's directions that some of them is nearest
-    to, and then archive rows farthest from these by angle. O(n^2) a deletion, the slowest here.
+    non-dominated candidates; reference points are the lattice's directions that some of them is
+    nearest to, and then archive members farthest from these by angle. O(n^2) a deletion, the
+    slowest here.
     """
 
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
@@ -210,7 +211,7 @@ def _least_igd_ns(distance: FloatArray, size: int) -> Array:
 
 @njit
 def _first_with(one: IntArray, two: IntArray, j: int, i: int) -> bool:
-    """Tell whether no earlier reference point has the same nearest two."""
+    """Return whether no earlier reference point has the same nearest two."""
     return not bool(((two[:j] == i) & (one[:j] == one[j])).any())
 
 

@@ -78,11 +78,11 @@ class MOEADD(PeerSearch):
 
     def select(self) -> None:
         """Take the children in one by one, each at the cost of a member."""
-        held = len(self._region)
-        fresh = self.F[held:]
+        before = len(self._region)
+        fresh = self.F[before:]
         self._region = np.concatenate([self._region, (unit(fresh) @ unit(self.W).T).argmax(axis=1)])
-        alive = np.arange(len(self.F)) < held
-        for row in range(held, len(self.F)):
+        alive = np.arange(len(self.F)) < before
+        for row in range(before, len(self.F)):
             alive[row] = True
             self._ideal = np.minimum(self._ideal, self.F[row])
             rows = np.flatnonzero(alive)
@@ -217,7 +217,7 @@ class MPSOD(PeerSearch):
         self._waiting: tuple[FloatArray, FloatArray] | None = None
         self._region: IntArray = np.zeros(0, dtype=np.int64)
         self._ideal = np.full(self.m, np.inf)
-        self._told = 0
+        self._evaluated = 0
 
     def propose(self) -> Array:
         """Return random genomes first, two a direction; then a child a member and random ones."""
@@ -242,7 +242,7 @@ class MPSOD(PeerSearch):
     def _flown(self) -> tuple[FloatArray, FloatArray]:
         """Return places and velocities of a child a member, and of random genomes."""
         n, d, rng = len(self._places), self.space.d, self.rng
-        share = min(self._told / self.horizon, 1.0)
+        share = min(self._evaluated / self.horizon, 1.0)
         weight = 0.9 - 0.8 * share
         own, best = self._bests()
         r1, r2 = rng.random((n, 1)), rng.random((n, 1))
@@ -281,10 +281,10 @@ class MPSOD(PeerSearch):
         return self._places[guides[:, 0]], self._places[guides[:, 1]]
 
     def learn(self, batch: Evaluated) -> None:
-        """Take in the rows that succeeded, with their places and velocities."""
+        """Add the candidates that succeeded, with their positions and velocities."""
         assert self._waiting is not None
         ok = batch.ok
-        self._told += len(batch)
+        self._evaluated += len(batch)
         self._places = np.concatenate([self._places, self._waiting[0][ok]])
         self._velocity = np.concatenate([self._velocity, self._waiting[1][ok]])
         self._waiting = None

@@ -98,8 +98,8 @@ def selection(comparison: Comparison) -> Page:
     ways = {name: _way(comparison, name) for name in comparison.methods}
     ways = {name: way for name, way in ways.items() if len(way)}
     text = (
-        "Figure 12: VAS of the population after each generation's worth of rows, mean of runs. In "
-        "the table some of these moments; hull.csv of each run has all."
+        "Figure 12: VAS of the population after each generation's worth of evaluations, mean of "
+        "runs. In the table some of these moments; hull.csv of each run has all."
     )
     figures = {"figure_12": _ways(ways)} if ways else {}
     tables = {"figure12": _some_moments(ways)} if ways else {}
@@ -198,13 +198,13 @@ def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
     claims, dents = [], dents.dropna()
     means = comparison.units.groupby(["case", "method"], sort=False)["vas"].mean().unstack()
     if {FAST, SLOW} <= set(means):
-        apart = (means[FAST] - means[SLOW]).abs().dropna()
+        gap = (means[FAST] - means[SLOW]).abs().dropna()
         claims.append(
             Claim(
                 f"{FAST} reaches the VAS of {SLOW}",
                 "Table 1, to three digits on all",
-                f"{apart.max():.1e} apart at most",
-                bool((apart < _PRINTED).all()),
+                f"{gap.max():.1e} apart at most",
+                bool((gap < _PRINTED).all()),
             )
         )
     hulls = [name for name in (FAST, SLOW) if name in dents]
@@ -386,12 +386,12 @@ def _baselines(place: RunDir) -> dict[str, float]:
     problem = make_problem(place.config())
     assert isinstance(problem, NetworkProblem)
     everything = np.ones((1, problem.space.d), dtype=np.int8)
-    whole = problem.evaluate_test(everything, None)  # type: ignore[arg-type]
-    if whole is None:
+    unpruned = problem.evaluate_test(everything, None)  # type: ignore[arg-type]
+    if unpruned is None:
         return {}
     answer = problem.positive.mean() > 0.5
     return {
-        UNPRUNED: float(whole["accuracy"][0]),
+        UNPRUNED: float(unpruned["accuracy"][0]),
         MAJORITY: float(np.mean(problem.test.positive == answer)),
     }
 
@@ -403,7 +403,7 @@ def _by_data(comparison: Comparison, rows: pd.DataFrame, reading: str) -> pd.Dat
 
 
 def _scoring_times(comparison: Comparison) -> pd.DataFrame:
-    """Return mean seconds by method: whole, of scoring, and the rest; and evaluations."""
+    """Return mean seconds by method: in all, of scoring, and the rest; and evaluations."""
     rows = []
     for case in comparison.cases:
         for run in case.runs:

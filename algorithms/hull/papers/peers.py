@@ -30,7 +30,7 @@ class PeerSearch(Algorithm):
     problem : Problem
         At least two objectives.
     roles : Roles
-        An infeasible row counts as worse than all feasible ones in every objective, by its
+        An infeasible candidate counts as worse than all feasible ones in every objective, by its
         violation.
     seed : int
     population : int
@@ -46,8 +46,8 @@ class PeerSearch(Algorithm):
 
     Notes
     -----
-    Losses are scaled to [0, 1] by the metrics' bounds where they have some. Failed rows are left
-    out; where a whole generation fails the next one is made from the same parents.
+    Losses are scaled to [0, 1] by the metrics' bounds where they have some. Failed candidates are
+    left out; where a whole generation fails the next one is made from the same parents.
     """
 
     spaces = SPACES
@@ -89,7 +89,7 @@ class PeerSearch(Algorithm):
         return drawn.astype(self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        """Take in the rows that succeeded."""
+        """Add the candidates that succeeded."""
         rows = batch.take(batch.ok) if batch.errors else batch
         if not len(rows):
             return
@@ -117,7 +117,7 @@ class PeerSearch(Algorithm):
 
     @abstractmethod
     def select(self) -> None:
-        """Choose who survives; what was told last stands at the end of the members."""
+        """Choose the survivors; what was evaluated last stands at the end of the members."""
 
     def returned(self) -> IntArray:
         """Return the positions of the members that the method returns."""
