@@ -37,10 +37,10 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 from framework.front import Front
 from framework.journal import Journal
+from framework.parallel.tasks import late_after, request_size
 from framework.problem import Problem
 from framework.run.driver import Callback, Progress, search
 from framework.run.evaluator import Evaluator, evaluate_candidates
-from framework.run.requests import patience, request_size
 from framework.settings import Budget
 
 
@@ -298,7 +298,7 @@ class VirtualWorkers(Evaluator):
             self._later(at + self._patience(request) * 1.000001, "look", worker)
 
     def _patience(self, request: _Request) -> float:
-        return patience(len(request.ids), self.times.seconds)
+        return late_after(len(request.ids), self.times.seconds)
 
     def _late(self, at: float) -> list[_Request]:
         return [

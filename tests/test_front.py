@@ -15,7 +15,7 @@ from framework.errors import InputError
 from framework.front import Archive, Front, columns_of, csv_of
 from framework.pareto import epsilon_additive, hypervolume, igd_plus, nondominated
 from framework.roles import Constraint, Metric, Objective, Roles
-from framework.testing.expect import same_front
+from framework.testing.tools import same_front
 from tests import oracles
 
 METRICS = (

@@ -28,8 +28,7 @@ from framework.problems.functions import FunctionProblem
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
-from framework.testing.doubles import CountingProblem
-from framework.testing.expect import same_batches, same_front
+from framework.testing.tools import CountingProblem, same_batches, same_front
 from tests.conftest import roles_of
 
 METRICS = ("f1", "f2")

@@ -27,7 +27,7 @@ from framework.testing import (
     check_evaluator,
     check_problem,
 )
-from framework.testing.doubles import ShuffledEvaluator
+from framework.testing.tools import ShuffledEvaluator
 from tests.conftest import (
     ALGORITHMS,
     MAX_PENDING,

@@ -143,9 +143,7 @@ def test_what_an_actor_imports_is_light(kind):
     """An actor unpickles the problem, and so imports its module; the frame needs no data frames."""
     module = registry.load("problems", kind).__module__
     heavy = NEVER | ({"pandas", "sklearn"} if module.startswith("framework.") else set())
-    code = LIGHT.format(
-        modules=f"framework.parallel.scorer, framework.parallel.worker, {module}", heavy=heavy
-    )
+    code = LIGHT.format(modules=f"framework.parallel.worker, {module}", heavy=heavy)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )

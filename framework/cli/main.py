@@ -20,7 +20,7 @@ from typing import Any
 from framework import registry
 from framework.cli.arguments import refuses
 from framework.errors import InputError, ParetolabError
-from framework.run.signals import interruptible
+from framework.run.interruption import interruptible
 from framework.security import trust
 
 _TRUST = (

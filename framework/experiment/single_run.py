@@ -13,7 +13,6 @@ from typing import Any
 
 from framework import registry
 from framework.algorithm import Algorithm, make
-from framework.builders import built_by
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
 from framework.experiment.estimate import (
@@ -26,7 +25,7 @@ from framework.experiment.history import ProgressLog
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
-from framework.parallel.choice import uses_ray
+from framework.parallel.config import uses_ray, using_workers
 from framework.preparation import Checkpoints
 from framework.problem import Problem
 from framework.roles import Roles
@@ -50,7 +49,7 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     cls = registry.load("problems", str(raw.pop("kind", None)))
     section = check(parameters(cls), raw, "problem")
     refuse_too_large(cls.memory_to_load(section), config.memory_limit, "needed to load the table")
-    with built_by(config.workers, address):
+    with using_workers(config.workers, address):
         problem: Problem = cls.from_config(section)
     return problem
 

@@ -25,7 +25,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from framework.builders import builders
 from framework.errors import InputError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
@@ -35,7 +34,7 @@ from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, EXAMPLE_FILE, 
 from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
 from framework.machine import cache_dir
-from framework.parallel.config import ClusterConfig
+from framework.parallel.config import ClusterConfig, chosen_workers
 
 BUILD_FILE = "build.json"
 FAILED = "failed"
@@ -63,7 +62,7 @@ def obtain_library(
     section : LibrarySection
     workers, address
         Who trains: see :func:`framework.libraries.training.train_all`; those of the run that
-        is set up (:mod:`framework.builders`) if workers is None.
+        is set up (:mod:`framework.parallel.config`) if workers is None.
     progress : BuildProgress, optional
         Shows how far a build is; plain lines on standard error by default.
     where : str
@@ -78,7 +77,7 @@ def obtain_library(
         assert section.path is not None  # the section says so
         return load_library(section.path)
     if workers is None:
-        workers, address = builders()
+        workers, address = chosen_workers()
     return build_library(
         section.build,
         section.path,

@@ -10,8 +10,8 @@ from typing import Any
 from framework.arrays import Array, IntArray, WordArray
 from framework.batch import Evaluated
 from framework.errors import ClusterError
-from framework.parallel.choice import RAY_PAYS_SECONDS
-from framework.parallel.work import DispatchCost
+from framework.parallel.config import RAY_PAYS_SECONDS
+from framework.parallel.tasks import DispatchCost
 from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_candidates
@@ -127,7 +127,7 @@ class AutoEvaluator(Evaluator):
 
     def predicted(self) -> float:
         """Return the seconds of serial work left, as far as can be told."""
-        waiting = sum(len(ids) for ids, _ in self._queue) * (self._cost.per_row or 0.0)
+        waiting = sum(len(ids) for ids, _ in self._queue) * (self._cost.per_item or 0.0)
         left = self._remaining()
         if left is None:
             return max(waiting, self._busy)  # as much again as there was
@@ -154,7 +154,7 @@ class AutoEvaluator(Evaluator):
     def _measure(self, seconds: float, rows: int) -> None:
         self._busy += seconds
         self._cost.add(seconds, rows)
-        affordable = int(_SLICE_SECONDS / max(self._cost.per_row or 0.0, 1e-9))
+        affordable = int(_SLICE_SECONDS / max(self._cost.per_item or 0.0, 1e-9))
         self._size = max(1, min(affordable, self._size * _GROWTH))
 
     def _taken_over(self, seconds: float) -> bool:

@@ -1,27 +1,38 @@
-"""Where Ray runs: a cluster of our own on this machine, or one that somebody else started."""
+"""Connect to Ray: a cluster of our own on this machine, or one that is already running.
+
+While connected, a thread watches whether Ray still lives: Ray ends a driver whose raylet or GCS is
+gone some ten or sixty seconds later and without an exception, so that there would be no summary and
+no message. A cluster of our own keeps its logs and sockets in a folder that is removed with it.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import psutil
+
 from framework.errors import ClusterError
+from framework.files import locked
 from framework.parallel.config import ClusterConfig
-from framework.parallel.guard import cluster_at, guarded, own_servers
 from framework.parallel.nodes import Nodes
-from framework.parallel.session import session_folder
 from framework.parallel.shipping import runtime_env
 
 _OBJECT_STORE_BYTES = 256 << 20  # problems are small; Ray spills to disk what does not fit
@@ -30,11 +41,18 @@ _PROBE_SECONDS = 15.0
 _AUTH_MODE = "RAY_AUTH_MODE"
 _AUTH = (_AUTH_MODE, "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _SERIAL = "or run with --workers serial"
+_WATCH_SECONDS = 0.5  # between checks whether Ray lives
+_SIGNAL = signal.SIGUSR1
+_SERVERS = ("gcs_server", "raylet")
+_CLUSTER_PATIENCE = 30.0  # seconds that a cluster may be away; Ray itself gives up after 60
+_PREFIX = "paretolab-ray-"
+_LOCK = ".lock"
+_NEW_SECONDS = 60.0  # in which a folder may have no owner yet
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Ray that this process is connected to.
+    """The Ray that this process is connected to.
 
     Attributes
     ----------
@@ -77,7 +95,8 @@ def cluster(
     Raises
     ------
     InputError
-        The section names what is not there, or brings code that nobody vouched for.
+        The section names what is not there, or brings code that the user has not confirmed to
+        trust.
     ClusterError
         Ray cannot be started, or nothing answers at the address; or it dies meanwhile. Or this
         machine has no room for a worker.
@@ -298,3 +317,136 @@ def _refusal(address: str, mode: str) -> str | None:
     if not done.returncode:
         return None
     return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+
+
+@contextmanager
+def guarded(dead: Callable[[], str]) -> Iterator[None]:
+    """Raise ClusterError in the main thread, whatever it waits for, once Ray has died.
+
+    Parameters
+    ----------
+    dead : callable
+        Returns what has died; an empty string while nothing has. Called from a thread.
+
+    Raises
+    ------
+    ClusterError
+        Something has died. Nothing is watched if the caller is not the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    over, found = threading.Event(), ""
+
+    def watch() -> None:
+        nonlocal found
+        while not over.wait(_WATCH_SECONDS):
+            found = dead()
+            if found:
+                signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
+                return
+
+    def failure() -> ClusterError:
+        return ClusterError(
+            f"{found}; what was told is kept, go on with `paretolab resume`, on another cluster or "
+            "with --workers serial if it happens again"
+        )
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        if not over.is_set():
+            raise failure()
+
+    before = signal.signal(_SIGNAL, give_up)
+    thread = threading.Thread(target=watch, name="guard of Ray", daemon=True)
+    thread.start()
+    try:
+        yield
+    except Exception as error:
+        if not found or isinstance(error, ClusterError):
+            raise
+        raise failure() from error  # what Ray's code made of it, or raised by itself
+    finally:
+        over.set()
+        thread.join()
+        signal.signal(_SIGNAL, before)
+
+
+def own_servers() -> Callable[[], str]:
+    """Return a check whether the Ray servers that this process has started are alive."""
+    servers = [p for p in psutil.Process().children(recursive=True) if p.name() in _SERVERS]
+
+    def dead() -> str:
+        for server in servers:
+            if not _lives(server):
+                return (
+                    f"Ray's process {server.pid} has died (out of memory? killed?), and with it "
+                    "the workers"
+                )
+        return ""
+
+    return dead
+
+
+def cluster_at(address: str) -> Callable[[], str]:
+    """Return a check whether a running cluster still answers at ``host:port``."""
+    host, _, port = address.rpartition(":")
+    since = time.monotonic()
+
+    def dead() -> str:
+        nonlocal since
+        try:
+            place = (host.strip("[]"), int(port))
+            socket.create_connection(place, timeout=_TCP_SECONDS).close()
+        except OSError as error:
+            away = time.monotonic() - since
+            if away > _CLUSTER_PATIENCE:
+                return f"the Ray cluster at {address} is gone ({error})"
+            return ""
+        since = time.monotonic()
+        return ""
+
+    return dead
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+class _InUse(Exception):
+    """The owner of a folder is alive."""
+
+
+@contextmanager
+def session_folder() -> Iterator[Path]:
+    """Make a folder for one Ray; on exit remove it, and first those that killed processes left."""
+    base = _temporary_folder()
+    _remove_orphans(base)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    try:
+        with locked(folder / _LOCK):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary_folder() -> str:
+    """Return where Ray itself would put its folder: sockets need a short path."""
+    return os.environ.get("RAY_TMPDIR") or (
+        tempfile.gettempdir() if sys.platform == "linux" else "/tmp"
+    )
+
+
+def _remove_orphans(base: str) -> None:
+    for folder in Path(base).glob(f"{_PREFIX}*"):
+        with suppress(OSError, _InUse):
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _NEW_SECONDS:
+                with locked(folder / _LOCK, _raise_in_use):
+                    shutil.rmtree(folder)
+
+
+def _raise_in_use() -> None:
+    raise _InUse

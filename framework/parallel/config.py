@@ -1,12 +1,14 @@
-"""The section ``cluster`` of a configuration: what a worker gets, and what travels to it."""
+"""How work runs on Ray: the section ``cluster`` of a configuration, and when Ray is used."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -14,6 +16,9 @@ from framework.errors import InputError
 from framework.settings import Section
 
 TRUST_VARIABLE = "PARETOLAB_TRUST_CLUSTER"
+
+RAY_PAYS_SECONDS = 20.0
+"""Serial work from which Ray is started: its start and that of its workers take 3 to 17 s."""
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]+://")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -128,3 +133,38 @@ def _filled(name: str, text: str) -> str:
                 "this process, found none; set it"
             )
     return _VARIABLE.sub(lambda found: os.environ[found[1]], text)
+
+
+def uses_ray(workers: str | int, address: str | None) -> bool:
+    """Return whether Ray is requested explicitly."""
+    return address is not None or workers not in ("serial", "auto")
+
+
+def ray_pays(workers: str | int, seconds_left: float) -> bool:
+    """Return whether ``auto`` uses Ray for work that takes this process so many seconds."""
+    return workers == "auto" and seconds_left >= RAY_PAYS_SECONDS and (os.cpu_count() or 1) > 1
+
+
+class WorkerChoice(NamedTuple):
+    """Workers as a configuration names them, and the Ray cluster to join, if any."""
+
+    workers: str | int = "auto"
+    address: str | None = None
+
+
+_CHOSEN: ContextVar[WorkerChoice] = ContextVar("workers", default=WorkerChoice())  # noqa: B039
+
+
+def chosen_workers() -> WorkerChoice:
+    """Return the workers for what a problem needs before it exists, such as a library."""
+    return _CHOSEN.get()
+
+
+@contextmanager
+def using_workers(workers: str | int, address: str | None = None) -> Iterator[None]:
+    """Choose the workers for what is built in the block."""
+    token = _CHOSEN.set(WorkerChoice(workers, address))
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)

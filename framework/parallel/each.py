@@ -9,7 +9,7 @@ from typing import Any
 from framework.errors import ClusterError
 from framework.parallel.config import ClusterConfig
 from framework.parallel.pool import WorkerPool
-from framework.parallel.work import Work
+from framework.parallel.tasks import Task
 
 
 class Each:
@@ -49,7 +49,7 @@ class Each:
 
     def submit(self, token: Any, *arguments: Any) -> None:
         """Have the method called; ``token`` comes back with what it returns."""
-        self.pool.add(Work(self._method, ([token], [arguments])))
+        self.pool.add(Task(self._method, ([token], [arguments])))
         self.pool.dispatch()
 
     def collect(self) -> tuple[Any, Any]:
@@ -79,19 +79,19 @@ class Each:
         """End the workers."""
         self.pool.close()
 
-    # What the pool of workers asks and tells (framework.parallel.work.Owner) -------------------
+    # TaskOwner: what the pool of workers calls
 
-    def arguments(self, work: Work, parts: int) -> tuple[tuple[Any, ...], int]:
-        return tuple(work.columns[1][0]), parts
+    def arguments(self, task: Task, n_components: int) -> tuple[tuple[Any, ...], int]:
+        return tuple(task.columns[1][0]), n_components
 
-    def answered(self, work: Work, answer: Any) -> None:
-        self._done.append((work.columns[0][0], answer))
+    def answered(self, task: Task, answer: Any) -> None:
+        self._done.append((task.columns[0][0], answer))
 
-    def expects(self, work: Work) -> bool:
+    def expects(self, task: Task) -> bool:
         return True
 
-    def raised(self, work: Work, error: Exception) -> None:
-        self.answered(work, error)
+    def raised(self, task: Task, error: Exception) -> None:
+        self.answered(task, error)
 
-    def killed(self, work: Work, reason: str) -> None:
-        self.answered(work, ClusterError(reason))
+    def killed(self, task: Task, reason: str) -> None:
+        self.answered(task, ClusterError(reason))

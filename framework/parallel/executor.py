@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.machine import reason_of
-from framework.parallel.choice import ray_pays, uses_ray
 from framework.parallel.cluster import cluster
-from framework.parallel.config import ClusterConfig
+from framework.parallel.config import ClusterConfig, ray_pays, uses_ray
 from framework.parallel.pool import WorkerPool
-from framework.parallel.work import Work
+from framework.parallel.tasks import Task
 
 _TRIED_SECONDS = 4.0  # of work here before it is judged what the rest will take
 _LATEST = 20  # tasks by which the pace is judged: the first ones also load what all need
@@ -47,7 +46,7 @@ class Executor:
     """Run independent tasks one after the other here, or side by side on Ray workers.
 
     With ``workers='auto'`` the tasks start in this process and the remaining ones move to Ray once
-    it pays (:mod:`framework.parallel.choice`). Ray replaces workers that die, and tries a task that
+    it pays (:mod:`framework.parallel.config`). Ray replaces workers that die, and tries a task that
     failed for a reason of its node on other nodes; such incidents are counted. Results arrive in
     any order. Use it as a context manager: Ray is left at the end.
 
@@ -247,7 +246,7 @@ class Executor:
             return
         while self._waiting:
             key, shared, arguments = self._waiting.popleft()
-            self._pool.add(Work(_CALL, ([key], [([self._reference(shared)], arguments)])))
+            self._pool.add(Task(_CALL, ([key], [([self._reference(shared)], arguments)])))
         self._pool.dispatch()
 
     def _reference(self, shared: Any) -> Any:
@@ -260,22 +259,22 @@ class Executor:
         self._in_store.append((shared, ray.put(shared)))
         return self._in_store[-1][1]
 
-    # What the pool of workers asks for and reports (framework.parallel.work.Owner) ---------------
+    # TaskOwner: what the pool of workers calls ---------------------------------------------------
 
-    def arguments(self, work: Work, parts: int) -> tuple[tuple[Any, ...], int]:
-        return work.columns[1][0], parts
+    def arguments(self, task: Task, n_components: int) -> tuple[tuple[Any, ...], int]:
+        return task.columns[1][0], n_components
 
-    def answered(self, work: Work, answer: Any) -> None:
-        self._end(work.columns[0][0], answer, None)
+    def answered(self, task: Task, answer: Any) -> None:
+        self._end(task.columns[0][0], answer, None)
 
-    def expects(self, work: Work) -> bool:
+    def expects(self, task: Task) -> bool:
         return True
 
-    def raised(self, work: Work, error: Exception) -> None:
-        self._end(work.columns[0][0], None, error)
+    def raised(self, task: Task, error: Exception) -> None:
+        self._end(task.columns[0][0], None, error)
 
-    def killed(self, work: Work, reason: str) -> None:
-        self.raised(work, ClusterError(reason))
+    def killed(self, task: Task, reason: str) -> None:
+        self.raised(task, ClusterError(reason))
 
 
 _CALL = "call"

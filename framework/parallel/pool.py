@@ -1,44 +1,65 @@
-"""Workers on Ray: placed, handed work, watched and replaced, in one place for all that use them.
+"""A pool of workers on Ray: starts them, gives them tasks, watches and replaces them.
 
-As many workers are asked for as are wanted: those for which there is no room yet are pending, so
-that an autoscaler sees the demand and a node that joins gets its share at once. A worker that dies
-is replaced and its work done again, by others.
+As many workers are requested as are wanted. Those for which there is no room yet are pending, so
+that an autoscaler sees the demand, and a node that joins gets its share at once. A worker that
+dies is replaced, and its tasks are done again by others.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from time import perf_counter, sleep
 from typing import Any
 
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.config import ClusterConfig
 from framework.parallel.nodes import Nodes
-from framework.parallel.slot import Slot, death_reason
-from framework.parallel.work import DispatchCost, Owner, Work
-from framework.parallel.worker import Ready, Worker
-from framework.run.requests import CHUNK_SECONDS, patience
+from framework.parallel.tasks import CHUNK_SECONDS, DispatchCost, Task, TaskOwner, late_after
+from framework.parallel.worker import Worker, WorkerStarted
 
 _LOG = logging.getLogger(__name__)
-_STRIKES = 3  # deaths that a lone item may cause
-_TEND = 0.5  # seconds between looks at the workers
-_STUCK = 30.0  # seconds that a worker may go on with what another one has done
-_SILENT = 30.0  # seconds without any worker before that is said
+_ATTEMPTS = 3  # workers that a single item may kill before it is given up
+_POLL_SECONDS = 0.5  # between checks of the workers
+_STUCK_SECONDS = 30.0  # that a worker may go on with what another one has finished
+_SILENT_SECONDS = 30.0  # without any worker before a warning
+_REQUESTS = 3  # queued at a worker, so that it never waits for the next
 _SERIAL = "or run with --workers serial"
 
 
+@dataclass(eq=False)
+class WorkerSlot:
+    """A worker as the pool sees it: where it runs, and its requests, the oldest first."""
+
+    actor: Any
+    avoided: frozenset[str] = frozenset()  # the nodes where it may not start
+    pid: int | None = None  # None until the worker is ready
+    node: str = ""
+    n_components: int = 0
+    requests: deque[tuple[Any, Task]] = field(default_factory=deque)  # references, tasks
+    since: float = 0.0  # when it began with the oldest
+    exclusive: bool = False  # its task is long, or may kill the worker
+
+    def accepts(self, exclusive: bool) -> bool:
+        """Return whether to send it a request; an exclusive one shares no worker with others."""
+        if self.pid is None or not self.requests:
+            return self.pid is not None
+        return not (exclusive or self.exclusive) and len(self.requests) < _REQUESTS
+
+
 class WorkerPool:
-    """Has work done by workers on the Ray that this process is connected to.
+    """Workers on the Ray that this process is connected to, and the tasks that they are given.
 
     Parameters
     ----------
     held : object
-        What each worker holds a copy of; its methods do the work.
-    owner : Owner
-        Takes the answers.
+        What each worker has a copy of; its methods do the tasks.
+    owner : TaskOwner
+        Takes the results.
     kinds : sequence of str
         Names of the methods, most urgent first.
     workers : int, optional
@@ -48,14 +69,14 @@ class WorkerPool:
     timed : sequence of str
         Kinds to which ``config.row_timeout`` applies.
     copied : sequence of str
-        Kinds that an idle worker may do again when another one is late: those that leave no
-        trace but their answer.
+        Kinds that an idle worker may repeat when another one is late: those that leave no trace
+        but their result.
     """
 
     def __init__(
         self,
         held: Any,
-        owner: Owner,
+        owner: TaskOwner,
         kinds: Sequence[str],
         *,
         workers: int | None,
@@ -72,27 +93,27 @@ class WorkerPool:
         self._class: Any = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
         self._held = ray.put(held)
         self._nodes = Nodes(config.resources)
-        self._slots: list[Slot] = []
-        self._requests: dict[Any, tuple[Slot, Work | None]] = {}  # None: asked if ready
-        self._queues: dict[str, deque[Work]] = {kind: deque() for kind in kinds}
+        self._slots: list[WorkerSlot] = []
+        self._requests: dict[Any, tuple[WorkerSlot, Task | None]] = {}  # None: starting
+        self._queues: dict[str, deque[Task]] = {kind: deque() for kind in kinds}
         self._costs = {kind: DispatchCost() for kind in kinds}
         self._incidents: Counter[str] = Counter()
-        self._stillborn: list[str] = []  # why, of those in a row that could not be started
-        self._tended = 0.0
-        self._quiet_since, self._warned = perf_counter(), False
+        self._failed_starts: list[str] = []  # reasons, since the last worker that started
+        self._polled = 0.0
+        self._without_workers_since, self._warned = perf_counter(), False
         self._resize()
 
-    def add(self, work: Work) -> None:
-        """Queue work."""
-        self._queues[work.kind].append(work)
+    def add(self, task: Task) -> None:
+        """Queue a task."""
+        self._queues[task.kind].append(task)
 
     def forget(self, kind: str) -> None:
-        """Drop what is queued of a kind, and what was learned of its cost."""
+        """Drop the queued tasks of a kind, and what was learned about their cost."""
         self._queues[kind].clear()
         self._costs[kind] = DispatchCost()
 
     def step(self, timeout: float | None) -> bool:
-        """Hand out work, wait and take what is answered; tell whether anything was, in time.
+        """Send tasks, wait, and take results; return whether there were any in time.
 
         Raises
         ------
@@ -101,16 +122,18 @@ class WorkerPool:
         """
         deadline = None if timeout is None else perf_counter() + timeout
         while True:
-            self._tend()
+            self._poll()
             self.dispatch()
-            left = _TEND if deadline is None else min(_TEND, deadline - perf_counter())
+            left = (
+                _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - perf_counter())
+            )
             if self._wait(max(0.0, left)):
                 return True
             if deadline is not None and perf_counter() >= deadline:
                 return False
 
     def close(self) -> None:
-        """End the workers; what is not done is dropped."""
+        """End the workers and drop the tasks that are not done."""
         for slot in self._slots:
             self._end(slot)
         self._slots.clear()
@@ -119,29 +142,29 @@ class WorkerPool:
             queue.clear()
 
     @property
-    def ready(self) -> list[Slot]:
-        """The workers that are there."""
+    def ready(self) -> list[WorkerSlot]:
+        """The workers that have started."""
         return [slot for slot in self._slots if slot.pid is not None]
 
     @property
     def size(self) -> int:
-        """How many workers there are, those included that wait for room."""
+        """Number of workers, including those that wait for room."""
         return len(self._slots)
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what incidents the workers, counted; nothing that did not happen."""
+        """Return the number of incidents by kind; kinds that did not happen are left out."""
         lost = self._nodes.lost()
         return {**self._incidents, **({"nodes_lost": lost} if lost else {})}
 
     # Workers ----------------------------------------------------------------------------------
 
     def _resize(self) -> None:
-        """Ask for workers until there are as many as wanted; give up pending ones beyond that.
+        """Request workers until there are as many as wanted; drop pending ones beyond that.
 
-        A pending one that keeps away from a node which is no longer avoided is asked for anew: it
+        A pending worker that avoids a node which need no longer be avoided is requested again: it
         would wait for ever once the nodes that it may start on are gone.
         """
-        allowed = self._nodes.up() - self._nodes.avoided()
+        allowed = self._nodes.alive() - self._nodes.avoided()
         for slot in [slot for slot in self._slots if slot.pid is None and slot.avoided & allowed]:
             self._remove(slot)
         wanted = self._nodes.capacity() if self._workers is None else self._workers
@@ -149,111 +172,115 @@ class WorkerPool:
         for slot in pending[: max(0, len(self._slots) - wanted)]:
             self._remove(slot)
         for _ in range(wanted - len(self._slots)):
-            self._hire()
+            self._start_worker()
 
-    def _hire(self) -> None:
-        """Start a worker; it gets work once it answers."""
+    def _start_worker(self) -> None:
+        """Start a worker; it gets tasks once it answers."""
         avoided = self._nodes.avoided()
         actor = self._class.options(**self._nodes.options(avoided)).remote([self._held])
-        slot = Slot(actor, avoided)
+        slot = WorkerSlot(actor, avoided)
         self._slots.append(slot)
         self._requests[slot.actor.ready.remote()] = slot, None
 
-    def _tend(self) -> None:
-        """Look at the workers now and then."""
+    def _poll(self) -> None:
+        """Check the workers now and then: replace, resize, warn, repeat what is late."""
         now = perf_counter()
-        if now - self._tended < _TEND:
+        if now - self._polled < _POLL_SECONDS:
             return
-        self._tended = now
-        self._nodes.look()
+        self._polled = now
+        self._nodes.refresh()
         self._resize()
         if self.ready:
-            self._quiet_since, self._warned = now, False
-        elif now - self._quiet_since > _SILENT and not self._warned:
+            self._without_workers_since, self._warned = now, False
+        elif now - self._without_workers_since > _SILENT_SECONDS and not self._warned:
             self._warned = True
             _LOG.warning(
                 "no Ray worker has started for %.0f s%s: the cluster has no room for one of %s, or "
                 "its machines are slow; waiting for it",
-                _SILENT,
-                f", and {self._failed()}" if self._stillborn else "",
+                _SILENT_SECONDS,
+                f", and {self._failed_text()}" if self._failed_starts else "",
                 self._config.resources.shape(),
             )
         for slot in self.ready:
-            if slot.asked:
+            if slot.requests:
                 self._check_time(slot, now)
         if self._copied and not any(self._queues.values()):
             self._copy_late(now)
 
-    def _check_time(self, slot: Slot, now: float) -> None:
-        """End a worker that ran out of the time that its row has, or of use."""
-        work = slot.asked[0][1]
-        if work.settled and now - slot.since > _STUCK:
-            self._bury(slot, "it hangs at what another worker has done")
+    def _check_time(self, slot: WorkerSlot, now: float) -> None:
+        """End a worker that exceeds its time limit, or that hangs at a finished task."""
+        task = slot.requests[0][1]
+        if task.finished and now - slot.since > _STUCK_SECONDS:
+            self._replace_dead(slot, "it hangs at what another worker has done")
             return
-        if work.kind in self._timed:
-            limit = (self._config.row_timeout or 0.0) * len(work)
+        if task.kind in self._timed:
+            limit = (self._config.row_timeout or 0.0) * len(task)
             if now - slot.since > limit:
                 self._incidents["timeouts"] += 1
-                self._bury(slot, f"took more than row_timeout, {limit:g} s")
+                self._replace_dead(slot, f"took more than row_timeout, {limit:g} s")
 
     def _copy_late(self, now: float) -> None:
-        """Have idle workers do again what others are late with; whoever is first counts."""
-        idle = [slot for slot in self.ready if not slot.asked]
-        late = [slot for slot in self.ready if slot.asked and self._is_late(slot, now)]
+        """Have idle workers repeat what others are late with; the first result counts."""
+        idle = [slot for slot in self.ready if not slot.requests]
+        late = [slot for slot in self.ready if slot.requests and self._is_late(slot, now)]
         for slot in late:
-            for _, work in slot.asked:
+            for _, task in slot.requests:
                 if not idle:
                     return
-                if work.kind in self._copied and not work.settled and work.out == 1:
+                if task.kind in self._copied and not task.finished and task.in_flight == 1:
                     other = min(idle, key=lambda found: found.node == slot.node)
                     idle.remove(other)
                     self._incidents["copies"] += 1
-                    self._send(other, work)
+                    self._send(other, task)
 
-    def _is_late(self, slot: Slot, now: float) -> bool:
-        """Tell whether a worker takes far longer than others would."""
-        work = slot.asked[0][1]
-        return now - slot.since > patience(len(work), self._costs[work.kind].per_row or 0.0)
+    def _is_late(self, slot: WorkerSlot, now: float) -> bool:
+        """Return whether a worker takes far longer than others would."""
+        task = slot.requests[0][1]
+        return now - slot.since > late_after(len(task), self._costs[task.kind].per_item or 0.0)
 
     # Requests ---------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Give work to the workers that have least to do, while any has room."""
+        """Send tasks to the workers with the fewest requests, while any has room."""
         n = len(self.ready)
         for kind, queue in self._queues.items():
             cost = self._costs[kind]
             while queue:
                 size = cost.chunk(len(queue[0]), n)
-                # nothing waits for a long one; a suspect must not take others' answers along
-                alone = bool(queue[0].strikes) or size * (cost.per_row or 1.0) > 2 * CHUNK_SECONDS
-                slot = self._idlest(alone)
+                seconds = size * (cost.per_item or 1.0)
+                # no request waits behind a long one, and a task that has killed a worker must not
+                # take the results of others along
+                exclusive = bool(queue[0].attempts) or seconds > 2 * CHUNK_SECONDS
+                slot = self._least_busy(exclusive)
                 if slot is None:
                     break
-                work = queue.popleft()
-                if len(work) > size:
-                    queue.appendleft(work.slice(size, len(work)))
-                    work = work.slice(0, size)
-                slot.alone = alone
-                self._send(slot, work)
+                task = queue.popleft()
+                if len(task) > size:
+                    queue.appendleft(task.slice(size, len(task)))
+                    task = task.slice(0, size)
+                slot.exclusive = exclusive
+                self._send(slot, task)
 
-    def _idlest(self, alone: bool) -> Slot | None:
-        """Return the worker with the fewest requests of those that take another."""
-        free = [slot for slot in self._slots if slot.takes(alone)]
+    def _least_busy(self, exclusive: bool) -> WorkerSlot | None:
+        """Return the worker with the fewest requests among those that accept another."""
+        free = [slot for slot in self._slots if slot.accepts(exclusive)]
         return min(
-            free, key=lambda slot: (self._nodes.failures(slot.node), len(slot.asked)), default=None
+            free,
+            key=lambda slot: (self._nodes.failures(slot.node), len(slot.requests)),
+            default=None,
         )
 
-    def _send(self, slot: Slot, work: Work) -> None:
-        arguments, slot.parts = self._owner.arguments(work, slot.parts)
-        ref = slot.actor.do.remote(work.kind, *arguments)
-        if not slot.asked:
+    def _send(self, slot: WorkerSlot, task: Task) -> None:
+        arguments, slot.n_components = self._owner.arguments(task, slot.n_components)
+        ref = slot.actor.do.remote(task.kind, *arguments)
+        if not slot.requests:
             slot.since = perf_counter()
-        slot.asked.append((ref, work))
-        self._requests[ref] = slot, work
-        work.out += 1
+        slot.requests.append((ref, task))
+        self._requests[ref] = slot, task
+        task.in_flight += 1
 
     def _wait(self, timeout: float) -> bool:
-        """Take what has been answered; tell whether anything was, in time."""
+        """Take the results that have arrived; return whether there were any in time."""
         refs = list(self._requests)
         if not refs:
             sleep(timeout)
@@ -261,87 +288,84 @@ class WorkerPool:
         answered, _ = self._ray.wait(refs, num_returns=1, timeout=timeout)
         if answered and len(refs) > 1:
             answered, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
-        for ref in answered:  # in the order of asking
+        for ref in answered:  # in the order of sending
             if ref in self._requests:  # else its worker was found dead a moment ago
                 self._take(ref)
         return bool(answered)
 
     def _take(self, ref: Any) -> None:
-        slot, work = self._requests[ref]
+        slot, task = self._requests[ref]
         try:
             answer = self._ray.get(ref)
         except Exception as error:  # a dead worker, or what the method raised
             cause = getattr(error, "cause", None)
-            if work is not None and isinstance(cause, EnvironmentFailure):
-                self._unfit(slot, cause.reason)
-            elif work is not None and isinstance(cause, Exception) and self._owner.expects(work):
-                if self._settled(ref):
-                    self._owner.raised(work, cause)
+            if task is not None and isinstance(cause, EnvironmentFailure):
+                self._replace_misplaced(slot, cause.reason)
+            elif task is not None and isinstance(cause, Exception) and self._owner.expects(task):
+                if self._finished(ref):
+                    self._owner.raised(task, cause)
             else:
-                self._bury(slot, death_reason(error))
+                self._replace_dead(slot, death_reason(error))
             return
-        if work is None:
-            self._welcome(ref, slot, answer)
+        if task is None:
+            self._started(ref, slot, answer)
             return
         seconds, result = answer
-        self._costs[work.kind].add(seconds, len(work))
-        if self._settled(ref):
-            self._owner.answered(work, result)
+        self._costs[task.kind].add(seconds, len(task))
+        if self._finished(ref):
+            self._owner.answered(task, result)
 
-    def _settled(self, ref: Any) -> bool:
-        """Strike off a request that a living worker has answered; tell whether it is the first."""
-        slot, work = self._requests.pop(ref)
-        assert work is not None  # callers know
-        slot.asked.remove((ref, work))
+    def _finished(self, ref: Any) -> bool:
+        """Remove a request that a worker has answered; return whether it is the first answer."""
+        slot, task = self._requests.pop(ref)
+        assert task is not None  # callers know
+        slot.requests.remove((ref, task))
         slot.since = perf_counter()
-        work.out -= 1
-        first, work.settled = not work.settled, True
+        task.in_flight -= 1
+        first, task.finished = not task.finished, True
         return first
 
-    def _welcome(self, ref: Any, slot: Slot, ready: Ready) -> None:
-        """Note that a worker has started, or that its node cannot load what it is to hold."""
+    def _started(self, ref: Any, slot: WorkerSlot, ready: WorkerStarted) -> None:
+        """Record that a worker has started, or that its node cannot load the object."""
         slot.node = ready.node
         if ready.error:
-            self._unfit(slot, ready.error)
+            self._replace_misplaced(slot, ready.error)
             return
         del self._requests[ref]
-        slot.pid, slot.parts = ready.pid, ready.parts
-        self._nodes.use(ready.node)
-        self._stillborn.clear()
+        slot.pid, slot.n_components = ready.pid, ready.n_components
+        self._nodes.note_use(ready.node)
+        self._failed_starts.clear()
 
-    # Deaths -----------------------------------------------------------------------------------
+    # Failures ---------------------------------------------------------------------------------
 
-    def _bury(self, slot: Slot, reason: str) -> None:
-        """Replace a worker and have its work done again; the oldest is the suspect."""
+    def _replace_dead(self, slot: WorkerSlot, reason: str) -> None:
+        """Replace a dead worker and queue its tasks again; it may have died of the oldest."""
         _LOG.warning("a Ray worker died and is replaced: %s", reason)
         self._incidents["workers_lost" if slot.pid else "environment_failures"] += 1
         if slot.pid is None:
             slot.node = self._nodes.node_of(slot.actor)
-            self._blame(slot, reason)
-        lost = self._remove(slot)
-        self._put_back(lost[1:])
-        if lost and not (lost[0].settled or lost[0].out):
-            self._suspect(lost[0], slot.node, reason)
+            self._count_failure(slot, reason)
+        suspect = self._remove(slot)
+        if suspect is not None:
+            self._retry(suspect, slot.node, reason)
         self._resize()
 
-    def _unfit(self, slot: Slot, reason: str) -> None:
+    def _replace_misplaced(self, slot: WorkerSlot, reason: str) -> None:
         """Replace a worker whose node is at fault, on another node if there is one."""
         _LOG.warning("a Ray worker is of no use where it runs and is replaced: %s", reason)
         self._incidents["environment_failures"] += 1
-        self._blame(slot, reason)
-        lost = self._remove(slot)
-        self._put_back(lost[1:])
-        if lost and not (lost[0].settled or lost[0].out):
-            work = lost[0]
-            work.failed_on.append(slot.node)
-            if self._nodes.covered(work.failed_on):
-                work.settled = True
-                self._owner.raised(work, EnvironmentFailure(reason))
+        self._count_failure(slot, reason)
+        task = self._remove(slot)
+        if task is not None:
+            task.failed_on.append(slot.node)
+            if self._nodes.tried_everywhere(task.failed_on):
+                task.finished = True
+                self._owner.raised(task, EnvironmentFailure(reason))
             else:
-                self._queues[work.kind].appendleft(work)
+                self._queues[task.kind].appendleft(task)
         self._resize()
 
-    def _blame(self, slot: Slot, reason: str) -> None:
+    def _count_failure(self, slot: WorkerSlot, reason: str) -> None:
         """Count a failure of a node.
 
         Raises
@@ -349,52 +373,69 @@ class WorkerPool:
         ClusterError
             No worker can be started anywhere.
         """
-        self._nodes.blame(slot.node)
+        self._nodes.count_failure(slot.node)
         if slot.pid is not None:
             return
-        self._stillborn.append(reason)
+        self._failed_starts.append(reason)
         enough = 3 * max(len(self._slots), 1) + 5
-        if not self.ready and (self._nodes.hopeless() or len(self._stillborn) >= enough):
+        if not self.ready and (self._nodes.all_failed() or len(self._failed_starts) >= enough):
             raise ClusterError(
-                f"no Ray worker can be started: {self._failed()}; make code, data, memory and disk "
-                f"available where they run, {_SERIAL}"
+                f"no Ray worker can be started: {self._failed_text()}; make code, data, memory and "
+                f"disk available where they run, {_SERIAL}"
             )
 
-    def _failed(self) -> str:
-        return f"{len(self._stillborn)} in a row failed (last: {self._stillborn[-1]})"
+    def _failed_text(self) -> str:
+        return f"{len(self._failed_starts)} in a row failed (last: {self._failed_starts[-1]})"
 
-    def _remove(self, slot: Slot) -> list[Work]:
-        """End a worker; return its work, oldest first."""
+    def _remove(self, slot: WorkerSlot) -> Task | None:
+        """End a worker, and queue its tasks again before all others, except for the oldest.
+
+        Returns
+        -------
+        Task or None
+            The oldest, if it is not finished and no other worker does it.
+        """
         self._end(slot)
         self._slots.remove(slot)
         for ref in [ref for ref, (other, _) in self._requests.items() if other is slot]:
             del self._requests[ref]
-        for _, work in slot.asked:
-            work.out -= 1
-        return [work for _, work in slot.asked]
+        tasks = [task for _, task in slot.requests]
+        for task in tasks:
+            task.in_flight -= 1
+        for task in reversed(tasks[1:]):
+            if not task.finished and not task.in_flight:
+                self._queues[task.kind].appendleft(task)
+        first = tasks[0] if tasks else None
+        return None if first is None or first.finished or first.in_flight else first
 
-    def _put_back(self, lost: Sequence[Work]) -> None:
-        """Queue what has not been done before all else."""
-        for work in reversed(lost):
-            if not work.settled and not work.out:
-                self._queues[work.kind].appendleft(work)
-
-    def _suspect(self, work: Work, node: str, reason: str) -> None:
-        """Divide the work that a worker died of, or count the deaths by a lone item."""
-        if len(work) > 1:
-            self._queues[work.kind].extendleft(reversed(work.split()))
+    def _retry(self, task: Task, node: str, reason: str) -> None:
+        """Divide a task that may have killed its worker; count the attempts of a single item."""
+        if len(task) > 1:
+            self._queues[task.kind].extendleft(reversed(task.split()))
             return
-        work.strikes.append(node)
-        self._nodes.look()
-        up = self._nodes.up()
-        if sum(struck in up for struck in work.strikes) < _STRIKES:  # a lost node is no one's fault
-            self._queues[work.kind].appendleft(work)
+        task.attempts.append(node)
+        self._nodes.refresh()
+        alive = self._nodes.alive()  # the loss of a node is not the task's fault
+        if sum(node in alive for node in task.attempts) < _ATTEMPTS:
+            self._queues[task.kind].appendleft(task)
             return
-        work.settled = True
-        self._owner.killed(work, f"killed its worker {_STRIKES} times (last: {reason})")
+        task.finished = True
+        self._owner.killed(task, f"killed its worker {_ATTEMPTS} times (last: {reason})")
 
-    def _end(self, slot: Slot) -> None:
-        if not self._ray.is_initialized():  # it ended with its cluster; asking would start one
+    def _end(self, slot: WorkerSlot) -> None:
+        if (
+            not self._ray.is_initialized()
+        ):  # it ended with its cluster, and a call would start a new one
             return
         with suppress(self._ray.exceptions.RayError):  # it may never have started
             self._ray.kill(slot.actor)
+
+
+def death_reason(error: Exception) -> str:
+    """Return the informative line of Ray's message about a dead worker."""
+    text = str(error)
+    detail = re.search(r"exit detail: (.+?)(?:\. |\.$|\n|$)", text)
+    if detail:
+        return detail.group(1)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,7 +1,7 @@
-"""Scores candidates on Ray workers; whatever happens to them, the values are the same.
+"""Evaluate candidates on Ray workers; whatever happens to these, the values are the same.
 
-Every request is a pure function of the problem, the seed and its rows, so chunk sizes, the
-number of workers, the order of completion and resent requests change nothing but the time.
+Every request is a pure function of the problem, the seed and its candidates. So the size of
+requests, the number of workers, the order of completion and repeated requests change only the time.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from framework.components import Components
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.config import ClusterConfig
 from framework.parallel.pool import WorkerPool
-from framework.parallel.scorer import Job, Scorer
-from framework.parallel.work import Work
+from framework.parallel.tasks import Task
+from framework.parallel.worker import EvaluationService, MapJob
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, failed_rows
 
-_INLINE_BYTES = 100_000  # larger parts go through the object store, once for all workers
+_INLINE_BYTES = 100_000  # larger components go through the object store, once for all workers
 
 
 class RayEvaluator(Evaluator):
-    """Scores batches on workers of the Ray that this process is connected to.
+    """Evaluates batches on workers of the Ray that this process is connected to.
 
-    The problem travels once; batches carry genomes only. Shared parts are built by the workers,
-    each once; this process keeps them all and sends each worker what it lacks. A worker that dies
-    is replaced and its work sent again; the chunk it died of is divided until the culprit is
-    alone, which fails after its third victim.
+    The problem is sent to each worker once; requests contain only genomes. Shared components are
+    built by the workers, each once; this process keeps all of them and sends each worker those
+    that it does not have. A worker that dies is replaced and its requests are sent again. The
+    request that it died of is divided until the candidate that causes it is alone; that candidate
+    fails after the third attempt.
 
     Parameters
     ----------
@@ -38,9 +39,9 @@ class RayEvaluator(Evaluator):
     seed : int
         Seed of the run, for the streams of stochastic problems.
     workers : int, optional
-        How many to ask for; None takes the whole cluster as it grows and shrinks.
+        How many to request; None uses the whole cluster as it grows and shrinks.
     config : ClusterConfig
-        What each worker takes of its node, and how long a row may take.
+        What each worker takes of its node, and how long an evaluation may take.
     """
 
     def __init__(
@@ -55,16 +56,16 @@ class RayEvaluator(Evaluator):
 
         super().__init__(problem, seed)
         self._ray = ray
-        self._job: Any = None  # a reference to what is mapped
+        self._job: Any = None  # a reference to the job of `map`
         self._answers: dict[int, Any] = {}  # of its pieces, by number
-        self._blocked: list[tuple[Work, set[bytes]]] = []  # batches and the parts they await
+        self._blocked: list[tuple[Task, set[bytes]]] = []  # batches, and what they wait for
         self._building: set[bytes] = set()
-        self._ordered = 0  # parts since none was under way
-        self._deltas: dict[tuple[int, int], Any] = {}
+        self._ordered = 0  # components ordered since none was being built
+        self._sent: dict[tuple[int, int], Any] = {}
         self._done: list[Evaluated] = []
         self._outstanding = 0
         self.pool = WorkerPool(
-            Scorer(problem, seed),
+            EvaluationService(problem, seed),
             self,
             ("score", "build", "map"),  # scoring first: the search waits for it
             workers=workers,
@@ -74,20 +75,20 @@ class RayEvaluator(Evaluator):
         )
 
     def submit(self, ids: IntArray, X: Array) -> None:
-        """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
+        """Take candidates to evaluate: ids, shape (n,), and genomes, shape (n, d)."""
         if not len(ids):
             return
-        work = Work("score", (ids, X))
-        self._outstanding += len(work)
-        lacking = self._order_parts(X)
-        if lacking:
-            self._blocked.append((work, lacking))
+        task = Task("score", (ids, X))
+        self._outstanding += len(task)
+        missing = self._order_components(X)
+        if missing:
+            self._blocked.append((task, missing))
         else:
-            self.pool.add(work)
+            self.pool.add(task)
         self.pool.dispatch()
 
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
-        """Return finished pieces; an empty list when none came in time.
+        """Return finished pieces; an empty list if none arrived in time.
 
         Raises
         ------
@@ -115,7 +116,7 @@ class RayEvaluator(Evaluator):
         if not len(keys) or not self.problem.has_components:
             return
         self._building.update(key.tobytes() for key in keys)
-        self.pool.add(Work("build", (keys,)))
+        self.pool.add(Task("build", (keys,)))
         left = len(self._building)
         while left:
             self.pool.step(None)
@@ -131,36 +132,36 @@ class RayEvaluator(Evaluator):
         Raises
         ------
         ClusterError
-            A piece ends the workers that it is given to, or none can be started.
+            A piece kills the workers that get it, or no worker can be started.
         """
-        self._job = self._ray.put(Job(function, shared, pieces))
+        self._job = self._ray.put(MapJob(function, shared, pieces))
         self.pool.forget("map")
         self._answers = {}
         for i in range(len(pieces)):
-            self.pool.add(Work("map", ([i], [self._job])))
+            self.pool.add(Task("map", ([i], [self._job])))
         try:
             for i in range(len(pieces)):
                 while i not in self._answers:
                     self.pool.step(None)
                 yield self._answers.pop(i)
-        finally:  # the caller may have seen enough
+        finally:  # the caller may stop early
             self.pool.forget("map")
             self._job = None
 
     def close(self) -> None:
-        """End the workers; rows not collected are lost."""
+        """End the workers; evaluations that were not collected are lost."""
         self.pool.close()
         self._blocked.clear()
         self._done.clear()
         self._outstanding = 0
 
     def components(self) -> tuple[int, int]:
-        """Return how many parts that batches wait for are built, of how many."""
+        """Return how many components that batches wait for are built, and how many there are."""
         waited = len(self._building)
         return (self._ordered - waited, self._ordered) if waited else (0, 0)
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what incidents the workers, counted."""
+        """Return the number of incidents by kind."""
         return self.pool.incidents()
 
     def pids(self) -> list[int]:
@@ -169,62 +170,62 @@ class RayEvaluator(Evaluator):
 
     # Components -----------------------------------------------------------------------------------
 
-    def _order_parts(self, X: Array) -> set[bytes]:
-        """Have the parts built that nobody builds yet; return all that the batch must await."""
+    def _order_components(self, X: Array) -> set[bytes]:
+        """Have the components built that no task builds yet; return all that the batch needs."""
         keys = self.problem.missing_components(X)
         names = [key.tobytes() for key in keys]
         new = [i for i, name in enumerate(names) if name not in self._building]
         if new:
             self._ordered = len(new) + (self._ordered if self._building else 0)
             self._building.update(names)
-            self.pool.add(Work("build", (keys[new],)))
+            self.pool.add(Task("build", (keys[new],)))
         return set(names)
 
     def _add_components(self, keys: WordArray, built: list[Components]) -> None:
-        """Hold parts and release the batches that awaited nothing else."""
-        for parts in built:
-            self.problem.add_components(parts)
+        """Add components, and submit the batches that waited for nothing else."""
+        for components in built:
+            self.problem.add_components(components)
         names = {key.tobytes() for key in keys}
         self._building -= names
-        for work, lacking in self._blocked:
-            lacking -= names
-            if not lacking:
-                self.pool.add(work)
-        self._blocked = [(work, lacking) for work, lacking in self._blocked if lacking]
+        for task, missing in self._blocked:
+            missing -= names
+            if not missing:
+                self.pool.add(task)
+        self._blocked = [(task, missing) for task, missing in self._blocked if missing]
 
-    def _lacking(self, parts: int) -> Any:
-        """Return what one with so many parts lacks (or a reference to it), None for nothing."""
-        span = parts, self.problem.n_components
-        if parts == span[1]:
+    def _missing(self, n_components: int) -> Any:
+        """Return the components that a worker does not have, or a reference to them; else None."""
+        span = n_components, self.problem.n_components
+        if n_components == span[1]:
             return None
-        if span not in self._deltas:
-            self._deltas = {old: ref for old, ref in self._deltas.items() if old[1] == span[1]}
-            delta = self.problem.components_since(parts)
+        if span not in self._sent:
+            self._sent = {old: ref for old, ref in self._sent.items() if old[1] == span[1]}
+            delta = self.problem.components_since(n_components)
             large = delta.bits.nbytes + delta.keys.nbytes > _INLINE_BYTES
-            self._deltas[span] = self._ray.put(delta) if large else delta
-        return self._deltas[span]
+            self._sent[span] = self._ray.put(delta) if large else delta
+        return self._sent[span]
 
-    # What the pool of workers asks and tells (framework.parallel.work.Owner) -------------------
+    # TaskOwner: what the pool of workers calls --------------------------------------------------
 
-    def arguments(self, work: Work, parts: int) -> tuple[tuple[Any, ...], int]:
-        if work.kind == "score":
-            return (*work.columns, self._lacking(parts)), self.problem.n_components
-        if work.kind == "map":
-            return (work.columns[1][0], work.columns[0][0]), parts
-        return work.columns, parts
+    def arguments(self, task: Task, n_components: int) -> tuple[tuple[Any, ...], int]:
+        if task.kind == "score":
+            return (*task.columns, self._missing(n_components)), self.problem.n_components
+        if task.kind == "map":
+            return (task.columns[1][0], task.columns[0][0]), n_components
+        return task.columns, n_components
 
-    def answered(self, work: Work, answer: Any) -> None:
-        if work.kind == "score":
+    def answered(self, task: Task, answer: Any) -> None:
+        if task.kind == "score":
             self._done.append(answer)
-        elif work.kind == "build":
-            self._add_components(work.columns[0], answer)
-        elif work.columns[1][0] is self._job:  # else nobody waits for it any more
-            self._answers[work.columns[0][0]] = answer
+        elif task.kind == "build":
+            self._add_components(task.columns[0], answer)
+        elif task.columns[1][0] is self._job:  # else nobody waits for it any more
+            self._answers[task.columns[0][0]] = answer
 
-    def expects(self, work: Work) -> bool:
-        return work.kind == "map"
+    def expects(self, task: Task) -> bool:
+        return task.kind == "map"
 
-    def raised(self, work: Work, error: Exception) -> None:
+    def raised(self, task: Task, error: Exception) -> None:
         if isinstance(error, EnvironmentFailure):
             raise ClusterError(
                 f"no node can do the work ({error.reason}); put that right where workers run, then "
@@ -232,13 +233,13 @@ class RayEvaluator(Evaluator):
             )
         raise error
 
-    def killed(self, work: Work, reason: str) -> None:
-        if work.kind == "score":
-            ids, X = work.columns
+    def killed(self, task: Task, reason: str) -> None:
+        if task.kind == "score":
+            ids, X = task.columns
             self._done.append(failed_rows(self.problem, ids, X, reason))
-        elif work.kind == "build":
+        elif task.kind == "build":
             self._add_components(
-                work.columns[0], [self.problem.failed_components(work.columns[0], reason)]
+                task.columns[0], [self.problem.failed_components(task.columns[0], reason)]
             )
         else:
             raise ClusterError(

@@ -1,27 +1,92 @@
-"""Ctrl-C and SIGTERM end a search between two batches, or within seconds."""
+"""Ctrl-C and SIGTERM end a search between two batches, or within seconds.
+
+Python runs the handlers of signals in the main thread, between two of its own instructions. While
+a library fits a model in one call, signals therefore have no effect. A thread receives them at
+once. If no handler has run some seconds later, it ends the process. Nothing is lost by that: a run
+may be killed at any moment.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from framework.preparation import PreparationProgress
 from framework.run.driver import Callback, Progress
-from framework.run.signals import SIGNALS, note_handled
 
-_PATIENCE = 10.0  # seconds that a batch may go on
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_HANDLER_SECONDS = 5.0  # that a signal waits for its handler
+_BATCH_SECONDS = 10.0  # that a batch may go on after a signal
+_INTERRUPTED = 130
+_MESSAGE = (
+    b"paretolab: interrupted within a computation that does not stop by itself; what was evaluated "
+    b"is kept, `paretolab resume` goes on with it\n"
+)
+
+_handled = threading.Event()
+
+
+def note_handled() -> None:
+    """Record that a handler of a signal runs; every handler must call it."""
+    _handled.set()
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Handle a signal: raise KeyboardInterrupt."""
+    note_handled()
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible(patience: float = _HANDLER_SECONDS) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM raise KeyboardInterrupt, or end the process after some seconds.
+
+    Parameters
+    ----------
+    patience : float
+        Seconds that a signal waits for its handler.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread receives signals
+        return
+    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    known = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_watch_signals, args=(receiver, patience), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(known)
+        sender.close()  # which ends the thread
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch_signals(receiver: socket.socket, patience: float) -> None:
+    with receiver:
+        while received := receiver.recv(64):
+            if not set(received) & set(SIGNALS):
+                continue
+            if not _handled.wait(patience):
+                os.write(2, _MESSAGE)
+                os._exit(_INTERRUPTED)
+            _handled.clear()
 
 
 class Interruption(Callback):
     """Ends a search after the current batch at a first signal, and at once at a second one.
 
-    Before the first batch it ends at the next report of the work that precedes it. Between batches
-    nothing is half done; a batch or a piece of work that takes longer than some seconds is given
-    up as at a second signal, and done again by whoever goes on with the run.
+    Before the first batch it ends at the next report of the preparation. Between batches nothing
+    is half done. A batch or a piece of work that takes longer than some seconds is given up as at
+    a second signal, and is done again when the run is resumed.
 
     Parameters
     ----------
@@ -31,49 +96,50 @@ class Interruption(Callback):
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._asked = False
-        self._again: threading.Timer | None = None
+        self._signalled = False
+        self._timer: threading.Timer | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def on_start(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # signals go to the main thread, and are its own affair
+            return  # only the main thread receives signals
         for number in SIGNALS:
-            self._before[number] = signal.signal(number, self._ask)
+            self._before[number] = signal.signal(number, self._on_signal)
 
-    def on_preparation(self, work: PreparationProgress) -> None:
-        """Raise KeyboardInterrupt where a signal has come."""
-        self._note_handled()
+    def on_preparation(self, progress: PreparationProgress) -> None:
+        """Raise KeyboardInterrupt if a signal has arrived."""
+        self._raise_if_signalled()
 
     def on_batch(self, progress: Progress) -> None:
-        """Raise KeyboardInterrupt where a signal has come."""
-        self._note_handled()
+        """Raise KeyboardInterrupt if a signal has arrived."""
+        self._raise_if_signalled()
 
     def on_end(self, progress: Progress) -> None:
         self.close()
 
     def close(self) -> None:
         """Restore the handlers of the signals; may be called again."""
-        if self._again is not None:
-            self._again.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
 
-    def _note_handled(self) -> None:
-        if self._asked:
+    def _raise_if_signalled(self) -> None:
+        if self._signalled:
             self.close()
             raise KeyboardInterrupt
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         note_handled()
-        if self._asked:
+        if self._signalled:
             self.close()
             raise KeyboardInterrupt
-        self._asked = True
-        self._again = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
-        self._again.daemon = True
-        self._again.start()
+        self._signalled = True
+        self._timer = threading.Timer(_BATCH_SECONDS, os.kill, (os.getpid(), number))
+        self._timer.daemon = True
+        self._timer.start()
         self._report(
-            f"stopping after this batch, in {_PATIENCE:g} s at the latest; once more stops at once"
+            f"stopping after this batch, in {_BATCH_SECONDS:g} s at the latest; once more stops at "
+            "once"
         )

@@ -4,8 +4,8 @@ Each law is a small function that raises AssertionError with what it expected an
 ``check_algorithm``, ``check_problem``, ``check_evaluator`` and ``check_model`` run all of theirs;
 to see each law as a test of its own, parametrise over ``ALGORITHM_LAWS``, ``MAX_PENDING_LAWS``,
 ``PROBLEM_LAWS``, ``EVALUATOR_LAWS``, ``MODEL_LAWS``.
-``check_elastic`` takes what befalls the workers of an evaluator from you: nodes that join, workers
-that die. What needs another process - a run killed - is not checked here.
+``check_elastic`` takes from you what happens to the workers of an evaluator: nodes that join,
+workers that die. What needs another process (a run that is killed) is not checked here.
 
 Examples
 --------
@@ -25,14 +25,11 @@ from framework.algorithm import Algorithm
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.run.evaluator import Evaluator
-from framework.testing.algorithms import ALGORITHM_LAWS
-from framework.testing.asynchronous import MAX_PENDING_LAWS
-from framework.testing.case import AlgorithmCase
-from framework.testing.certificates import certificates_hold
-from framework.testing.elastic import check_elastic
-from framework.testing.evaluators import EVALUATOR_LAWS
+from framework.testing.algorithms import ALGORITHM_LAWS, MAX_PENDING_LAWS, certificates_hold
+from framework.testing.evaluators import EVALUATOR_LAWS, check_elastic
 from framework.testing.models import MODEL_LAWS, check_model
 from framework.testing.problems import PROBLEM_LAWS
+from framework.testing.tools import AlgorithmCase
 
 __all__ = [
     "ALGORITHM_LAWS",

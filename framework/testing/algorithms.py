@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -18,10 +19,10 @@ from framework.batch import Evaluated
 from framework.errors import ContractError
 from framework.front import Front
 from framework.journal import Journal
-from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_candidates
+from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_candidates, failed_rows
 from framework.settings import Budget
-from framework.testing.case import AlgorithmCase
-from framework.testing.doubles import (
+from framework.testing.tools import (
+    AlgorithmCase,
     BrokenProblem,
     CountingProblem,
     FailingProblem,
@@ -29,8 +30,6 @@ from framework.testing.doubles import (
     InterruptedEvaluator,
     ShuffledEvaluator,
     UnpicklableProblem,
-)
-from framework.testing.expect import (
     expect,
     same_batches,
     same_front,
@@ -39,10 +38,16 @@ from framework.testing.expect import (
     shortened,
 )
 
+CERTIFICATES = "certificates"
+"""Table of the outcome; columns ``metric``, ``bound``, ``at_most_NAME``, ``at_least_NAME``."""
+
+_TOLERANCE = 1e-9
+_ENUMERABLE = 5000  # genomes of a space up to which all are evaluated
+
 
 def same_seed_same_run(case: AlgorithmCase) -> None:
-    """Law 1: the same seed asks for the same genomes, to the bit; another seed for others."""
-    told, front = case.usual
+    """Law 1: the same seed proposes the same genomes, to the bit; another seed others."""
+    told, front = case.serial_run
     again, front_again = case.trace()
     same_batches(told, again, "law 1: the same seed, the same run")
     same_front(front, front_again, "law 1: the same seed, the same run")
@@ -55,8 +60,8 @@ def same_seed_same_run(case: AlgorithmCase) -> None:
 
 
 def front_ignores_completion_order(case: AlgorithmCase) -> None:
-    """Law 2: rows that come back in random chunks and order change nothing."""
-    told, front = case.usual
+    """Law 2: evaluations that return in random pieces and order change nothing."""
+    told, front = case.serial_run
     for order in range(3):
         evaluator = ShuffledEvaluator(case.problem, case.seed, order)
         again, front_again = case.trace(evaluator)
@@ -66,7 +71,7 @@ def front_ignores_completion_order(case: AlgorithmCase) -> None:
 
 def resumed_after_every_batch(case: AlgorithmCase) -> None:
     """Law 3: stopped after any of its batches and resumed, a run ends in the same front."""
-    told, front = case.usual
+    told, front = case.serial_run
     for kept in range(len(told) + 1):
         counting = CountingProblem(case.problem)
         with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +80,7 @@ def resumed_after_every_batch(case: AlgorithmCase) -> None:
                 for batch in told[:kept]:
                     journal.append(batch, 0.0)
             again = case.run(path, SerialEvaluator(counting, case.seed))
-            same_batches(told, case.told(path), f"law 3: resumed after {kept} batches")
+            same_batches(told, case.batches(path), f"law 3: resumed after {kept} batches")
         same_front(front, again, f"law 3: resumed after {kept} batches")
         rows = range(sum(map(len, told[:kept])), sum(map(len, told)))
         _once_each(counting, rows, f"law 3: resumed after {kept} batches")
@@ -83,18 +88,18 @@ def resumed_after_every_batch(case: AlgorithmCase) -> None:
 
 def resumed_after_interrupts(case: AlgorithmCase) -> None:
     """Law 3: the same, interrupted at random moments until it gets through."""
-    told, front = case.usual
+    told, front = case.serial_run
     for order in range(3):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.sqlite"
             again = _run_with_interrupts(case, path, order)
-            same_batches(told, case.told(path), f"law 3: interrupts {order}")
+            same_batches(told, case.batches(path), f"law 3: interrupts {order}")
         same_front(front, again, f"law 3: interrupts {order}")
 
 
 def resumed_with_more_budget(case: AlgorithmCase) -> None:
     """Law 3: the same, stopped amid a batch by its budget, which is then extended."""
-    told, front = case.usual
+    told, front = case.serial_run
     total = sum(map(len, told))
     counting = CountingProblem(case.problem)
     with tempfile.TemporaryDirectory() as folder:
@@ -107,9 +112,9 @@ def resumed_with_more_budget(case: AlgorithmCase) -> None:
     _once_each(counting, range(total), "law 3: extended budget")
 
 
-def failures_are_rows(case: AlgorithmCase) -> None:
-    """Law 4: some rows fail, then all of them; the run goes on without them."""
-    first = case.usual[0][0]
+def failures_are_evaluations(case: AlgorithmCase) -> None:
+    """Law 4: some evaluations fail, then all of them; the run goes on without them."""
+    first = case.serial_run[0][0]
     genomes = list(dict.fromkeys(x.tobytes() for x in first.X))
     failing = FailingProblem(case.problem, raising=genomes[::3], nan=genomes[1::3])
     told, front = case.on(failing).trace()
@@ -144,7 +149,7 @@ def tell_refuses_before_it_changes(case: AlgorithmCase) -> None:
 
 
 def inputs_are_frozen(case: AlgorithmCase) -> None:
-    """Law 6: genomes asked for are read-only and stay as they are; so does what is told."""
+    """Law 6: proposed genomes are read-only and do not change, nor do evaluated batches."""
     algorithm = case.fresh()
     for batch in _session(algorithm, case):
         expect(not batch.X.flags.writeable, "law 6: ask: expected a read-only array")
@@ -180,7 +185,7 @@ def pickles_without_problem(case: AlgorithmCase) -> None:
 
 def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
     """Law 7: a metric with its sign and its sense flipped leaves genomes and front as they are."""
-    told, front = case.usual
+    told, front = case.serial_run
     for metric in case.roles.names:
         flipped = FlippedProblem(case.problem, metric)
         other = replace(case, problem=flipped, roles=flipped.roles(case.roles))
@@ -212,8 +217,8 @@ def journal_gives_the_front(case: AlgorithmCase) -> None:
     same_front(front, rebuilt, "law 8: the front of the journal")
 
 
-def returned_rows_are_the_runs(case: AlgorithmCase) -> None:
-    """What a method returns are feasible rows of its run, whoever evaluates and after a resume."""
+def returned_candidates_are_the_runs(case: AlgorithmCase) -> None:
+    """What a method returns are feasible candidates of its run, also after a resume."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.sqlite"
         found = _returned(case, path)
@@ -235,9 +240,9 @@ def returned_rows_are_the_runs(case: AlgorithmCase) -> None:
     expect(not broken, "returned: expected nothing where every row fails, found rows")
 
 
-def asks_inside_the_space(case: AlgorithmCase) -> None:
-    """Every genome asked for belongs to the problem's space, with its type."""
-    _inside(case, case.usual[0], "ask")
+def proposes_inside_the_space(case: AlgorithmCase) -> None:
+    """Every proposed genome belongs to the problem's space, with its type."""
+    _inside(case, case.serial_run[0], "ask")
     X = case.fresh().ask()
     dtype = case.problem.space.dtype
     expect(
@@ -311,7 +316,7 @@ def _refuses(algorithm: Algorithm, bad: Evaluated, what: str) -> None:
 def _run_with_interrupts(case: AlgorithmCase, path: Path, order: int) -> Front:
     """Interrupt and resume, each time a little later; no row of the journal is evaluated again."""
     for after in count():
-        written = case.told(path) if path.exists() else []
+        written = case.batches(path) if path.exists() else []
         known = {id for batch in written for id in batch.ids.tolist()}
         counting = CountingProblem(case.problem)
         with suppress(KeyboardInterrupt):
@@ -360,13 +365,185 @@ ALGORITHM_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
     resumed_after_every_batch,
     resumed_after_interrupts,
     resumed_with_more_budget,
-    failures_are_rows,
+    failures_are_evaluations,
     tell_refuses_before_it_changes,
     inputs_are_frozen,
     global_random_state_untouched,
     pickles_without_problem,
     flipped_signs_change_nothing,
     journal_gives_the_front,
-    returned_rows_are_the_runs,
-    asks_inside_the_space,
+    returned_candidates_are_the_runs,
+    proposes_inside_the_space,
 )
+
+
+def arrival_changes_nothing(case: AlgorithmCase) -> None:
+    """Law 2: any pieces in any order of arrival give the same candidates and Pareto front."""
+    rows, front = _traced(case)
+    for order in range(4):
+        evaluator = ShuffledEvaluator(case.problem, case.seed, order)
+        again, front_again = _traced(case, evaluator)
+        same_rows(rows, again, f"law 2: order of arrival {order}")
+        same_front(front, front_again, f"law 2: order of arrival {order}")
+
+
+def candidates_depend_on_earlier_ones(case: AlgorithmCase) -> None:
+    """Law 2: a candidate depends only on evaluations at least ``max_pending`` before it.
+
+    All evaluations from some candidate on are replaced by failures. What is proposed while that
+    candidate may be pending must stay the same.
+    """
+    algorithm = case.fresh()
+    rows = _proposed(case, None)
+    for spoilt in (len(rows) // 3, len(rows) // 2):
+        again = _proposed(case, spoilt)
+        blind = spoilt + algorithm.max_pending
+        same = np.array_equal(rows[:blind], again[:blind])
+        expect(
+            same,
+            f"max_pending: expected the rows up to {blind - 1} to know nothing of row {spoilt}, "
+            "found that they do",
+        )
+
+
+def _proposed(case: AlgorithmCase, spoilt: int | None) -> Array:
+    """Return the genomes proposed where candidates from ``spoilt`` on fail."""
+    algorithm, pending = case.fresh(), deque[tuple[int, Array]]()
+    pieces: list[Array] = []
+    n = 0
+    while n < case.generations * (algorithm.evaluations_per_generation or 1):
+        while (X := algorithm.ask()) is not None:
+            pending.append((n, X))
+            pieces.append(X)
+            n += len(X)
+        if not pending:
+            break
+        first, X = pending.popleft()
+        ids = np.arange(first, first + len(X))
+        if spoilt is not None and first + len(X) > spoilt:
+            algorithm.tell(failed_rows(case.problem, ids, X, "spoilt"))
+        else:
+            algorithm.tell(evaluate_candidates(case.problem, case.seed, ids, X))
+    return np.concatenate(pieces)
+
+
+def resumed_from_any_evaluations(case: AlgorithmCase) -> None:
+    """Law 3: whatever a journal contains, in any order, only the rest is evaluated."""
+    rows, front = _traced(case)
+    rng = np.random.default_rng(case.seed)
+    for share in (0.1, 0.5, 0.9):
+        where = f"law 3: resumed with {share:.0%} of the rows"
+        known = np.flatnonzero(rng.random(len(rows)) < share)
+        counting = CountingProblem(case.problem)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "journal.sqlite"
+            with case.journal(path) as journal:
+                for group in np.array_split(rng.permutation(known), 4):
+                    if len(group):
+                        journal.append(rows.take(np.sort(group)), 0.0)
+            again = case.run(path, SerialEvaluator(counting, case.seed))
+            same_rows(rows, Evaluated.concat(case.batches(path)), where)
+        same_front(front, again, where)
+        found = sorted(counting.evaluated.elements())
+        wanted = np.setdiff1d(rows.ids, rows.ids[known]).tolist()
+        expect(
+            found == wanted,
+            f"{where}: expected every other row evaluated once, found {shortened(found)}",
+        )
+
+
+def proposes_no_genome_twice(case: AlgorithmCase) -> None:
+    """No genome is proposed twice."""
+    rows, _ = _traced(case)
+    distinct = len(np.unique(rows.X, axis=0))
+    expect(
+        distinct == len(rows),
+        f"max_pending: expected {len(rows)} different genomes, found {distinct}",
+    )
+
+
+def _traced(case: AlgorithmCase, evaluator: Evaluator | None = None) -> tuple[Evaluated, Front]:
+    told, front = case.trace(evaluator)
+    return Evaluated.concat(told), front
+
+
+MAX_PENDING_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
+    arrival_changes_nothing,
+    candidates_depend_on_earlier_ones,
+    resumed_from_any_evaluations,
+    proposes_no_genome_twice,
+)
+
+
+def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, Array]:
+    """Law 9: check each certificate of a finished run against evaluated candidates.
+
+    A certificate states that no candidate that meets its conditions has its metric above its
+    bound. All genomes of a small space are evaluated; else a sample and what the run proposed.
+
+    Parameters
+    ----------
+    case : AlgorithmCase
+        Of an algorithm that lists certificates.
+    genomes : int
+        Size of the sample.
+
+    Returns
+    -------
+    mapping of str to numpy.ndarray
+        The certificates.
+
+    Raises
+    ------
+    AssertionError
+        There is no certificate, or a candidate is better than one allows.
+    """
+    algorithm = case.fresh()
+    told: list[Evaluated] = []
+    for _ in range(case.generations + 1):
+        X = algorithm.ask()
+        if X is None:
+            break
+        told.append(
+            evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + _rows(told), X)
+        )
+        algorithm.tell(told[-1])
+    table = algorithm.outcome().tables.get(CERTIFICATES, {})
+    expect(bool(table), "certificates: expected some, found none")
+    rows = Evaluated.concat([*told, _sampled(case, genomes, _rows(told))])
+    for i, (metric, bound) in enumerate(zip(table["metric"], table["bound"], strict=True)):
+        if metric not in rows.values:
+            continue
+        meets = rows.ok & _meets(table, i, rows)
+        best = rows.values[metric][meets].max(initial=-np.inf)
+        expect(
+            best <= bound + _TOLERANCE,
+            f"certificates: expected no candidate with {metric} above {bound}, found {best}",
+        )
+    return table
+
+
+def _rows(told: list[Evaluated]) -> int:
+    return sum(map(len, told))
+
+
+def _sampled(case: AlgorithmCase, genomes: int, first: int) -> Evaluated:
+    space = case.problem.space
+    if space.size is not None and space.size <= _ENUMERABLE and space.dtype.kind == "i":
+        shape = tuple((space.upper - space.lower + 1).tolist())
+        every = np.indices(shape).reshape(space.d, -1).T + space.lower
+        X = every[space.contains(every)].astype(space.dtype)
+    else:
+        X = space.sample(np.random.default_rng(case.seed), genomes)
+    return evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + first, X)
+
+
+def _meets(table: Mapping[str, Array], i: int, rows: Evaluated) -> Array:
+    """Return which candidates meet the conditions of certificate ``i``."""
+    meets = np.ones(len(rows), dtype=bool)
+    for name, column in table.items():
+        for prefix, sign in (("at_most_", 1.0), ("at_least_", -1.0)):
+            if name.startswith(prefix) and not np.isnan(column[i]):
+                value = rows.values[name.removeprefix(prefix)]
+                meets &= sign * value <= sign * column[i] + _TOLERANCE
+    return meets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,18 +12,17 @@ from framework.batch import Evaluated
 from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_candidates
-from framework.testing.doubles import BrokenProblem, FailingProblem
-from framework.testing.expect import expect, same_rows
+from framework.testing.tools import BrokenProblem, FailingProblem, expect, same_rows
 
 MakeEvaluator = Callable[[Problem, int], Evaluator]
 EvaluatorLaw = Callable[[MakeEvaluator, Problem], None]
 
 SEED = 7
-PATIENCE = 120.0  # seconds without a row before an evaluator counts as stuck
+PATIENCE = 120.0  # seconds without a result before an evaluator counts as stuck
 
 
 def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
-    """Rows of several batches in flight come back, each once, with the right values."""
+    """Candidates of several pending batches return, each once, with the right values."""
     evaluator = make(problem, SEED)
     try:
         X = genomes(problem, 61)
@@ -36,7 +35,7 @@ def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
 
 
 def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
-    """It goes on after its queue ran dry, and says so with an empty list."""
+    """It continues after its queue was empty, and returns an empty list then."""
     evaluator = make(problem, SEED)
     try:
         X = genomes(problem, 12)
@@ -52,8 +51,8 @@ def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
         evaluator.close()
 
 
-def failures_come_back_as_rows(make: MakeEvaluator, problem: Problem) -> None:
-    """Law 4: genomes that raise, or score NaN, take no other row with them."""
+def failures_are_returned(make: MakeEvaluator, problem: Problem) -> None:
+    """Law 4: genomes that raise, or score NaN, make no other evaluation fail."""
     X = genomes(problem, 20)
     keys = [x.tobytes() for x in X]
     failing = FailingProblem(problem, raising=keys[::5], nan=keys[1::5])
@@ -67,7 +66,7 @@ def failures_come_back_as_rows(make: MakeEvaluator, problem: Problem) -> None:
 
 
 def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
-    """Law 4: where every row fails, every row comes back with its error."""
+    """Law 4: where every evaluation fails, each returns with its error."""
     evaluator = make(BrokenProblem(problem), SEED)
     try:
         evaluator.submit(np.arange(9), genomes(problem, 9))
@@ -80,8 +79,8 @@ def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
         evaluator.close()
 
 
-def closes_with_rows_in_flight(make: MakeEvaluator, problem: Problem) -> None:
-    """Closing forgets rows that were not collected, and may be repeated."""
+def closes_with_pending_evaluations(make: MakeEvaluator, problem: Problem) -> None:
+    """Closing drops evaluations that were not collected, and may be repeated."""
     evaluator = make(problem, SEED)
     evaluator.submit(np.arange(30), genomes(problem, 30))
     evaluator.close()
@@ -103,9 +102,9 @@ def works_as_this_process_does(make: MakeEvaluator, problem: Problem) -> None:
 EVALUATOR_LAWS: tuple[EvaluatorLaw, ...] = (
     returns_each_row_once,
     serves_batch_after_batch,
-    failures_come_back_as_rows,
+    failures_are_returned,
     survives_total_failure,
-    closes_with_rows_in_flight,
+    closes_with_pending_evaluations,
     works_as_this_process_does,
 )
 
@@ -116,7 +115,7 @@ def genomes(problem: Problem, n: int) -> Array:
 
 
 def _collected(evaluator: Evaluator, n: int) -> Evaluated:
-    """Wait for ``n`` rows and return them in the order of their ids."""
+    """Wait for ``n`` evaluations; return them in the order of their ids."""
     pieces: list[Evaluated] = []
     waited_since = time.monotonic()
     while sum(map(len, pieces)) < n:
@@ -131,3 +130,54 @@ def _collected(evaluator: Evaluator, n: int) -> Evaluated:
     batch = Evaluated.concat(pieces)
     expect(len(np.unique(batch.ids)) == n, f"collect: expected each row once, found {batch.ids}")
     return batch
+
+
+def check_elastic(
+    make: MakeEvaluator,
+    problem: Problem,
+    events: Sequence[Callable[[Evaluator], object]],
+    *,
+    rows: int = 120,
+) -> None:
+    """Law 2, elastic: workers that come and go; each candidate returns once, with its values.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(problem, seed)`` returns a fresh evaluator.
+    problem : Problem
+        Slow enough that evaluations are under way at each event.
+    events : sequence of callable
+        What happens to the workers: each is called with the evaluator, in order, spread over the
+        run. It adds a node or a worker, kills one, stops one, fills its disk.
+    rows : int
+        Candidates, in two batches that are pending together.
+
+    Raises
+    ------
+    AssertionError
+        The law is broken, or no row came for two minutes.
+    """
+    X = genomes(problem, rows)
+    expected = evaluate_candidates(problem, SEED, np.arange(rows), X)
+    evaluator = make(problem, SEED)
+    try:
+        for ids in np.array_split(np.arange(rows), 2):
+            evaluator.submit(ids, X[ids])
+        pieces: list[Evaluated] = []
+        left, since = list(events), time.monotonic()
+        while (known := sum(map(len, pieces))) < rows:
+            if left and known >= rows * (len(events) - len(left)) // (len(events) + 1):
+                left.pop(0)(evaluator)
+            fresh = evaluator.collect(0.5)
+            pieces += fresh
+            since = time.monotonic() if fresh else since
+            waited = time.monotonic() - since
+            expect(waited < PATIENCE, f"collect: expected {rows} rows, found {known}")
+        batch = Evaluated.concat(pieces)
+        found = sorted(batch.ids.tolist())
+        expect(found == list(range(rows)), f"law 2: expected each row once, found {found}")
+        same_rows(expected, batch, "law 2: whichever workers come and go")
+        expect(not evaluator.collect(0.01), "collect: expected nothing left, found another piece")
+    finally:
+        evaluator.close()

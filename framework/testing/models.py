@@ -13,13 +13,13 @@ import pandas as pd
 from framework.errors import DAMAGED, InputError
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import DeployableModel
-from framework.testing.expect import expect
+from framework.testing.tools import expect
 
 _FORGED: tuple[Any, ...] = (None, True, -1, 2.5, 10**30, "x", "../x", [], [None], {}, {"x": []})
 
 
 def answers_survive_saving(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
-    """A loaded model answers as the saved one, to the bit, a row a record, indexed as the table."""
+    """A loaded model answers as the saved one, to the bit: one row per record, same index."""
     before = model.predict_table(frame)
     expect(before.index.equals(frame.index), "expected answers indexed as the table, found others")
     again, _ = _round_trip(model, folder)

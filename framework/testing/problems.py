@@ -13,7 +13,7 @@ from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.run.evaluator import evaluate_candidates
 from framework.streams import CandidateStreams
-from framework.testing.expect import expect, same_global_random_state, same_rows
+from framework.testing.tools import expect, same_global_random_state, same_rows
 
 P = TypeVar("P", bound=Problem)
 ProblemLaw = Callable[[Problem, int, int], None]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command import call, environment
-from tests.test_cluster import closed, free_port
+from tests.parallel.test_cluster import closed, free_port
 
 _OURS = ("paretolab", "framework", "algorithms", "tracking", "__editable__")
 

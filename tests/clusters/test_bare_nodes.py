@@ -12,7 +12,7 @@ from tests.clusters.machines import Machines, lacks
 from tests.command import call, write
 from tests.outside.test_package import CONFIG as VOTES
 from tests.outside.test_package import install
-from tests.test_cluster import TOY
+from tests.parallel.test_cluster import TOY
 
 SWEPT = TOY | {
     "name": "swept",

@@ -21,7 +21,7 @@ from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
 from framework.testing import check_elastic
 from tests.clusters.machines import Machines
-from tests.evaluators.asking import assert_same, genomes, score
+from tests.parallel.asking import assert_same, genomes, score
 from tests.ray_toys import Reader, Sphere
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def test_nodes_come_and_go(machines: Machines, shipped: ClusterConfig, workers: 
         second = machines.join(2)
         waited = collect_until(evaluator, pieces, 3)
         print(f"two workers on a node that joins work after {waited:.1f} s")
-        nodes = {slot.node for slot in evaluator.pool.ready if slot.asked}
+        nodes = {slot.node for slot in evaluator.pool.ready if slot.requests}
         assert len(nodes) == 2
         machines.lose(first)
         machines.lose(second)

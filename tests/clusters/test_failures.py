@@ -22,7 +22,7 @@ from tests.clusters.machines import Machines, bare_python, lacks
 from tests.clusters.test_bare_nodes import COMPARED, SWEPT, fronts
 from tests.clusters.test_elastic import collect_until, evaluator_on, rest
 from tests.command import call, write
-from tests.evaluators.asking import assert_same, genomes
+from tests.parallel.asking import assert_same, genomes
 from tests.ray_toys import Needy, Orphan, Sphere
 
 pytestmark = pytest.mark.slow

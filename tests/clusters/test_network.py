@@ -15,7 +15,7 @@ from framework.parallel.config import ClusterConfig
 from framework.run.evaluator import SerialEvaluator
 from tests.clusters.machines import Machines
 from tests.clusters.test_elastic import SECONDS, collect_until, evaluator_on, rest
-from tests.evaluators.asking import assert_same, genomes, score
+from tests.parallel.asking import assert_same, genomes, score
 from tests.ray_toys import Sphere
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ import yaml
 from framework.experiment.config import check_config
 from tests.clusters.machines import Machines
 from tests.command import environment, write
-from tests.test_cluster import TOY, closed, free_port
+from tests.parallel.test_cluster import TOY, closed, free_port
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts" / "cluster"

@@ -15,7 +15,7 @@ from framework.parallel import shipping
 from framework.parallel.config import TRUST_VARIABLE, ClusterConfig, Resources
 from framework.parallel.shipping import runtime_env, user_env
 from tests.command import write
-from tests.test_cluster import TOY
+from tests.parallel.test_cluster import TOY
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import ray
 from framework.experiment.config import check_config
 from framework.experiment.single_run import BudgetLeft, evaluator_for
 from framework.parallel import auto_evaluator
-from framework.parallel.choice import uses_ray
+from framework.parallel.config import uses_ray
 from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
 

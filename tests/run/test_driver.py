@@ -17,13 +17,13 @@ from framework.run.driver import Callback
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
-from framework.testing.doubles import (
+from framework.testing.tools import (
     BrokenProblem,
     CountingProblem,
     FailingProblem,
     ShuffledEvaluator,
+    same_front,
 )
-from framework.testing.expect import same_front
 from tests.conftest import roles_of
 
 PROBLEM = FunctionProblem("zdt1", 4)

@@ -52,7 +52,7 @@ def test_a_second_signal_does_not_wait(interruption):
 
 
 def test_a_batch_that_takes_long_is_given_up(interruption, monkeypatch):
-    monkeypatch.setattr("framework.run.interruption._PATIENCE", 0.2)
+    monkeypatch.setattr("framework.run.interruption._BATCH_SECONDS", 0.2)
     os.kill(os.getpid(), signal.SIGTERM)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
@@ -61,7 +61,7 @@ def test_a_batch_that_takes_long_is_given_up(interruption, monkeypatch):
 
 
 def test_what_ends_in_time_is_not_interrupted_again(interruption, monkeypatch):
-    monkeypatch.setattr("framework.run.interruption._PATIENCE", 0.2)
+    monkeypatch.setattr("framework.run.interruption._BATCH_SECONDS", 0.2)
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         interruption.on_batch(Progress())
@@ -70,7 +70,7 @@ def test_what_ends_in_time_is_not_interrupted_again(interruption, monkeypatch):
 
 def test_a_search_that_ends_gives_the_signals_back(interruption):
     interruption.on_end(Progress())
-    assert signal.getsignal(signal.SIGINT) != interruption._ask
+    assert signal.getsignal(signal.SIGINT) != interruption._on_signal
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_a_search_that_ends_gives_the_signals_back(interruption):
 def test_a_signal_ends_compiled_code_too(work, code):
     program = (
         "import hashlib, sys, time\n"
-        "from framework.run.signals import interruptible\n"
+        "from framework.run.interruption import interruptible\n"
         "try:\n"
         "    with interruptible(0.5):\n"
         "        print('begun', flush=True)\n"
         f"        {work}\n"
         "except KeyboardInterrupt:\n"
-        "    time.sleep(1.0)\n"  # its own affair once it is heeded
+        "    time.sleep(1.0)\n"  # time for whatever it likes once it is handled
         "    sys.exit(7)"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

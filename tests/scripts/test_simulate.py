@@ -14,7 +14,7 @@ from framework.problems.functions import FunctionProblem
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
 from framework.settings import Budget
-from framework.testing.expect import same_front
+from framework.testing.tools import same_front
 from tests.command import call
 from tests.conftest import roles_of
 

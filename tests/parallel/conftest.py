@@ -10,7 +10,7 @@ from framework.parallel.cluster import cluster
 from framework.parallel.config import ClusterConfig
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
-from tests.evaluators.asking import Make
+from tests.parallel.asking import Make
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from framework.errors import ClusterError
 from framework.parallel.auto_evaluator import AutoEvaluator
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, SerialEvaluator
-from tests.evaluators.asking import (
+from tests.parallel.asking import (
     Make,
     assert_same,
     gene_sets,
@@ -79,7 +79,7 @@ def test_auto_stays_where_ray_cannot_start() -> None:
 def test_auto_hands_parts_and_pieces_to_ray_where_that_pays(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("framework.preparation._PARTS", 5)
+    monkeypatch.setattr("framework.preparation._COMPONENTS_AT_ONCE", 5)
     problem, X = PartsToy(tmp_path / "log"), gene_sets(40)
     keys = problem.missing_components(X)
     evaluator, said = auto(problem, never, 1.0)

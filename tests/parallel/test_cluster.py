@@ -1,4 +1,4 @@
-"""Starting, joining and leaving Ray."""
+"""Connect to Ray: our own cluster, a running one, one that dies, and the folders of sessions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,7 +22,8 @@ import pytest
 import yaml
 
 from framework.errors import ClusterError
-from framework.parallel.cluster import cluster
+from framework.parallel.cluster import cluster, guarded, session_folder
+from framework.parallel.nodes import call_in_thread
 from framework.parallel.ray_evaluator import RayEvaluator
 from tests.ray_toys import Sphere
 
@@ -232,3 +234,97 @@ def join_twice(address: str) -> None:
             pieces = evaluator.collect(timeout=60)
             assert pieces[0].values["near"][0] == 4.0
             evaluator.close()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr("framework.parallel.cluster._WATCH_SECONDS", 0.01)
+
+
+def test_a_death_ends_a_wait(quick):
+    with pytest.raises(ClusterError, match=r"^it died; what was told is kept"), guarded(died):
+        time.sleep(20)
+
+
+def test_a_death_ends_a_question_that_hangs(quick):
+    """Ray's compiled code hears no signal, so another thread is left waiting in it."""
+    never = threading.Event()
+    with pytest.raises(ClusterError, match=r"^it died"), guarded(died):
+        call_in_thread(never.wait)
+    never.set()
+
+
+def test_what_ray_makes_of_the_signal_is_said_as_what_it_is(quick):
+    def compiled():
+        try:
+            time.sleep(20)
+        except ClusterError as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    with pytest.raises(ClusterError, match=r"^it died"), guarded(died):
+        compiled()
+
+
+def test_other_errors_stay_what_they_are(quick):
+    with pytest.raises(SystemError, match="another"), guarded(lambda: ""):
+        raise SystemError("another")
+    with pytest.raises(ValueError, match="none of ours"), guarded(lambda: ""):
+        call_in_thread(int_of_nothing)
+    with guarded(lambda: ""):
+        assert call_in_thread(lambda: 7) == 7
+
+
+def died() -> str:
+    return "it died"
+
+
+def int_of_nothing() -> int:
+    raise ValueError("none of ours")
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def age(folder):
+    """Let a folder be an hour old."""
+    then = time.time() - 3600
+    os.utime(folder, (then, then))
+
+
+def test_a_folder_goes_with_its_session(base):
+    with session_folder() as folder:
+        assert folder.parent == base
+        assert folder.stat().st_mode & 0o077 == 0
+        (folder / "logs").mkdir()
+        (folder / "logs" / "raylet.out").touch()
+    assert list(base.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_and_what_lives_stays(base):
+    code = (
+        "import time\nfrom framework.parallel.cluster import session_folder\n"
+        "with session_folder() as folder:\n    (folder / 'logs').mkdir()\n"
+        "    print(folder, flush=True)\n    time.sleep(60)\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    folders = [os.path.basename(process.stdout.readline().strip()) for process in processes]
+    young = base / "paretolab-ray-young"
+    young.mkdir()
+    (base / "ray").mkdir()
+    for folder in folders:
+        age(base / folder)
+    age(base / "ray")
+    os.kill(processes[0].pid, signal.SIGKILL)
+    processes[0].wait()
+    with session_folder() as mine:
+        left = {path.name for path in base.iterdir()}
+    assert left == {folders[1], young.name, "ray", mine.name}
+    processes[1].kill()
+    for process in processes:
+        process.communicate()

@@ -19,13 +19,13 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.front import Front
-from framework.parallel.scorer import build_each
-from framework.parallel.work import DispatchCost
+from framework.parallel.tasks import DispatchCost
+from framework.parallel.worker import build_each
 from framework.run.driver import search
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
 from tests.conftest import multistage, roles_of
-from tests.evaluators.asking import (
+from tests.parallel.asking import (
     Make,
     assert_same,
     collect_all,

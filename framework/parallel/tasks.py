@@ -1,0 +1,133 @@
+"""Tasks for a pool of workers: how they are divided into requests, and when one is late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Protocol
+
+_SPLIT = 8  # pieces of a task whose worker died
+
+
+@dataclass(eq=False)
+class Task:
+    """Work for a pool of workers: a method to call, for one or several items.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the method, of the object that the workers hold.
+    columns : tuple of sequences
+        Arguments for the items, of equal lengths; divided where the task is divided.
+    attempts : list of str
+        The nodes on which a worker died of it, one for each attempt.
+    failed_on : list of str
+        The nodes that could not do it for reasons of their own, one for each attempt.
+    in_flight : int
+        Requests under way for it.
+    finished : bool
+        Whether it is done, or given up.
+    """
+
+    kind: str
+    columns: tuple[Any, ...]
+    attempts: list[str] = field(default_factory=list)
+    failed_on: list[str] = field(default_factory=list)
+    in_flight: int = 0
+    finished: bool = False
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def slice(self, start: int, stop: int) -> Task:
+        """Return the task of some of the items."""
+        columns = tuple(column[start:stop] for column in self.columns)
+        return Task(self.kind, columns, list(self.attempts), list(self.failed_on))
+
+    def split(self) -> list[Task]:
+        """Return the same task in a few pieces."""
+        step = ceil(len(self) / _SPLIT)
+        return [self.slice(start, start + step) for start in range(0, len(self), step)]
+
+
+class TaskOwner(Protocol):
+    """What gives tasks to a pool and takes their results."""
+
+    def arguments(self, task: Task, n_components: int) -> tuple[tuple[Any, ...], int]:
+        """Return the arguments of the method, and how many components the worker has then.
+
+        ``n_components`` is how many it has now.
+        """
+        ...
+
+    def answered(self, task: Task, answer: Any) -> None:
+        """Take what the method returned."""
+        ...
+
+    def expects(self, task: Task) -> bool:
+        """Return whether the method may raise; a worker that raises unexpectedly is replaced."""
+        ...
+
+    def raised(self, task: Task, error: Exception) -> None:
+        """Take what the method raised: an EnvironmentFailure if every node was at fault."""
+        ...
+
+    def killed(self, task: Task, reason: str) -> None:
+        """Give up a task of one item: its workers died again and again, for this reason."""
+        ...
+
+
+class DispatchCost:
+    """Seconds per item as measured, recent requests weighing most."""
+
+    def __init__(self) -> None:
+        self._seconds = self._items = 0.0
+
+    def add(self, seconds: float, items: int) -> None:
+        self._seconds = self._seconds / 2 + seconds
+        self._items = self._items / 2 + items
+
+    @property
+    def per_item(self) -> float | None:
+        """Seconds; None before the first measurement."""
+        return self._seconds / self._items if self._items else None
+
+    def chunk(self, items: int, workers: int) -> int:
+        """Return how many of so many waiting items the next request takes."""
+        if not self._items:
+            return 1  # nothing is known yet: better than an hour in one request
+        return request_size(items, workers, max(self._seconds / self._items, 1e-9))
+
+
+CHUNK_SECONDS = 0.05  # work in a request: a hundred times what sending it costs
+_SMALL_SECONDS = 0.005  # less work than this is never divided
+_LATE_SECONDS = 2.0  # from which a request may be late,
+_LATE_TIMES = 3.0  # and how many times what it should take
+
+
+def request_size(items: int, workers: int, seconds: float) -> int:
+    """Return how many of so many waiting items the next request takes.
+
+    Parameters
+    ----------
+    items, workers : int
+    seconds : float
+        What an item takes, positive.
+    """
+    if items * seconds <= _SMALL_SECONDS:
+        return items
+    fair = max(ceil(items / max(1, workers)), int(_SMALL_SECONDS / seconds))
+    return max(1, min(items, fair, int(CHUNK_SECONDS / seconds)))
+
+
+def late_after(items: int, seconds: float) -> float:
+    """Return the seconds after which a request is late, and an idle worker may repeat it.
+
+    Parameters
+    ----------
+    items : int
+        In the request.
+    seconds : float
+        What an item takes on average.
+    """
+    return max(_LATE_SECONDS, _LATE_TIMES * items * seconds)
