@@ -236,7 +236,7 @@ WORDS = re.compile(  # the families and their searches, as prose and code spell 
     r"(?i)multi[-_ ]?stage|ensembling|prun(e|ing)|\bemsco\b|hapens|\bges\b|"
     r"\bq[d]?o_?es\b|kappa|fch|cascade|\bzej?d\d?\b"
 )
-STAGES = {"models/routing.py", "models/card.py", "cli/tables.py"}  # how any model tells its steps
+STAGES = {"models/walk.py", "models/store.py", "cli/tables.py"}  # how any model tells its steps
 COMMON = {"cost", "inference_time", "members", "stages"}  # of costs, libraries, mixtures, steps
 RATES = {"false_positive_rate", "false_negative_rate"}  # what the costs of errors are counted by
 

@@ -20,10 +20,10 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
-from framework.models.card import cell
 from framework.models.checks import records_and_targets, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
+from framework.models.store import cell
 from framework.registry import nearest
 
 MEMBERS, MEMBER_FILE = "members", "model.skops"

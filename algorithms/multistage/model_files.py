@@ -16,12 +16,11 @@ from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.files import write_whole
-from framework.models.card import cell
 from framework.models.checks import is_label, stored_labels
-from framework.models.classifier_files import read_classifier, write_classifier
+from framework.models.classifiers import LinearProbability, read_classifier, write_classifier
 from framework.models.files import ModelFiles
-from framework.models.linear import LinearProbability
 from framework.models.model import Card
+from framework.models.store import cell
 
 _NEEDED = "expected skl2onnx, found it not installed; pip install 'paretolab[onnx]'"
 _ROUNDING = 1e-6  # of probabilities in float32: what reaches a threshold exactly may come out below

@@ -18,8 +18,8 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.confidence import decide
-from framework.models.routing import StageWalk, Walk
+from framework.models.calibration import decide
+from framework.models.walk import StageWalk, Walk
 from framework.registry import nearest
 
 _BINS = 10

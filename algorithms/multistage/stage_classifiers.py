@@ -19,8 +19,8 @@ from algorithms.multistage.data import MOST_COLUMNS, StageData, with_intercept
 from algorithms.multistage.kernels import logistic
 from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
+from framework.models.calibration import CONFIDENCE_SLACK
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, make_estimator
-from framework.models.confidence import CONFIDENCE_SLACK
 
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
 _NOT_CONVERGED = "logistic regression did not converge; lower C"
@@ -222,10 +222,10 @@ def restore(
         plain = restore(base, data, kind, "none", classes, acquired)
         return CalibratedProbability(plain, curves, labels)
     if kind != LOGISTIC_REGRESSION:
-        from framework.models.classifier_files import load_classifier
+        from framework.models.classifiers import load_classifier
 
         return load_classifier(model, f"sub-classifier {kind}")
-    from framework.models.linear import LinearProbability
+    from framework.models.classifiers import LinearProbability
 
     basis = logistic.class_basis(len(labels))
     weights: FloatArray = basis @ np.frombuffer(model, dtype="<f8").reshape(basis.shape[1], -1)

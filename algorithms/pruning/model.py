@@ -13,9 +13,9 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost
-from framework.models.card import cell
 from framework.models.files import ModelFiles
 from framework.models.model import Card
+from framework.models.store import cell
 
 _TEXT = """\
 A record is {positive} if more than {threshold} of the {members} classifiers say so, else \

@@ -1,20 +1,26 @@
-"""Choosing one solution of a front: conditions narrow it, then one rule picks."""
+"""Choose one solution of a Pareto front, or the best randomised mixture of several.
+
+Conditions narrow the front; then one rule picks, such as the least expected cost of errors.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from framework.analysis.expected_cost import ExpectedCost
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.front import Front
 from framework.registry import nearest
 
+FALSE_POSITIVES, FALSE_NEGATIVES = "false_positive_rate", "false_negative_rate"
+
+_NOTHING = 1e-9  # chances below this are the solver's rounding
 _OPERATORS: dict[str, Callable[[Array, float], Array]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -263,3 +269,207 @@ def _number(text: str, place: str, whole: str) -> float:
     if not np.isfinite(number):
         raise InputError(f"{place}: expected a number in {whole!r}, found {text!r}")
     return number
+
+
+class Range(NamedTuple):
+    """A solution that is best between two values of a parameter."""
+
+    position: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ExpectedCost:
+    """What a record costs in expectation (Provost and Fawcett 2001).
+
+    ``prior fn FNR + (1 - prior) fp FPR``, and what a metric's unit costs beside it. All of it is
+    in the metrics' own units: nothing is normalised.
+
+    Attributes
+    ----------
+    fp, fn : float
+        Cost of a false positive and of a false negative, from 0.
+    prior : float
+        Share of positive records where the model will run, 0 to 1.
+    per_unit : mapping of str to float
+        Cost of one unit of a metric, such as complexity.
+
+    Raises
+    ------
+    InputError
+        Costs below 0 or all 0, or a prior that is no share.
+    """
+
+    fp: float
+    fn: float
+    prior: float
+    per_unit: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        costs = [self.fp, self.fn, *self.per_unit.values()]
+        if not (np.isfinite(costs).all() and min(costs) >= 0 and max(costs) > 0):
+            raise InputError(
+                f"costs: expected numbers from 0, one above it, found fp={self.fp:g}, "
+                f"fn={self.fn:g}" + "".join(f", {k}={v:g}" for k, v in self.per_unit.items())
+            )
+        if not 0 <= self.prior <= 1:
+            raise InputError(f"prior: expected a share from 0 to 1, found {self.prior:g}")
+
+    def of(self, front: Front) -> FloatArray:
+        """Return the expected cost of each solution, on validation metrics, shape (n,)."""
+        false_positives, false_negatives, rest = self._parts(front)
+        return np.asarray(
+            self.prior * self.fn * false_negatives
+            + (1 - self.prior) * self.fp * false_positives
+            + rest
+        )
+
+    def by_prior(self, front: Front) -> list[Range]:
+        """Return which solution is best for which prior, from 0 to 1; costs as they are."""
+        false_positives, false_negatives, rest = self._parts(front)
+        start = self.fp * false_positives
+        return lower_envelope(start + rest, self.fn * false_negatives - start, 1.0)
+
+    def by_ratio(self, front: Front) -> list[Range]:
+        """Return which solution is best for which ratio fn / fp; fp and the prior as they are."""
+        false_positives, false_negatives, rest = self._parts(front)
+        fixed = (1 - self.prior) * self.fp * false_positives + rest
+        return lower_envelope(fixed, self.prior * self.fp * false_negatives, np.inf)
+
+    def _parts(self, front: Front) -> tuple[FloatArray, FloatArray, FloatArray]:
+        values = front.rows.values
+        for name in (FALSE_POSITIVES, FALSE_NEGATIVES, *self.per_unit):
+            if name not in values:
+                raise InputError(
+                    f"costs: expected a run with the metric {name!r}, found {', '.join(values)}"
+                    f"{nearest(name, values)}"
+                )
+        rest = np.zeros(len(front))
+        for name, cost in self.per_unit.items():
+            rest = rest + cost * values[name]
+        return values[FALSE_POSITIVES], values[FALSE_NEGATIVES], rest
+
+
+def lower_envelope(starts: FloatArray, slopes: FloatArray, end: float) -> list[Range]:
+    """Return which of the lines ``start + slope t`` is lowest for t from 0 to ``end``.
+
+    Of lines that are equal the first counts. O(n) a range.
+    """
+    t = 0.0
+    ranges: list[Range] = []
+    best = int(np.lexsort((slopes, starts))[0])
+    while True:
+        falls = slopes[best] - slopes
+        with np.errstate(divide="ignore", invalid="ignore"):
+            meets = np.where(falls > 0, (starts - starts[best]) / falls, np.inf)
+        meets = np.where(meets < t, np.where(falls > 0, t, np.inf), meets)
+        upto = float(min(meets.min(), end))
+        if upto > t or not ranges:
+            ranges.append(Range(best, t, upto))
+        if upto >= end:
+            return ranges
+        best = int(np.lexsort((slopes, np.where(meets == upto, 0, 1)))[0])
+        t = upto
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Solutions of a front, of which each record gets one by lot.
+
+    Attributes
+    ----------
+    positions : numpy.ndarray of int64, shape (members,)
+        In the front, ascending.
+    chances : numpy.ndarray of float64, shape (members,)
+        Above 0, summing to 1.
+    expected : mapping of str to float
+        What the mixture has in expectation of every metric that mixes.
+    """
+
+    positions: IntArray
+    chances: FloatArray
+    expected: Mapping[str, float]
+
+
+def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mixture:
+    """Return the mixture with the best expected value of a metric, under conditions.
+
+    Parameters
+    ----------
+    front : Front
+    best : str
+        A metric that mixes: a mean over records, of which a mixture has the weighted mean.
+    where : sequence of str or Condition
+        Conditions on expected values of such metrics, with ``>=``, ``<=`` or ``==``.
+
+    Raises
+    ------
+    InputError
+        A metric that is unknown or does not mix, another operator, or no mixture that meets the
+        conditions.
+
+    Notes
+    -----
+    Provost and Fawcett (2001), for any number of metrics: a linear programme over the chances.
+    It has a solution of at most one member more than there are conditions, a corner, which the
+    simplex method returns.
+    """
+    from scipy.optimize import linprog
+
+    conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
+    _column(front, best, "best")
+    above, limits, equal, values = [], [], [np.ones(len(front))], [1.0]
+    for condition in conditions:
+        column = _column(front, condition.metric, "where")
+        if condition.operator == "==":
+            equal.append(column)
+            values.append(condition.value)
+        elif condition.operator in ("<=", ">="):
+            side = 1.0 if condition.operator == "<=" else -1.0
+            above.append(side * column)
+            limits.append(side * condition.value)
+        else:
+            raise InputError(
+                f"where: expected >=, <= or == for a mixture, found {condition}; a mixture comes "
+                "as near as one likes"
+            )
+    found = linprog(
+        loss_of(front, best, "best"),
+        A_ub=np.array(above) if above else None,
+        b_ub=limits or None,
+        A_eq=np.array(equal),
+        b_eq=values,
+        method="highs-ds",
+    )
+    if found.x is None:
+        ranges = {
+            c.metric: f"{front.rows.values[c.metric].min():.4g} to "
+            f"{front.rows.values[c.metric].max():.4g}"
+            for c in conditions
+        }
+        raise InputError(
+            f"where: expected conditions that a mixture meets, found "
+            f"{', '.join(map(str, conditions))}; the solutions have "
+            + ", ".join(f"{name} from {text}" for name, text in ranges.items())
+        )
+    kept = np.flatnonzero(found.x > _NOTHING)
+    chances = found.x[kept] / found.x[kept].sum()
+    expected = {
+        name: float(chances @ front.rows.values[name][kept])
+        for name, known in front.roles.metrics.items()
+        if known.mixes
+    }
+    return Mixture(kept.astype(np.int64), chances, expected)
+
+
+def _column(front: Front, name: str, place: str) -> FloatArray:
+    """Return the values of a metric that mixes, shape (n,)."""
+    column, metrics = column_of(front, name, place), front.roles.metrics
+    mixing = [known for known, metric in metrics.items() if metric.mixes]
+    if not metrics[name].mixes:
+        raise InputError(
+            f"{place}: expected a metric whose values mix ({', '.join(mixing) or 'none here'}), "
+            f"found {name!r}, which is no mean over records"
+        )
+    return np.asarray(column, dtype=np.float64)

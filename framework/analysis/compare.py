@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from framework.analysis.indicators import Indicator, Judged, indicators, indicators_of
-from framework.analysis.page import Claim, Page
-from framework.analysis.rank_tests import RankTests, rank_tests
+from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
 from framework.pareto import nondominated
 from framework.roles import Roles
+
+if TYPE_CHECKING:
+    from framework.analysis.report import Claim, Page
 
 NUMBERS = ("evaluations", "distinct", "seconds", "solutions")
 """Columns of a comparison that are averaged over runs, besides the indicators."""

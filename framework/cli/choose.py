@@ -10,9 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from framework import registry
-from framework.analysis.choose import choose
-from framework.analysis.expected_cost import ExpectedCost
-from framework.analysis.mixture import Mixture, mix
+from framework.analysis.choose import ExpectedCost, Mixture, choose, mix
 from framework.cli.tables import console, front_table, program, show_model, show_steps
 from framework.errors import InputError, ParetolabError
 from framework.experiment.export import export, export_mixture, load_problem

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from framework.analysis.compare import Comparison
-    from framework.analysis.rank_tests import RankTests
+    from framework.analysis.statistics import RankTests
 
 
 _SHOWN = 2  # indicators in the terminal's table; the report has all

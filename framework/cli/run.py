@@ -33,7 +33,7 @@ from framework.experiment.execute import (
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
-from framework.models.routing import Chosen
+from framework.models.walk import Chosen
 
 
 class Run:

@@ -17,7 +17,7 @@ from rich.table import Table
 from framework.arrays import Array, IntArray
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.models.routing import Chosen, Walk
+from framework.models.walk import Chosen, Walk
 
 _MOST_ROWS = 14
 _MOST_FEATURES = 12

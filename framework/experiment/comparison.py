@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from framework.analysis.claims import judge_claims
 from framework.analysis.compare import (
     Blocks,
     Case,
@@ -20,6 +19,7 @@ from framework.analysis.compare import (
     compare_case,
     compare_cases,
 )
+from framework.analysis.report import judge_claims
 from framework.arrays import FloatArray
 from framework.errors import InputError, damaged
 from framework.experiment.config import flatten

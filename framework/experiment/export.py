@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.analysis.choose import choose
-from framework.analysis.mixture import Mixture
+from framework.analysis.choose import Mixture, choose
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from framework import registry
-from framework.analysis.claims import ClaimConfig
 from framework.analysis.compare import Blocks
+from framework.analysis.report import ClaimConfig
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.registry import nearest

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from framework import registry
 from framework.analysis.compare import Comparison
-from framework.analysis.page import claims_table
-from framework.analysis.tables import tables
+from framework.analysis.report import claims_table, tables
 from framework.errors import InputError
 from framework.files import write_whole
 

@@ -1,8 +1,9 @@
-"""Calibration: a classifier that is 90% confident should be right in 90% of the cases.
+"""Calibrated probabilities of a classifier, and whether an answer is confident enough.
 
-The map from a classifier's probabilities to calibrated ones is fitted by cross-validation within
-the training records, on probabilities of classifiers that have not seen the record. It is then
-applied to the classifier that is trained on all training records, as scikit-learn's
+A classifier that is 90% confident should be right in 90% of the cases. The map from a classifier's
+probabilities to calibrated ones is fitted by cross-validation within the training records, on
+probabilities of classifiers that have not seen the record. It is then applied to the classifier
+that is trained on all training records, as scikit-learn's
 ``CalibratedClassifierCV(ensemble=False)`` does. Validation and test records are not used for it.
 """
 
@@ -16,10 +17,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 
 FOLDS = 5
+CONFIDENCE_SLACK = 1e-9
+"""How far below its threshold a probability may be, so that a tie does not hang on rounding."""
+
 _CLIP = 1e-6  # probabilities nearer to 0 or 1 count as this near: their logits stay finite
 _RIDGE = 1e6  # C of the sigmoid's fit: regular also where the scores are constant
 _LENGTH = 8  # bytes that say how long a stored classifier is
@@ -214,3 +218,22 @@ def split(model: bytes) -> tuple[bytes, Calibration]:
     """Return what ``join`` joined."""
     stop = _LENGTH + int.from_bytes(model[:_LENGTH], "little")
     return model[_LENGTH:stop], Calibration.from_json(json.loads(model[stop:]))
+
+
+def decide(probabilities: FloatArray, thresholds: FloatArray) -> tuple[IntArray, BoolArray]:
+    """Return the most likely class of each record (the first of equals), and if that is confident.
+
+    Parameters
+    ----------
+    probabilities : float64 (n, K)
+    thresholds : float64 (K,)
+        The probability that an answer of each class needs.
+
+    Returns
+    -------
+    best : int64 (n,)
+    confident : bool (n,)
+    """
+    best = probabilities.argmax(axis=1)
+    highest = probabilities[np.arange(len(best)), best]
+    return best, highest >= thresholds[best] - CONFIDENCE_SLACK

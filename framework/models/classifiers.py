@@ -1,4 +1,8 @@
-"""The classifiers that a configuration may name: a fixed table, and what the user registers."""
+"""The classifiers that a configuration may name, a linear one of our own, and their files.
+
+A configuration names classifiers of a fixed table, those that packages register, and those that
+the user trusts. Fitted linear classifiers are kept as plain numbers, calibrated ones as two files.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,16 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from scipy.special import expit, softmax
 
 from framework import registry
+from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.security import trusted
+from framework.models.calibration import CalibratedProbability, Calibration
+from framework.models.files import ModelFiles
+from framework.security import load_estimator, trusted
 
 LOGISTIC_REGRESSION = "logistic_regression"
 CalibrationMethod = Literal["none", "isotonic", "sigmoid"]
@@ -48,6 +57,7 @@ _MORE = (
 PATHS = {**KNOWN, **{path: path for path in (*KNOWN.values(), *_MORE)}}
 """Where each classifier is that may be named, by short name and by dotted path."""
 
+_ARRAY, _CALIBRATED, _SKOPS = ".npy", ".calibrated.json", ".skops"  # ends of files
 _WORD = re.compile(r"[\w.+-]*")  # LightGBM reads further parameters after a blank
 _LONGEST = 1000  # numbers or words in a parameter
 _MANY = 10_000  # records above which early_stopping="auto" of scikit-learn means yes
@@ -202,3 +212,134 @@ def _is_word(value: Any) -> bool:
     if isinstance(value, str):
         return _WORD.fullmatch(value) is not None
     return value is None or isinstance(value, bool | int | float)
+
+
+class LinearProbability:
+    """A logistic regression that predicts as scikit-learn's does.
+
+    Parameters
+    ----------
+    classes : (K,)
+    coef : float64 (1, D) for two classes (of the second one), else (K, D)
+    intercept : float64 (1,) or (K,)
+
+    Raises
+    ------
+    InputError
+        Shapes that do not fit, or numbers that are not finite.
+    """
+
+    def __init__(self, classes: Array, coef: FloatArray, intercept: FloatArray) -> None:
+        self.classes_ = np.asarray(classes)
+        self.coef_ = np.asarray(coef, dtype=np.float64)
+        self.intercept_ = np.asarray(intercept, dtype=np.float64)
+        count = len(self.classes_)
+        rows = 1 if count == 2 else count
+        if self.coef_.ndim != 2 or len(self.coef_) != rows or self.intercept_.shape != (rows,):
+            raise InputError(
+                f"linear classifier: expected coef of shape ({rows}, D) and intercept of shape "
+                f"({rows},) for {count} classes, found {self.coef_.shape} and "
+                f"{self.intercept_.shape}"
+            )
+        if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
+            raise InputError("linear classifier: expected finite coefficients, found NaN or inf")
+        self.n_features_in_ = self.coef_.shape[1]
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        """Return the probability (n, K) of each class for encoded records (n, D)."""
+        scores = X @ self.coef_.T + self.intercept_
+        if len(self.classes_) == 2:
+            second = expit(scores[:, 0])
+            return np.column_stack([1 - second, second])
+        return np.asarray(softmax(scores, axis=1), dtype=np.float64)
+
+    def predict(self, X: FloatArray) -> Array:
+        """Return the most likely class (n,)."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def to_array(self) -> FloatArray:
+        """Return coefficients and, as the last column, intercepts: (1 or K, D + 1)."""
+        return np.column_stack([self.coef_, self.intercept_])
+
+    @classmethod
+    def from_array(cls, classes: Array, array: FloatArray) -> LinearProbability:
+        """Return the classifier that ``to_array`` wrote. Raises as the constructor."""
+        if array.ndim != 2 or array.shape[1] < 1 or array.dtype.kind != "f":
+            raise InputError(
+                f"linear classifier: expected a float array of two dimensions, found "
+                f"{array.dtype} of shape {array.shape}"
+            )
+        return cls(classes, array[:, :-1], array[:, -1])
+
+
+def write_classifier(files: ModelFiles, stem: str, classifier: Any) -> str:
+    """Write a classifier; return the name of its file, which begins with ``stem``.
+
+    ``STEM.npy`` are the coefficients of a :class:`LinearProbability`, ``STEM.calibrated.json`` a
+    calibration and the name of another file, ``STEM.skops`` any estimator that is trusted.
+
+    Raises
+    ------
+    InputError
+        It holds a type that is not trusted.
+    """
+    if isinstance(classifier, CalibratedProbability):
+        base = write_classifier(files, stem, classifier.base)
+        plain = {"base": base, "calibration": classifier.calibration.to_json()}
+        files.write_json(stem + _CALIBRATED, plain)
+        return stem + _CALIBRATED
+    if isinstance(classifier, LinearProbability):
+        files.write_array(stem + _ARRAY, classifier.to_array())
+        return stem + _ARRAY
+    files.write_estimator(stem + _SKOPS, classifier)
+    return stem + _SKOPS
+
+
+def read_classifier(files: ModelFiles, name: str, classes: Any) -> Any:
+    """Return the classifier that :func:`write_classifier` wrote.
+
+    Raises
+    ------
+    InputError
+        It is damaged, was changed, holds types that are not trusted, or is no classifier.
+    """
+    if name.endswith(_ARRAY):
+        return LinearProbability.from_array(classes, files.read_array(name))
+    if name.endswith(_CALIBRATED):
+        return _read_calibrated(files, name, classes)
+    return load_classifier(files.read(name), name)
+
+
+def _read_calibrated(files: ModelFiles, name: str, classes: Any) -> CalibratedProbability:
+    plain = files.read_json(name)
+    try:
+        base, calibration = str(plain["base"]), Calibration.from_json(plain["calibration"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{name}: expected a calibrated classifier, found it damaged ({error})"
+        ) from error
+    if base.endswith(_CALIBRATED):
+        raise InputError(f"{name}: expected another file with its classifier, found {base}")
+    return CalibratedProbability(read_classifier(files, base, classes), calibration, classes)
+
+
+def load_classifier(content: bytes, name: str) -> Any:
+    """Load a classifier from skops's format.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        What to call it in messages.
+
+    Raises
+    ------
+    InputError
+        It is damaged, holds types that are not trusted, or is no classifier.
+    """
+    classifier = load_estimator(content, name)
+    if not hasattr(classifier, "predict_proba"):
+        raise InputError(
+            f"{name}: expected a classifier with predict_proba, found {type(classifier).__name__}"
+        )
+    return classifier

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
-from framework.models.card import cell
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
+from framework.models.store import cell
 from framework.registry import load
 
 

@@ -18,7 +18,7 @@ from algorithms.multistage.model import MultiStageClassifier
 from framework import registry
 from framework.errors import InputError
 from framework.models import store
-from framework.models.linear import LinearProbability
+from framework.models.classifiers import LinearProbability
 from framework.models.model import DeployableModel
 from framework.models.store import load_model, save_model
 from framework.testing import MODEL_LAWS

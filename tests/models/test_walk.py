@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from algorithms.multistage.data import MultiStageConfig
 from algorithms.multistage.problem import MultiStageProblem
 from algorithms.multistage.routing import calibration_error
-from framework.models.routing import Chosen, StageWalk, Walk, shares
+from framework.models.walk import Chosen, StageWalk, Walk, shares
 from framework.streams import CandidateStreams
 
 

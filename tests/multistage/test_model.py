@@ -13,8 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from algorithms.multistage.model import MultiStageClassifier
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.confidence import decide
-from framework.models.linear import LinearProbability
+from framework.models.calibration import decide
+from framework.models.classifiers import LinearProbability
 
 STAGES = [["f4", "f1"], ["f0"], ["text", "f2"]]
 COSTS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.analysis.hulls import facing_hull
 from tests.tracking.test_run_report import finished, is_a_picture
-from tracking.figures.hull_figures import read_error_rates, read_hull
+from tracking.figures.hull_figures import facing_hull, read_error_rates, read_hull
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_plots
 

@@ -9,7 +9,7 @@ import pytest
 
 from framework.analysis.choose import choose
 from framework.experiment.run_dir import RunDir
-from framework.models.routing import StageWalk, Walk
+from framework.models.walk import StageWalk, Walk
 from tests.tracking import made_up
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_figures import genome_lines, hover_texts, parallel_html

@@ -16,7 +16,7 @@ from http.client import HTTPConnection
 import pandas as pd
 import pytest
 
-from framework.models.routing import Chosen
+from framework.models.walk import Chosen
 from tests.command import call, environment
 from tracking.mlflow_log import deploy
 

@@ -18,8 +18,8 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.comparison import compare
 from framework.journal import Journal
 from framework.libraries.library import Cost, Library, load_library
-from framework.models.routing import Chosen, shares
 from framework.models.store import load_model
+from framework.models.walk import Chosen, shares
 from tests.trust.forging import seal
 
 VALUES = (None, True, -1, 0, 10**30, 1e308, "x", "../../x", "[/b]", [], {}, [[]], {"x": None})

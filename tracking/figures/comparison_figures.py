@@ -14,8 +14,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from framework.analysis.compare import Case, Comparison
 from framework.analysis.indicators import Judged
-from framework.analysis.rank_tests import RankTests
-from framework.analysis.tables import groups, has_groups, means
+from framework.analysis.report import groups, has_groups, means
+from framework.analysis.statistics import RankTests
 from framework.arrays import FloatArray
 from framework.experiment.history import moments
 from framework.experiment.run_dir import RunDir

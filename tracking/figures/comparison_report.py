@@ -14,8 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from framework.analysis.compare import NUMBERS, Case, Comparison
-from framework.analysis.page import Claim, Page, claims_table
-from framework.analysis.tables import has_groups, tables
+from framework.analysis.report import Claim, Page, claims_table, has_groups, tables
 from tracking.figures.comparison_figures import (
     ARROW,
     anytime,

@@ -15,7 +15,7 @@ from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.front import Archive, Front
 from framework.journal import Journal
-from framework.models.routing import Chosen
+from framework.models.walk import Chosen
 from framework.roles import Objective, Roles
 from tracking.figures.style import axis_label
 from tracking.mlflow_log.run_content import about

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from framework.models.routing import StageWalk, Walk, shares
+from framework.models.walk import StageWalk, Walk, shares
 from tracking.figures.html_page import figure_html, section, write_page
 from tracking.figures.run_data import RunData
 from tracking.figures.run_figures import mark_chosen, scatter_coloured, scatter_html

@@ -20,7 +20,7 @@ from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.models.routing import Chosen
+from framework.models.walk import Chosen
 from framework.security import public_uri
 
 _LONGEST_VALUE = 500

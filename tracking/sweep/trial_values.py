@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framework.analysis.tables import interval
+from framework.analysis.report import interval
 from framework.arrays import FloatArray
 from framework.data.table_files import read_frame
 from framework.errors import InputError, ParetolabError

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from framework.analysis.compare import Case, ComparedRun, Comparison
-from framework.analysis.page import Page, Ranking
-from framework.analysis.rank_tests import RankTests, rank_tests
+from framework.analysis.report import Page, Ranking
+from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import FloatArray
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from framework.analysis.choose import choose as choose
     from framework.analysis.indicators import Indicator as Indicator
     from framework.analysis.indicators import Judged as Judged
-    from framework.analysis.page import Page as Page
+    from framework.analysis.report import Page as Page
     from framework.batch import Evaluated as Evaluated
     from framework.errors import InputError as InputError
     from framework.errors import ParetolabError as ParetolabError
@@ -107,7 +107,7 @@ _HOMES = {
     "Library": "framework.libraries.library:Library",
     "check_certificates": "framework.testing:certificates_hold",
     "Judged": "framework.analysis.indicators:Judged",
-    "Page": "framework.analysis.page:Page",
+    "Page": "framework.analysis.report:Page",
     "library_from_models": "framework.libraries.importing:from_models",
     "Cost": "framework.libraries.library:Cost",
     "load_library": "framework.libraries.library:load_library",

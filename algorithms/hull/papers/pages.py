@@ -20,9 +20,8 @@ from scipy.spatial import ConvexHull
 
 from algorithms.hull.network import NetworkProblem
 from framework.analysis.compare import Case, ComparedRun, Comparison
-from framework.analysis.page import Claim, Page, Ranking
-from framework.analysis.rank_sum import score, verdict
-from framework.analysis.rank_tests import rank_tests
+from framework.analysis.report import Claim, Page, Ranking
+from framework.analysis.statistics import rank_tests, score, verdict
 from framework.arrays import BoolArray, FloatArray
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem

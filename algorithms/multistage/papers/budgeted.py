@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from algorithms.multistage.model import MultiStageClassifier
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.encoding import Encoder
+from framework.models.calibration import decide
 from framework.models.checks import (
     Threshold,
     costs_for,
@@ -22,7 +23,6 @@ from framework.models.checks import (
     training_records,
     with_rejects,
 )
-from framework.models.confidence import decide
 
 Self = TypeVar("Self", bound="BudgetedClassifier")
 

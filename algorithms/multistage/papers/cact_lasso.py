@@ -15,7 +15,7 @@ from algorithms.multistage.papers.budgeted import BudgetedClassifier
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit, njit_sum
-from framework.models.linear import LinearProbability
+from framework.models.classifiers import LinearProbability
 
 TOLERANCE = 1e-6
 MAX_ITERATIONS = 20_000

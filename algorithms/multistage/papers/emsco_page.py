@@ -16,8 +16,7 @@ import pandas as pd
 
 from framework.analysis.compare import Comparison
 from framework.analysis.indicators import Indicator, Judged
-from framework.analysis.page import Claim, Page
-from framework.analysis.tables import groups
+from framework.analysis.report import Claim, Page, groups
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import GENE_PREFIX

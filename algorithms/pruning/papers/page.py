@@ -16,8 +16,8 @@ import pandas as pd
 
 from framework.analysis.compare import Case, ComparedRun, Comparison
 from framework.analysis.indicators import Indicator
-from framework.analysis.page import Claim, Page, Ranking
-from framework.analysis.rank_tests import rank_tests
+from framework.analysis.report import Claim, Page, Ranking
+from framework.analysis.statistics import rank_tests
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 

@@ -1,19 +1,94 @@
-"""The tables of a comparison, as data frames: what every report and CSV file shows."""
+"""What the report of a comparison shows: tables, claims of a paper, and pages of packages.
+
+The tables are data frames; reports and CSV files show the same ones. A package registers a function
+under ``paretolab.pages`` that takes a :class:`~framework.analysis.compare.Comparison` and returns a
+:class:`Page`; an experiment that names it in ``experiment.pages`` has it in its report::
+
+    [project.entry-points."paretolab.pages"]
+    my-paper = "mine.paper:page"
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations, permutations
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import model_validator
 from scipy import stats
 
 from framework.analysis.compare import Comparison
-from framework.analysis.rank_sum import score, verdict
+from framework.analysis.statistics import RankTests, score, verdict
 from framework.arrays import FloatArray
+from framework.settings import Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 LEVEL = 0.95  # of intervals
+
+
+class Claim(NamedTuple):
+    """A statement of a paper, what was found, and whether it holds."""
+
+    claim: str
+    paper: str
+    here: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods ranked by numbers of a paper's own: drawn as critical-difference diagrams.
+
+    Attributes
+    ----------
+    methods : sequence of str
+    tests : mapping of str to RankTests
+        By what is ranked, methods in that order.
+    blocks : str
+        What a block of the tests is, in the plural.
+    """
+
+    methods: Sequence[str]
+    tests: Mapping[str, RankTests]
+    blocks: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A part of a report.
+
+    Attributes
+    ----------
+    title, text : str
+        ``text`` says what was done, in a sentence or two.
+    claims : sequence of Claim
+    tables : mapping of str to DataFrame
+        By the name of their file in ``tables/``.
+    figures : mapping of str to Figure
+        By the name of their file in ``plots/``.
+    rankings : mapping of str to Ranking
+        By the name of their file in ``plots/``.
+    """
+
+    title: str
+    text: str = ""
+    claims: Sequence[Claim] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+
+
+def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
+    """Return claims as a table; ``holds`` is yes or no."""
+    table = pd.DataFrame(claims, columns=list(Claim._fields))
+    return table.assign(holds=["yes" if claim.holds else "no" for claim in claims])
 
 
 def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
@@ -161,3 +236,65 @@ def _places(comparison: Comparison) -> str | None:
         if comparison.units.groupby([by, "method"]).size().min() > 1:
             return by
     return None
+
+
+class ClaimConfig(Section):
+    """Something that a paper says of a method, and how it is told from the means by group.
+
+    says : in words.
+    paper : what it printed, in words.
+    indicator : one of the experiment's.
+    method : of whom it is said.
+    better_than : the method's mean is at least as good as that of each of these.
+    at_least, at_most : the method's mean is within these.
+    groups : those on each of which it must hold; all by default.
+    """
+
+    says: str
+    paper: str = ""
+    indicator: str
+    method: str
+    better_than: list[str] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    groups: list[str] | None = None
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that it names."""
+        return [self.method, *(self.better_than or ())]
+
+    @model_validator(mode="after")
+    def _tells(self) -> ClaimConfig:
+        if self.better_than is None and self.at_least is None and self.at_most is None:
+            raise ValueError("expected one of better_than, at_least, at_most; found none")
+        return self
+
+
+def judge_claims(comparison: Comparison, claims: Sequence[ClaimConfig]) -> list[Claim]:
+    """Tell which claims hold, from the means by group; one without any value does not."""
+    if not claims:
+        return []
+    table = groups(comparison).set_index(["indicator", "group", "method"])["mean"]
+    return [_judged(comparison, claim, table) for claim in claims]
+
+
+def _judged(comparison: Comparison, claim: ClaimConfig, table: pd.Series[float]) -> Claim:
+    sign = -1.0 if comparison.indicators[claim.indicator].better == "high" else 1.0
+    wanted = claim.groups or comparison.groups
+    held, values = [], []
+    for group in wanted:
+        found = [table.get((claim.indicator, group, method)) for method in claim.methods]
+        if any(value is None for value in found):
+            continue
+        own, *others = [float(value) for value in found if value is not None]
+        holds = all(sign * own <= sign * other for other in others)
+        holds &= claim.at_least is None or own >= claim.at_least
+        holds &= claim.at_most is None or own <= claim.at_most
+        values.append(f"{own:.4g}")
+        held += [group] if holds else []
+    where = f"{len(held)} of {len(wanted)}"
+    if 0 < len(held) < len(wanted):
+        where += f": {', '.join(held)}"
+    here = f"{', '.join(values)} ({where})" if len(values) == 1 else where
+    return Claim(claim.says, claim.paper, here, len(held) == len(wanted))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from framework.analysis.compare import ComparedRun, compare_case, compare_cases
-from framework.analysis.rank_sum import rank_sum, score, verdict
-from framework.analysis.tables import interval, means, pairs, ranks, tables, wins
+from framework.analysis.report import interval, means, pairs, ranks, tables, wins
+from framework.analysis.statistics import rank_sum, score, verdict
 from framework.roles import Metric, Objective, Roles
 
 ROLES = Roles(

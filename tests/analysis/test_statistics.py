@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from framework.analysis.rank_tests import RankTests, holm, rank_tests
+from framework.analysis.statistics import RankTests, holm, rank_tests
 from framework.errors import InputError
 
 # AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets: Demsar 2006, Table 6. In the last but

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.choose import choose
-from framework.analysis.expected_cost import ExpectedCost, lower_envelope
+from framework.analysis.choose import ExpectedCost, choose, lower_envelope
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front

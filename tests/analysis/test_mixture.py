@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.analysis.mixture import mix
+from framework.analysis.choose import mix
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
