@@ -33,7 +33,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
     costs : mapping of str to sequence, shape (K,), or 'measured', optional
         What each model costs, in one currency or several; an ensemble pays for every member once.
         A sequence is in the order of ``models``, a mapping or a pandas Series goes by their
-        names; a DataFrame has a row a model and a column a cost. ``'measured'``: inference
+        names; a DataFrame has one row per model and one column per cost. ``'measured'``: inference
         time, memory and disk are measured, each model in a process of its own. None:
         ``members``, their number.
     score : str, optional
@@ -56,7 +56,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
     Attributes
     ----------
     front_ : pandas.DataFrame
-        A row for each ensemble, best score first: its metrics, then the count of each model.
+        One row per ensemble, best score first: its metrics, then the count of each model.
     library_ : Library
         What the models predict of the validation records.
     problem_ : EnsembleProblem

@@ -124,7 +124,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
             )
             if values.shape != (len(models),):
                 raise InputError(
-                    f"costs: expected {len(models)} values of {name!r}, one a model, found shape "
+                    f"costs: expected {len(models)} values of {name!r}, one per model, found shape "
                     f"{values.shape}"
                 )
             self.costs_[name] = Cost(values[kept], cost.unit)
@@ -353,10 +353,10 @@ class WeightedEnsembleClassifier(ClassifierMixin, WeightedEnsemble):  # type: ig
         models : mapping of str to classifier
             Their classes are those of ``classes``, or positions in it.
         weights : sequence of float
-            From 0, one a model; those with 0 are left out.
+            From 0, one per model; those with 0 are left out.
         classes : sequence, length C
         costs : mapping of str to Cost, optional
-            Values one a model.
+            Values, one per model.
         encoder : Encoder, optional
             What turns records into what the models take.
 

@@ -251,7 +251,7 @@ def _above(singles: FloatArray) -> float:
 
 
 def _scorer(name: str, truth: Truth) -> Callable[[FloatArray, Truth], FloatArray]:
-    """Return one of scikit-learn's scorers, asked row by row."""
+    """Return one of scikit-learn's scorers, called row by row."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
     own = [AUC, *CLASSIFICATION] if truth.classes else list(REGRESSION)

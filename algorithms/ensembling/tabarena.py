@@ -145,7 +145,7 @@ class ParetoEnsembler:
         return self.weights_
 
     def models_used(self) -> BoolArray:
-        """Tell which models a prediction runs, shape (K,)."""
+        """Return which models a prediction runs, shape (K,)."""
         return np.asarray(self.weights_ != 0)
 
     def info(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class ParetoEnsembler:
         return {}
 
     def _is_greedy(self) -> bool:
-        """Tell whether only the best score is asked for."""
+        """Return whether only the best score is asked for."""
         return self.algorithm is None and not self.costs and not self.where
 
     def _search(self, models: int) -> tuple[str | Mapping[str, Any], int | Mapping[str, Any]]:

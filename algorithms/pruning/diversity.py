@@ -38,7 +38,7 @@ class Demand(NamedTuple):
     gamma: float = 0.0
 
     def met(self, credit: FloatArray, x: Array) -> bool:
-        """Tell whether an ensemble, shape (K,), has two members or more and is diverse enough.
+        """Return whether an ensemble, shape (K,), has two members or more and is diverse enough.
 
         By the very numbers that are reported of it, to the last bit.
         """

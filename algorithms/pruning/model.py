@@ -101,7 +101,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         positive : int
             Position of the positive class.
         costs : mapping of str to Cost, optional
-            Values one a member.
+            Values one per member.
         encoder : Encoder, optional
             What turns records into what the members take.
 
@@ -134,7 +134,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         """Return the ensemble that ``save_into`` wrote."""
         ensemble = super().load_from(files, description)
         if not (ensemble.weights_ == 1).all():
-            raise InputError("weights: expected one vote a member, found other weights")
+            raise InputError("weights: expected one vote per member, found other weights")
         ensemble._vote(description["threshold"], description["positive"])
         return ensemble
 

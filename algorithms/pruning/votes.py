@@ -71,7 +71,7 @@ class VoteTable:
 
     @property
     def unpacked(self) -> BoolArray:
-        """The patterns, a column a classifier, shape (P, K)."""
+        """The patterns, one column per classifier, shape (P, K)."""
         return unpacked(self.patterns, self.k)
 
     def histograms(self, X: Array) -> IntArray:
@@ -81,10 +81,8 @@ class VoteTable:
 
     def positives(self, X: Array, thresholds: Array) -> IntArray:
         """Return false and true positives, shape (n, 2)."""
-        found = called_positive(
-            self.patterns, self.records, packed(X > 0), np.asarray(thresholds, dtype=np.int64)
-        )
-        return np.asarray(found)
+        above = np.arange(self.k + 1) > np.asarray(thresholds)[:, np.newaxis]
+        return np.asarray((self.histograms(X) * above[:, np.newaxis]).sum(axis=2))
 
     def net_weights(self, weights: Weights) -> tuple[FloatArray, float]:
         """Return the worth of calling each pattern positive, shape (P,), and of calling none so.
@@ -190,7 +188,7 @@ def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> In
     records : numpy.ndarray of int64, shape (P, 2)
         Negative and positive records of each pattern.
     members : numpy.ndarray of uint64, shape (n, words)
-        A row an ensemble.
+        One row per ensemble.
 
     Returns
     -------
@@ -214,36 +212,6 @@ def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> In
 
 
 @njit
-def called_positive(
-    patterns: WordArray, records: IntArray, members: WordArray, thresholds: IntArray
-) -> IntArray:
-    """Count the records with more votes than the threshold, by class.
-
-    Parameters
-    ----------
-    patterns, records, members :
-        As for :func:`histograms`.
-    thresholds : numpy.ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (n, 2)
-        False positives and true positives of each ensemble.
-    """
-    words = patterns.shape[1]
-    out = np.zeros((len(members), 2), dtype=np.int64)
-    for r in range(len(members)):
-        for p in range(len(patterns)):
-            votes = 0
-            for w in range(words):
-                votes += popcount(patterns[p, w] & members[r, w])
-            if votes > thresholds[r]:
-                out[r, 0] += records[p, 0]
-                out[r, 1] += records[p, 1]
-    return out
-
-
-@njit
 def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
     """Return the least and the mean pairwise failure credit of ensembles.
 
@@ -251,7 +219,7 @@ def pair_credits(credit: FloatArray, X: Array) -> FloatArray:
     ----------
     credit : numpy.ndarray of float64, shape (K, K)
     X : numpy.ndarray of int, shape (n, K)
-        A row an ensemble, 1 for a member.
+        One row per ensemble, 1 for a member.
 
     Returns
     -------

@@ -89,7 +89,7 @@ def rank_table(P: Array, y: Array) -> RankTable:
     keys = np.empty(exact.shape, dtype=np.uint32)
     for c, (p, _) in enumerate(tables):
         exact[c] = p
-        for j in range(len(P)):  # a row at a time: float64 takes room
+        for j in range(len(P)):  # one row at a time: float64 takes room
             keys[c, j] = 2 * np.rint(np.clip(exact[c, j], 0.0, 1.0) * np.float64(2**BITS))
     positives = labels.sum(axis=1, dtype=np.int64)
     table = RankTable(keys, labels, positives, exact, np.zeros(len(P), dtype=bool))
@@ -110,8 +110,8 @@ def auc(table: RankTable, multiplicities: Multiplicities) -> FloatArray:
 
     Notes
     -----
-    O(N (members + log N)) a row and class. What all rows have in common is summed once, so a
-    batch of "parent and one more" costs one addition a record and row. Rows that
+    O(N (members + log N)) per row and class. What all rows have in common is summed once, so a
+    batch of "parent and one more" costs one addition per record and row. Rows that
     sum to more than :data:`MAX_TOTAL` or have ``doubtful`` members alone, and those whose sorted
     keys leave the order of too many pairs open, go to :func:`exact_auc`.
     """
@@ -203,7 +203,7 @@ def _mean(table: RankTable, wins: IntArray) -> FloatArray:
 
 @njit
 def _all_doubtful(models: IntArray, starts: IntArray, doubtful: BoolArray) -> BoolArray:
-    """Tell of each row whether its members are all doubtful."""
+    """Return of each row whether its members are all doubtful."""
     every = np.ones(len(starts) - 1, dtype=np.bool_)
     for i in range(len(every)):
         for at in range(starts[i], starts[i + 1]):

@@ -73,7 +73,7 @@ def of_true_class(P: Array, y: IntArray) -> Deviations:
     y : int64 (N,)
     """
     whole = np.empty((len(P), len(y)), dtype=np.int64)
-    for j, p in enumerate(P):  # a row at a time: float64 takes room
+    for j, p in enumerate(P):  # one row at a time: float64 takes room
         if p.ndim == 2:
             whole[j] = _fixed(p[np.arange(len(y)), y]) - _ONE
         else:
@@ -146,7 +146,7 @@ def _blocks(
 ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """Yield positions of some rows at a time, their sums (m, W) and divisors (m,).
 
-    The sums are overwritten by the next block. O(W members) a row, for what it has beyond
+    The sums are overwritten by the next block. O(W members) per row, for what it has beyond
     what all rows share.
     """
     width = table.whole.shape[1]

@@ -83,7 +83,7 @@ def traits(
 
     Notes
     -----
-    O(members) a row for what it adds to the members that all rows share, and O(K members) for
+    O(members) per row for what it adds to the members that all rows share, and O(K members) for
     those, once a batch.
     """
     common = np.flatnonzero(shared(*multiplicities, len(costs)))

@@ -91,7 +91,7 @@ def _weight(method: str) -> float:
 
 
 def ensembles(comparison: Comparison) -> pd.DataFrame:
-    """Return a row for each ensemble that counts: what a run returns, and its front.
+    """Return one row per ensemble that counts: what a run returns, and its front.
 
     Columns: data, method, seed, ``returned``, ``weights`` (a text that equal ensembles share),
     ``val_loss``, ``test_loss`` and the costs.
@@ -127,7 +127,7 @@ def _ensembles(case: Case, run: ComparedRun) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame, cost: str, hindsight: bool) -> tuple[pd.DataFrame, Ranking]:
-    """Return means and ranks of the methods, the best first, a block a data set."""
+    """Return means and ranks of the methods, the best first, one block per data set."""
     scored = _scored(rows, cost, hindsight)
     methods, by_volume = _tests(scored, "hypervolume")
     _, by_igd = _tests(scored, "igd_plus")
@@ -141,7 +141,7 @@ def ranked(rows: pd.DataFrame, cost: str, hindsight: bool) -> tuple[pd.DataFrame
 
 
 def _tests(scored: pd.DataFrame, indicator: str) -> tuple[list[str], RankTests | None]:
-    """Rank the methods by the mean over seeds, a block a data set; None with one data set."""
+    """Rank the methods by the mean over seeds, one block per data set; None with one data set."""
     table = scored.pivot_table(index="data", columns="method", values=indicator, aggfunc="mean")
     methods = [m for m in dict.fromkeys(scored.method) if m in table]
     losses = table[methods].to_numpy() * (-1.0 if indicator == "hypervolume" else 1.0)

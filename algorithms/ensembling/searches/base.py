@@ -1,9 +1,8 @@
-"""The base of the searches over ensembles: counts, a fitness, metrics by name.
-
-Baselines: every model alone, and the best of them.
-"""
+"""The base of the searches over ensembles, and the simplest two: all models alone, the best one."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -82,21 +81,11 @@ class CountsSearch(Algorithm):
 class Singles(CountsSearch):
     """Evaluate every model alone, once, and return those that are feasible.
 
-    Parameters
-    ----------
-    problem : Problem
-        Over :class:`~framework.space.Counts`.
-    roles : Roles
-    seed : int
-        Not used, as nothing is random.
-    fitness : str, optional
-        The objective that is minimised or maximised; the first one if None.
+    Parameters: as for :class:`CountsSearch`; nothing is random.
     """
 
-    def __init__(
-        self, problem: Problem, roles: Roles, *, seed: int, fitness: str | None = None
-    ) -> None:
-        super().__init__(problem, roles, seed=seed, fitness=fitness)
+    def __init__(self, problem: Problem, roles: Roles, *, seed: int, **options: Any) -> None:
+        super().__init__(problem, roles, seed=seed, **options)
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def propose(self) -> Array | None:

@@ -8,7 +8,7 @@ HAPEns, QDO-ES, QO-ES and Pareto-ES: one evolutionary search with different arch
 from __future__ import annotations
 
 from collections import deque
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -56,22 +56,15 @@ class EnsembleEvolution(CountsSearch):
 
     Parameters
     ----------
-    problem : Problem
-        Over :class:`~framework.space.Counts`.
-    roles : Roles
-        Infeasible rows rank below all feasible ones, in the archive, too.
-    seed : int
-    fitness : str, optional
-        The objective that is minimised or maximised; the first one if None.
     behavior : pair of str, optional
         The two metrics that define the niches, which must have bounds; the method's own if None.
     batch : int
         Number of children made from one state of the archive.
     max_pending : int, optional
-        None: a batch waits for the one before. Else so many rows may be out while the search goes
-        on: children are made in steps
-        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead of batches,
-        and the first of them when the start population is known.
+        None: a batch waits for the one before. Else so many candidates may be pending while the
+        search goes on: children are made in steps
+        (:meth:`~framework.algorithm.Algorithm.make_asynchronous`) instead of batches, and the
+        first of them when the start population is known.
     start : {'pairs', 'singles', 'best_pairs'}
         Disjoint random pairs, all single models, or the best single model with each other one.
     parents : {'dynamic', 'deterministic', 'tournament'}
@@ -93,6 +86,9 @@ class EnsembleEvolution(CountsSearch):
         better results" and leaves crosses of one random parent and the best one open.
         ``'parent'``: each parent counts, so such a cross counts for both approaches;
         ``'child'``: it counts for neither, and other children once (the authors' code).
+    problem, roles, seed, **options
+        As for :class:`~.base.CountsSearch`. Infeasible rows rank below all feasible ones, in the
+        archive, too.
 
     Raises
     ------
@@ -111,7 +107,7 @@ class EnsembleEvolution(CountsSearch):
     - Failed rows affect neither the archive nor the probabilities.
     - ``outcome().returned`` has the ids of the feasible elites, which the method returns according
       to the paper. The run's front, over everything evaluated, is at least as good. A last batch
-      that the budget cuts short is not told, so that its rows never become elites.
+      that the budget cuts short is never learned from, so that its rows never become elites.
 
     A batch costs O(members) a child, O(batch d) to write it out, and the archive's O(log n).
     """
@@ -128,7 +124,6 @@ class EnsembleEvolution(CountsSearch):
         roles: Roles,
         *,
         seed: int,
-        fitness: str | None = None,
         behavior: tuple[str, str] | None = None,
         batch: Annotated[int, Field(ge=1)] = 40,
         start: Literal["pairs", "singles", "best_pairs"] = "pairs",
@@ -139,8 +134,9 @@ class EnsembleEvolution(CountsSearch):
         count_retries: Literal["child", "batch"] = "child",
         credit: Literal["parent", "child"] = "parent",
         max_pending: MaxPending = None,
+        **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, fitness=fitness)
+        super().__init__(problem, roles, seed=seed, **options)
         self._step = batch if max_pending is None else self.make_asynchronous(max_pending, batch)
         self.batch, self.start, self.retries = batch, start, retries
         self._method, self._average = _METHODS[parents], crossover == "average"
@@ -152,8 +148,8 @@ class EnsembleEvolution(CountsSearch):
         self._best_single = 0
         self._best_id: list[int] = []
         self._stage = 0  # batches proposed: the singles, the start population, children
-        self._told = 0  # batches
-        self._marks_out: deque[IntArray | None] = deque()  # marks of the children that are out
+        self._learned = 0  # batches
+        self._pending_marks: deque[IntArray | None] = deque()  # marks of the pending children
         self._credits: list[tuple[IntArray, FloatArray]] = []  # marks and losses, less than a batch
         self._credited = 0
         if self.niches is None and behavior is not None:
@@ -165,7 +161,7 @@ class EnsembleEvolution(CountsSearch):
 
     def propose(self) -> Array | None:
         """Return all singles, then the start population, then children, shape (n, d)."""
-        if self._told < self._stage <= 2:
+        if self._learned < self._stage <= 2:
             return None  # parents are not known yet
         self._stage += 1
         if self._stage == 1:
@@ -178,11 +174,11 @@ class EnsembleEvolution(CountsSearch):
 
     def learn(self, batch: Evaluated) -> None:
         """Put rows into the archive, and follow what pays."""
-        ok, marks = batch.ok, self._marks_out.popleft()
-        self._told += 1
+        ok, marks = batch.ok, self._pending_marks.popleft()
+        self._learned += 1
         rows = batch if not batch.errors else batch.take(ok)
         loss, violation = self.loss(rows), self.roles.violation(rows.values)
-        if self._told == 1:
+        if self._learned == 1:
             if len(rows):
                 at = np.lexsort((loss, violation))[0]
                 self._best_single = int(np.argmax(rows.X[at]))
@@ -195,10 +191,10 @@ class EnsembleEvolution(CountsSearch):
         self._ids.append(rows.ids)
         self._keep(rows, violation, loss)
 
-    def _credit(self, marks: IntArray, loss: FloatArray, asked: int) -> None:
+    def _credit(self, marks: IntArray, loss: FloatArray, proposed: int) -> None:
         """Credit the ways of making children, a batch at a time."""
         self._credits.append((marks, loss))
-        self._credited += asked
+        self._credited += proposed
         if self._step == self.batch or self._credited >= self.batch:
             self._rates.learn(
                 *(np.concatenate(column) for column in zip(*self._credits, strict=True))
@@ -246,7 +242,7 @@ class EnsembleEvolution(CountsSearch):
     def _proposed(self, X: Array) -> Array:
         children.add_shares(self._seen.reserve(len(X)), X)
         self._seen.added(len(X))
-        self._marks_out.append(None)
+        self._pending_marks.append(None)
         return X
 
     def _start_population(self) -> Array:
@@ -289,7 +285,7 @@ class EnsembleEvolution(CountsSearch):
         self._seen.added(made)
         if made == 0:
             return self.give_up("no ensemble found that was not proposed before")
-        self._marks_out.append(marks[:made])
+        self._pending_marks.append(marks[:made])
         return X[:made]
 
 

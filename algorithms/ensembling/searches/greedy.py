@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -24,13 +24,6 @@ class GES(CountsSearch):
 
     Parameters
     ----------
-    problem : Problem
-        Over :class:`~framework.space.Counts`.
-    roles : Roles
-        Candidates that violate least come first.
-    seed : int
-    fitness : str, optional
-        The objective that is minimised or maximised; the first one if None.
     iterations : int
         Greatest number of steps.
     ties : {'random', 'fewest_models'}
@@ -39,6 +32,8 @@ class GES(CountsSearch):
     use_best : bool
         Whether the returned ensembles end with the first one of least loss; otherwise the ensemble
         of every step is returned.
+    problem, roles, seed, **options
+        As for :class:`~.base.CountsSearch`. Candidates that violate least come first.
 
     Notes
     -----
@@ -59,12 +54,12 @@ class GES(CountsSearch):
         roles: Roles,
         *,
         seed: int,
-        fitness: str | None = None,
         iterations: Annotated[int, Field(ge=1)] = 50,
         ties: Literal["random", "fewest_models"] = "random",
         use_best: bool = True,
+        **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, fitness=fitness)
+        super().__init__(problem, roles, seed=seed, **options)
         self.iterations, self.ties, self.use_best = iterations, ties, use_best
         self._ends_at_best = self.ends_at_best and bool(
             np.isfinite(roles.limits()[self._fitness, 0])
@@ -133,8 +128,6 @@ class MultiGES(GES):
 
     Parameters
     ----------
-    problem, roles, seed, fitness, iterations, ties, use_best
-        As for :class:`GES`.
     weight : float
         Weight of the cost. The paper's 0.68 was the best of twenty on its own results.
     cost : str
@@ -142,6 +135,8 @@ class MultiGES(GES):
     cost_charging : {'marginal', 'own'}
         The cost of a candidate: that of the whole ensemble, so that a model that is already in it
         adds nothing; or, as in the paper, that of the picked model alone, at every pick.
+    problem, roles, seed, **options
+        As for :class:`GES`.
 
     Raises
     ------
@@ -162,23 +157,12 @@ class MultiGES(GES):
         roles: Roles,
         *,
         seed: int,
-        fitness: str | None = None,
-        iterations: Annotated[int, Field(ge=1)] = 50,
-        ties: Literal["random", "fewest_models"] = "random",
-        use_best: bool = True,
         weight: Annotated[float, Field(ge=0, le=1)] = 0.68,
         cost: str = "inference_time",
         cost_charging: Literal["marginal", "own"] = "marginal",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            problem,
-            roles,
-            seed=seed,
-            fitness=fitness,
-            iterations=iterations,
-            ties=ties,
-            use_best=use_best,
-        )
+        super().__init__(problem, roles, seed=seed, **options)
         self.weight, self.cost, self.cost_charging = weight, cost, cost_charging
         self._sign = self.sign_of(cost, "cost")
         self._own: FloatArray = np.full(self.space.d, np.nan)  # each model's own cost

@@ -86,7 +86,7 @@ class SmallEnsembles(CountsSearch):
                 return self._some(shape)
             self._size, self._next = self._size + 1, 0
             self._groups = self._all_groups()
-        self.done, self.reason = True, "every small ensemble was asked for"
+        self.done, self.reason = True, "every small ensemble was proposed"
         return None
 
     def learn(self, batch: Evaluated) -> None:

@@ -100,7 +100,7 @@ def counts(patterns: IntArray, negative: BoolArray, sets: BoolArray) -> Cuts:
 
 
 def is_conflict(cuts: Cuts) -> BoolArray:
-    """Tell which cuts are conflicts."""
+    """Return which cuts are conflicts."""
     return np.asarray(cuts[:, 0] >= 0)
 
 
@@ -112,7 +112,7 @@ def of_counts(cuts: Cuts, k: int) -> tuple[IntArray, BoolArray, BoolArray]:
 
 
 def without(cuts: Cuts, held: Cuts) -> BoolArray:
-    """Tell which cuts are not among others."""
+    """Return which cuts are not among others."""
     known = {row.tobytes() for row in np.ascontiguousarray(held)}
     return np.array([row.tobytes() not in known for row in np.ascontiguousarray(cuts)], dtype=bool)
 

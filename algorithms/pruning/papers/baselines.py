@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from fractions import Fraction
 from math import ceil, floor
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -39,7 +39,7 @@ _MEASURES: dict[str, int] = {
 
 
 class NamedRule(PruningSearch):
-    """Base of rules that yield one ensemble; it is asked for with its vote threshold.
+    """Base of rules that yield one ensemble; it is proposed with its vote threshold.
 
     Parameters
     ----------
@@ -83,11 +83,6 @@ class NamedRule(PruningSearch):
         """Return the row, if it is feasible, as what the rule returns."""
         return Outcome(returned=self._returned)
 
-    def sizes(self, shares: tuple[float, float]) -> range:
-        """Return the numbers of members between two shares of the pool, one at least."""
-        k = self.votes.k
-        return range(max(1, ceil(shares[0] * k - 1e-9)), max(1, floor(shares[1] * k + 1e-9)) + 1)
-
 
 class FullEnsemble(NamedRule):
     """Keep every classifier (FE): the majority vote of the whole pool.
@@ -100,19 +95,15 @@ class FullEnsemble(NamedRule):
         return np.ones(self.votes.k, dtype=np.int8)
 
 
-class Backfitting(NamedRule):
-    """Reduced-error pruning with backfitting (Friedman and Stuetzle 1981; paper, Section 5.2).
-
-    The classifier that helps accuracy most is added; then members are replaced by others while
-    accuracy improves; and so on. Of the sizes between two shares of the pool that of the greatest
-    accuracy is kept, the smallest of equals.
+class SizedRule(NamedRule):
+    """Base of rules that keep the most accurate ensemble of some sizes.
 
     Parameters
     ----------
-    problem, roles, seed, threshold :
-        As for :class:`NamedRule`.
     sizes : two numbers
         Least and greatest share of the pool that is kept.
+    problem, roles, seed, **options
+        As for :class:`NamedRule`.
     """
 
     def __init__(
@@ -121,11 +112,24 @@ class Backfitting(NamedRule):
         roles: Roles,
         *,
         seed: int,
-        threshold: VoteThreshold = "majority",
         sizes: tuple[Share, Share] = (0.2, 0.8),
+        **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, threshold=threshold)
-        self._sizes = self.sizes(sizes)
+        super().__init__(problem, roles, seed=seed, **options)
+        k = self.votes.k
+        least, most = max(1, ceil(sizes[0] * k - 1e-9)), max(1, floor(sizes[1] * k + 1e-9))
+        self._sizes = np.arange(least, most + 1)
+
+
+class Backfitting(SizedRule):
+    """Reduced-error pruning with backfitting (Friedman and Stuetzle 1981; paper, Section 5.2).
+
+    The classifier that helps accuracy most is added; then members are replaced by others while
+    accuracy improves; and so on. Of the sizes between two shares of the pool that of the greatest
+    accuracy is kept, the smallest of equals.
+
+    Parameters: as for :class:`SizedRule`.
+    """
 
     def members(self) -> Array:
         """Return the best of the sizes."""
@@ -134,7 +138,7 @@ class Backfitting(NamedRule):
         return np.asarray(found[first + int(np.argmax(rights[first:]))])
 
 
-class KappaPruning(NamedRule):
+class KappaPruning(SizedRule):
     """Kappa pruning (Margineantu and Dietterich 1997), in two readings.
 
     ``pairs`` is the method as published: pairs of classifiers in ascending order of their
@@ -145,11 +149,9 @@ class KappaPruning(NamedRule):
 
     Parameters
     ----------
-    problem, roles, seed, threshold :
-        As for :class:`NamedRule`.
     reading : {'pairs', 'greedy'}
-    sizes : two numbers
-        Least and greatest share of the pool that is kept.
+    problem, roles, seed, **options
+        As for :class:`SizedRule`.
     """
 
     def __init__(
@@ -158,13 +160,11 @@ class KappaPruning(NamedRule):
         roles: Roles,
         *,
         seed: int,
-        threshold: VoteThreshold = "majority",
         reading: Literal["pairs", "greedy"] = "pairs",
-        sizes: tuple[Share, Share] = (0.2, 0.8),
+        **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, threshold=threshold)
+        super().__init__(problem, roles, seed=seed, **options)
         self.reading = reading
-        self._sizes = self.sizes(sizes)
 
     def members(self) -> Array:
         """Return the best of the sizes."""
@@ -175,8 +175,7 @@ class KappaPruning(NamedRule):
             votes = np.cumsum(self._columns[order].astype(np.int64), axis=0)
             records = self.votes.records
             rights = np.array([right(row, records, m) for m, row in enumerate(votes, 1)])
-        sizes = np.array(self._sizes)
-        size = sizes[np.argmax(rights[sizes - 1])]
+        size = self._sizes[np.argmax(rights[self._sizes - 1])]
         x = np.zeros(self.votes.k, dtype=np.int8)
         x[order[:size]] = 1
         return x
@@ -207,8 +206,6 @@ class HillClimbing(NamedRule):
 
     Parameters
     ----------
-    problem, roles, seed, threshold :
-        As for :class:`NamedRule`.
     fitness : str
         ``accuracy`` (HC-ACC), ``complementariness`` (HC-COM; Martinez-Munoz and Suarez 2004),
         ``concurrency`` (HC-CON; Banfield et al. 2005), ``uwa`` (HC-UWA; Partalas et al. 2010) or
@@ -217,6 +214,8 @@ class HillClimbing(NamedRule):
         What picks the ensemble among those passed through. ``fitness`` is what the paper's text
         says ("the one with best fitness"); for the measures that judge a single addition that is
         nearly always the first one.
+    problem, roles, seed, **options
+        As for :class:`NamedRule`.
     """
 
     def __init__(
@@ -225,11 +224,11 @@ class HillClimbing(NamedRule):
         roles: Roles,
         *,
         seed: int,
-        threshold: VoteThreshold = "majority",
         fitness: Measure = "accuracy",
         prefix: Literal["accuracy", "fitness"] = "accuracy",
+        **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed, threshold=threshold)
+        super().__init__(problem, roles, seed=seed, **options)
         self.fitness, self.prefix = fitness, prefix
 
     def members(self) -> Array:

@@ -90,7 +90,7 @@ def page(comparison: Comparison) -> Page:
 
 
 def repetitions(comparison: Comparison) -> pd.DataFrame:
-    """Return a row a data set, K, repetition and method, with means over folds.
+    """Return one row per data set, K, repetition and method, with means over folds.
 
     Columns: ``data``, ``k``, ``repetition``, ``method``, ``gap`` and each of accuracy and balanced
     accuracy, of the records that are judged and (``validation_``) of validation records.
@@ -118,7 +118,7 @@ def _row(case: Case, run: ComparedRun) -> dict[str, object]:
 
 
 def _table(rows: pd.DataFrame, name: str, index: list[str], methods: Names) -> pd.DataFrame:
-    """Return a line a block and a column a method; blocks that lack one are left out."""
+    """Return one row per block and one column per method; blocks that lack one are left out."""
     found = rows.pivot_table(index=index, columns="method", values=name, aggfunc="mean")
     return found.reindex(columns=list(methods)).dropna()
 

@@ -16,12 +16,10 @@ from pydantic import Field
 from algorithms.pruning.branch_and_bound.instance import Requirements
 from algorithms.pruning.branch_and_bound.solver import share_of_gap
 from algorithms.pruning.diversity import Demand
-from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
-from algorithms.pruning.searches.ip import DiversityKey, WeightsKey
+from algorithms.pruning.searches.base import ProgramSearch
 from algorithms.pruning.votes import Weights
 from framework.algorithm import Outcome
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.batch import Evaluated
+from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
 from framework.preparation import Preparation
 from framework.problem import Problem
@@ -251,29 +249,22 @@ def _limits(solver: str, seconds: float | None, gap: float) -> dict[str, Any]:
     return {}
 
 
-class PrintedProgram(PruningSearch):
+class PrintedProgram(ProgramSearch):
     """Equations 1 to 20 as printed, through cvxpy: the reference for ``ip``, and slower.
 
     Parameters
     ----------
-    problem : Problem
-        Of kind ``pruning``.
-    roles : Roles
-        Constraints are part of the program as for ``ip``.
-    seed : int
-        Not used.
-    weights, diversity, max_members :
-        As for ``ip``.
     solver : str
         A mixed-integer solver that is installed, as cvxpy spells it.
-    gap : float
-        Relative gap at which HIGHS or SCIP may stop.
     seconds : float, optional
         Wall time of HIGHS or SCIP, at most; the answer then depends on the machine.
     options : mapping, optional
         Further keywords for the solver, passed on as they are.
     one_sided : bool
         Leave Equations 3 and 6 out where the weights make them redundant.
+    problem, roles, seed, **more
+        As for :class:`~algorithms.pruning.searches.base.ProgramSearch`; the seed is not used, and
+        HIGHS or SCIP may stop at the relative gap ``gap``.
 
     Raises
     ------
@@ -287,24 +278,18 @@ class PrintedProgram(PruningSearch):
         roles: Roles,
         *,
         seed: int,
-        weights: WeightsKey | None = None,
-        diversity: DiversityKey | None = None,
-        max_members: Annotated[int, Field(ge=1)] | None = None,
         solver: str = "HIGHS",
-        gap: Annotated[float, Field(ge=0)] = 0.0,
         seconds: Annotated[float, Field(gt=0)] | None = None,
         options: dict[str, Any] | None = None,
         one_sided: bool = False,
+        **more: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed)
+        super().__init__(problem, roles, seed=seed, **more)
         check_solver(solver)
-        self._weights = self.weights(weights)
-        self._demands = self.demands(diversity, max_members)
-        self.solver, self.gap, self.seconds = solver, gap, seconds
+        self.solver, self.seconds = solver, seconds
         self.options, self.one_sided = options, one_sided
         self._solution: Solution | None = None
-        self._value, self._id = 0.0, -1
-        self._returned: IntArray = np.zeros(0, dtype=np.int64)
+        self._value = 0.0
 
     def prepare(self, work: Preparation) -> None:
         """Solve; nothing is heard of the solver until it is done."""
@@ -325,10 +310,6 @@ class PrintedProgram(PruningSearch):
         self.done = True
         self.reason = "proven best" if solution.status == "optimal" else "the solver's limit"
         return self.rows(solution.x[np.newaxis], [solution.threshold])
-
-    def learn(self, batch: Evaluated) -> None:
-        """Note the row, and whether it may be returned."""
-        self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
 
     def outcome(self) -> Outcome:
         """Return what the solver said, and ``certificates``: the bound as one of a metric."""
@@ -351,19 +332,12 @@ class PrintedProgram(PruningSearch):
     def _certificates(self, solution: Solution) -> dict[str, Mapping[str, Array]]:
         if solution.x is None or not np.isfinite(solution.bound):
             return {}
-        metric, multiple = metric_of(self._weights, *self.votes.totals)
-        row = certificate(
-            metric or "weighted_sum",
-            self._value / multiple,
-            solution.bound / multiple,
-            self._demands.conditions,
-        )
-        return {"certificates": as_columns([{"id": self._id, **row}])}
+        return {"certificates": self.certificate(self._value, solution.bound)}
 
     def _solve(self) -> Solution:
         if self._solution is None:
             votes, positive = self._records()
-            requirements = self._demands.requirements
+            requirements = self._requirements
             program = Program(
                 votes, positive, self._weights, requirements, one_sided=self.one_sided
             )

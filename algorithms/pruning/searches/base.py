@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from algorithms.pruning.branch_and_bound.instance import Budget, Requirements
 from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Algorithm
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
+from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.space import Counts, Integers
 
+Share = Annotated[float, Field(ge=0, le=1)]
 WEIGHTED = ("accuracy", "balanced_accuracy")
 """Metrics that are a weighted sum of the confusion matrix, by the name of their weights."""
 
@@ -122,6 +125,69 @@ class PruningSearch(Algorithm):
                 )
         requirements = Requirements(self.majority, most, tuple(budgets), self.credit, asked)
         return Demands(requirements, conditions)
+
+
+WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
+DiversityKey = Literal["f2", "f3"] | tuple[Share, Share]
+
+
+class ProgramSearch(PruningSearch):
+    """Base of searches for the one best ensemble by weights of the confusion matrix.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of kind ``pruning``.
+    roles : Roles
+        Upper bounds of ``members`` and costs and lower ones of ``pfc_min`` and ``pfc_mean`` are
+        part of the program; other constraints are for the evaluated candidate alone.
+    seed : int
+    weights : str or four numbers, optional
+        ``accuracy``, ``balanced_accuracy`` (N0 per true positive, N1 per true negative: the
+        theta-weighted function, Theorem 1), ``recall``, or the weights of a true positive, false
+        negative, true negative and false positive (Equation 1). That of the first objective
+        that is accuracy or balanced accuracy if None, else of balanced accuracy.
+    diversity : str or two numbers, optional
+        ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
+        each member and of the ensemble; at least two members then.
+    max_members : int, optional
+    gap : float
+        Share of the value at which the proof is good enough.
+
+    Raises
+    ------
+    InputError
+        Weights that mean nothing, or demands that no ensemble meets.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        weights: WeightsKey | None = None,
+        diversity: DiversityKey | None = None,
+        max_members: Annotated[int, Field(ge=1)] | None = None,
+        gap: Annotated[float, Field(ge=0)] = 0.0,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        self.gap = gap
+        self._weights = self.weights(weights)
+        self._requirements, self._conditions = self.demands(diversity, max_members)
+        self._id = -1
+        self._returned: IntArray = np.zeros(0, dtype=np.int64)
+
+    def learn(self, batch: Evaluated) -> None:
+        """Note the candidate, and whether it may be returned."""
+        self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
+
+    def certificate(self, value: float, bound: float, **more: float) -> dict[str, Array]:
+        """Return the table ``certificates``: the bound of the weighted sum as one of a metric."""
+        metric, multiple = metric_of(self._weights, *self.votes.totals)
+        metric = metric or "weighted_sum"
+        row = certificate(metric, value / multiple, bound / multiple, self._conditions)
+        return as_columns([{"id": self._id, **row, **more}])
 
 
 def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:

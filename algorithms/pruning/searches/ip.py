@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
-from algorithms.pruning.searches.base import PruningSearch, as_columns, certificate, metric_of
+from algorithms.pruning.searches.base import DiversityKey, ProgramSearch, Share, as_columns
 from framework.algorithm import Outcome
-from framework.arrays import Array, IntArray
-from framework.batch import Evaluated
+from framework.arrays import Array
 from framework.errors import InputError
 from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles
 
-Share = Annotated[float, Field(ge=0, le=1)]
-WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
-DiversityKey = Literal["f2", "f3"] | tuple[Share, Share]
 _EVERY = 0.2  # seconds between reports
 _NOTE, _NOTE_EVERY = "solve", 10.0  # key, and seconds between notes at least
 
 
-class IntegerProgram(PruningSearch):
+class IntegerProgram(ProgramSearch):
     """The best members and threshold for weights of the confusion matrix, with a bound.
 
     A local search finds an ensemble, a minimum cut the first bound; branch and bound on linear
@@ -36,37 +32,17 @@ class IntegerProgram(PruningSearch):
 
     Parameters
     ----------
-    problem : Problem
-        Of kind ``pruning``.
-    roles : Roles
-        Upper bounds of ``members`` and costs and lower ones of ``pfc_min`` and ``pfc_mean`` are
-        part of the program; other constraints are for the evaluated row alone.
-    seed : int
-        Of the local searches.
-    weights : str or four numbers, optional
-        ``accuracy``, ``balanced_accuracy`` (N0 per true positive, N1 per true negative: the
-        theta-weighted function, Theorem 1), ``recall``, or the weights of a true positive, false
-        negative, true negative and false positive (Equation 1). That of the first objective
-        that is accuracy or balanced accuracy if None, else of balanced accuracy.
-    diversity : str or two numbers, optional
-        ``f2``, ``f3`` (Section 5.4), or tau and gamma: the least mean pairwise failure credit of
-        each member and of the ensemble; at least two members then.
     tau, gamma : float, optional
-        The same two as keys of their own, such as a sweep can vary; gamma is tau if it is None.
-    max_members : int, optional
-    gap : float
-        Share of the value at which the proof is good enough.
+        The numbers of ``diversity`` as keys of their own, such as a sweep can vary; gamma is tau
+        if it is None.
     looks : int
         Ensembles that the first local search looks at, at most.
     iterations : int
         Simplex iterations, at most. The same number gives the same answer on any machine.
     seconds : float, optional
         Of this process's processor, at most; the one limit whose answer depends on the machine.
-
-    Raises
-    ------
-    InputError
-        Weights that mean nothing, or demands that no ensemble meets.
+    problem, roles, seed, **options
+        As for :class:`~.base.ProgramSearch`; the seed is that of the local searches.
 
     Notes
     -----
@@ -80,27 +56,22 @@ class IntegerProgram(PruningSearch):
         roles: Roles,
         *,
         seed: int,
-        weights: WeightsKey | None = None,
         diversity: DiversityKey | None = None,
         tau: Share | None = None,
         gamma: Share | None = None,
-        max_members: Annotated[int, Field(ge=1)] | None = None,
-        gap: Annotated[float, Field(ge=0)] = 0.0,
         looks: Annotated[int, Field(ge=1)] = 100_000,
         iterations: Annotated[int, Field(ge=0)] = 500_000,
         seconds: Annotated[float, Field(gt=0)] | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(problem, roles, seed=seed)
-        self._weights = self.weights(weights)
-        demands = self.demands(_one_of(diversity, tau, gamma), max_members)
-        self._conditions = demands.conditions
-        self._instance = Instance.of(self.votes, self._weights, demands.requirements)
+        diversity = _one_of(diversity, tau, gamma)
+        super().__init__(problem, roles, seed=seed, diversity=diversity, **options)
+        self._instance = Instance.of(self.votes, self._weights, self._requirements)
         self._seed, self._looks = seed, looks
-        self.gap, self.iterations, self.seconds = gap, iterations, seconds
+        self.iterations, self.seconds = iterations, seconds
         self._solver: BranchAndBound | None = None
         self._trace: list[dict[str, float]] = []
-        self._spent, self._id = 0.0, -1
-        self._returned: IntArray = np.zeros(0, dtype=np.int64)
+        self._spent = 0.0
         if self._weights[2:] == (0, 0):
             self.plan = (
                 "ip: true negatives and false positives weigh nothing, so calling everything "
@@ -118,10 +89,6 @@ class IntegerProgram(PruningSearch):
             raise InputError(self._none_found(solver))
         self.done, self.reason = True, self._ended(solver)
         return self.rows(solver.incumbent.x[np.newaxis], [solver.incumbent.threshold])
-
-    def learn(self, batch: Evaluated) -> None:
-        """Note the row, and whether it may be returned."""
-        self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
 
     def outcome(self) -> Outcome:
         """Return value, bound and gap of the weighted sum, what was spent, and three tables.
@@ -157,16 +124,9 @@ class IntegerProgram(PruningSearch):
         }
 
     def _listings(self, solver: BranchAndBound, best: Pruned) -> dict[str, Mapping[str, Array]]:
-        metric, multiple = metric_of(self._weights, *self.votes.totals)
-        row = certificate(
-            metric or "weighted_sum",
-            best.value / multiple,
-            solver.bound / multiple,
-            self._conditions,
-        )
         votes = self.votes.histograms(best.x[np.newaxis])[0][:, : int(best.x.sum()) + 1]
         return {
-            "certificates": as_columns([{"id": self._id, **row, "gap": solver.gap}]),
+            "certificates": self.certificate(best.value, solver.bound, gap=solver.gap),
             "gap": as_columns(self._trace),
             "votes": {
                 "votes": np.arange(votes.shape[1]),
