@@ -68,8 +68,8 @@ def multistage(**section: Any) -> MultiStageProblem:
     return MultiStageProblem.from_config(config)
 
 
-def rivals() -> BaselineProblem:
-    """Return the tuning of two rivals on a small synthetic set."""
+def baselines() -> BaselineProblem:
+    """Return the tuning of the baselines on a small synthetic set."""
     dataset = {"synthetic": {"samples": 120, "features": 4, "informative": 3, "redundant": 0}}
     methods = ["single_stage", "cost_ordered", "cact_lasso"]
     config = BaselineConfig.model_validate({"dataset": dataset, "methods": methods})
@@ -118,7 +118,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
         partial(multistage, calibration="isotonic"),
     ],
-    "rivals": [rivals],
+    "rivals": [baselines],
     "network": [
         network,
         partial(network, gates="neurons", hidden=[6]),
@@ -179,11 +179,11 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
         [
             partial(FunctionProblem, "lotz", 7),
             partial(StagesToy, removal=True),
-            rivals,
+            baselines,
             partial(pruning, 4),
         ],
     ),
-    "tuned": (partial(Tuned, batch=4), [rivals]),
+    "tuned": (partial(Tuned, batch=4), [baselines]),
     "exact": (
         Exact,
         [multistage, partial(multistage, max_stages=6, classifier={"kind": "gaussian_nb"})],

@@ -21,7 +21,7 @@ from framework.settings import Rate
 from framework.space import Partition
 
 _ATTEMPTS = 4  # at finding moves that are new
-_SHARE_FRESH = 0.2  # of a population that is told before a generation is formed, without waiting
+_SHARE_FRESH = 0.2  # of a population that is evaluated before the next asynchronous generation
 
 
 class EMSCO(Algorithm):
@@ -46,7 +46,7 @@ class EMSCO(Algorithm):
     mutation_rate, crossover_rate : float
         The paper's m and r.
     elitism : float
-        The paper's b: at least this share of the distinct rows is kept.
+        The paper's b: at least this share of the distinct candidates is kept.
     beta : float
         Bias of mutation to early stages; the greater the stronger.
     epsilon : float
@@ -55,18 +55,18 @@ class EMSCO(Algorithm):
         The paper's g: stop when the fittest genome stayed the same for so many generations. The
         paper has 20 in Section 4.3 and none in 4.2, where runs go to 500.
     unique : {'objectives', 'chromosome'}
-        By which two rows count as the same for the elite.
+        By which two candidates count as the same for the elite.
     memetic : float
-        Share of the children that are made by local search instead: rows of the elite after one
-        random move (:func:`~algorithms.moves.partitions.wander`), none that was asked for
+        Share of the children that are made by local search instead: members of the elite after
+        one random move (:func:`~algorithms.moves.partitions.wander`), none that was proposed
         before. 0 is the paper's algorithm.
     returns : {'front', 'fittest'}
         What the method returns by its own definition: the front of everything, or one solution,
         the fittest of the last generation (Section 4.3).
     max_pending : int, optional
-        None: the paper's generations. Else so many rows may be out while the search goes on: a
-        generation is the elite and the latest rows beside it, made anew whenever a fifth of its
-        size has been told, and no genome is asked for twice
+        None: the paper's generations. Else so many evaluations may be pending while the search
+        goes on: a generation is the elite and the latest candidates beside it, formed anew
+        whenever a fifth of its size has been evaluated, and no genome is proposed twice
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`).
 
     Notes
@@ -74,18 +74,19 @@ class EMSCO(Algorithm):
     Where the paper leaves room:
 
     - Algorithm 3 appends children to G_h; they go to G_{h+1}.
-    - The elite are the best distinct rows, ``max(ceil(b |G*|), |E0*|)`` of them; Table 1 explains
-      the brackets as "next smallest integer" but prints the ceiling.
+    - The elite are the best distinct candidates, ``max(ceil(b |G*|), |E0*|)`` of them; Table 1
+      explains the brackets as "next smallest integer" but prints the ceiling.
     - "Unique" is by objective vector. As the text has it (by chromosome, ``unique='chromosome'``),
       data in which thousands of chromosomes tie fill the elite with one vector and the search
       stalls.
     - Where the elite is as large as the population no child can be made any more: the run ends
       and says so.
     - ``compress`` runs after recombination, before mutation, which cannot open a gap.
-    - Inverse cost uses the least cost of the current generation, so a row's fitness changes from
+    - Inverse cost uses the least cost of the current generation, so a fitness changes from
       generation to generation; convergence compares genomes.
-    - Infeasible rows rank below all feasible ones, by violation; failed rows leave the generation.
-    - Ties in fitness go to the row asked for first.
+    - Infeasible candidates rank below all feasible ones, by violation; failed ones leave the
+      generation.
+    - Ties in fitness go to the candidate proposed first.
     """
 
     spaces = (Partition,)
@@ -118,7 +119,7 @@ class EMSCO(Algorithm):
         self.population, self.elitism = population, elitism
         self.mutation_rate, self.crossover_rate = mutation_rate, crossover_rate
         self.epsilon, self.convergence, self.unique = epsilon, convergence, unique
-        self.memetic, self._asked_before = memetic, Seen()
+        self.memetic, self._proposed_before = memetic, Seen()
         self._cdf = partitions.beta_binomial_cdf(self.space.k, beta)
         self._elite: Evaluated | None = None
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
@@ -129,7 +130,7 @@ class EMSCO(Algorithm):
         self.returns = returns
         self._step = 0 if max_pending is None else self.make_asynchronous(max_pending, population)
         self._started = 0
-        self._latest: list[Evaluated] = []  # told since the last generation was formed, or before
+        self._latest: list[Evaluated] = []  # evaluated since the last generation, or before
         self._fresh = 0
 
     @property
@@ -150,7 +151,7 @@ class EMSCO(Algorithm):
     def propose(self) -> Array | None:
         if self._step:
             X = unseen(
-                self._asked_before,
+                self._proposed_before,
                 self._step,
                 self._drawn,
                 lambda n: self.space.sample_by_size(self.rng, n),
@@ -160,9 +161,9 @@ class EMSCO(Algorithm):
         children = self.population - (0 if self._elite is None else len(self._elite))
         moved = self._moved(round(self.memetic * children)) if len(self._generation) else None
         if moved is None:
-            return self._noted(self._drawn(self.population))
+            return self._remembered(self._drawn(self.population))
         bred = self._drawn(children - len(moved))
-        return self._noted(np.concatenate([bred, moved]) if len(moved) else bred)
+        return self._remembered(np.concatenate([bred, moved]) if len(moved) else bred)
 
     def _drawn(self, n: int) -> Array:
         space = self.space
@@ -194,24 +195,24 @@ class EMSCO(Algorithm):
         )
         return np.concatenate([bred, self._wandered(moves)]) if moves else bred
 
-    def _noted(self, X: Array) -> Array:
+    def _remembered(self, X: Array) -> Array:
         if self.memetic:
-            self._asked_before.add(X)
+            self._proposed_before.add(X)
         return X
 
     def _moved(self, count: int) -> Array:
-        """Return up to ``count`` new rows, each a random move away from a row of the elite."""
+        """Return up to ``count`` new genomes, each a random move away from one of the elite."""
         pieces: list[Array] = [np.empty((0, self.space.d), dtype=self.space.dtype)]
         for _ in range(_ATTEMPTS):
             if count == 0 or self._elite is None:
                 break
             rows = self._wandered(count)
-            pieces.append(rows[self._asked_before.add(rows)])
+            pieces.append(rows[self._proposed_before.add(rows)])
             count -= len(pieces[-1])
         return np.concatenate(pieces)
 
     def _wandered(self, count: int) -> Array:
-        """Return rows of the elite after one random move."""
+        """Return genomes of the elite after one random move."""
         space, elite = self.space, self._elite
         assert isinstance(space, Partition)
         assert elite is not None
@@ -237,7 +238,7 @@ class EMSCO(Algorithm):
             self._form(latest.take(~np.isin(latest.ids, kept)))
 
     def _form(self, fresh: Evaluated) -> None:
-        """Make a generation of the elite and other rows, and choose the next elite."""
+        """Make a generation of the elite and other candidates, and choose the next elite."""
         generation = [piece for piece in (self._elite, fresh) if piece is not None and len(piece)]
         if not generation:
             return
@@ -267,7 +268,7 @@ class EMSCO(Algorithm):
     def _elite_of(
         self, by_fitness: IntArray, layers: IntArray, losses: FloatArray, X: Array
     ) -> IntArray:
-        """Return the positions of the elite: the fittest distinct rows (Section 3.2.2)."""
+        """Return the positions of the elite: the fittest distinct ones (Section 3.2.2)."""
         seen = losses if self.unique == "objectives" else X
         distinct = by_fitness[_first_of_each(seen[by_fitness])]
         best_front = int((layers[distinct] == 0).sum())
@@ -289,7 +290,7 @@ class EMSCO(Algorithm):
 
 
 def _first_of_each(rows: Array) -> BoolArray:
-    """Tell which rows are the first with their content, shape (n,)."""
+    """Return which rows are the first with their content, shape (n,)."""
     packed = np.ascontiguousarray(rows).view(
         np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))
     )

@@ -176,10 +176,10 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
         table, settings = _table(X, y, named), self._settings(named)
-        parts = prepare_table(table, settings, _PLACE, named=named, copies=copies)
+        prepared = prepare_table(table, settings, _PLACE, named=named, copies=copies)
         if copies is not None:
-            _refuse_dividing(settings.classifier, len(parts["data"].y))
-        self.problem_ = MultiStageProblem(**parts)
+            _refuse_dividing(settings.classifier, len(prepared["data"].y))
+        self.problem_ = MultiStageProblem(**prepared)
         bounds = [self.constraints] if isinstance(self.constraints, str) else self.constraints
         self.algorithm_, self._front = search(
             self.problem_,

@@ -1,8 +1,8 @@
 """Metrics of ordered partitions, from the bits of stage classifiers.
 
-Those that look at each class on its own are for data where some classes are rare. They are over the
-records that leave with an answer: whoever leaves without one is counted by the coverage alone. They
-follow from two counts per class, records answered and answered rightly.
+Those that look at each class on its own are for data where some classes are rare. They are over
+the records that leave with an answer: those that leave without one are counted by the coverage
+alone. They follow from two counts per class, records answered and answered rightly.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ BALANCED = Metric(
 )
 WORST = Metric("worst_recall", "max", text="the least of the classes' shares of right answers")
 ERROR_COST = Metric(
-    "error_cost", "min", "ratio", text="mean cost a record of wrong answers, by true class"
+    "error_cost", "min", "ratio", text="mean cost per record of wrong answers, by true class"
 )
 """Only where errors have costs."""
 METRICS = (
     Metric("coverage", "max", text="share of records that get an answer"),
     Metric("accuracy", "max", text="share of the answers that are right"),
-    Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
+    Metric("cost", "min", "ratio", text="mean acquisition cost per record"),
     Metric("stages", "min", "ratio", text="number of stages", size=True),
     Metric("inconclusive_rate", "min", text="share of records without an answer"),
     BALANCED,

@@ -140,7 +140,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         cost_groups: CostGroups | None = None,
         missing: MissingPolicy = "impute",
     ) -> MultiStageClassifier:
-        """Return a fitted model from its parts, without training.
+        """Return a fitted model from fitted classifiers, without training.
 
         Each classifier takes the encoded columns of all features acquired by the end of its stage,
         the features in ascending order, and has its probabilities in the order of ``classes``; its
@@ -149,7 +149,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Raises
         ------
         InputError
-            The parts do not fit together.
+            What is given does not fit together.
         """
         plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
         model = cls(plain, costs, threshold, None, reject_label, cost_groups, missing)
@@ -159,11 +159,10 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             model.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
         model._set(encoder)
         if len(classifiers) != len(model.stages_):
-            raise InputError(
-                f"classifiers: expected {len(model.stages_)}, one a stage, found {len(classifiers)}"
-            )
-        for j, (part, columns) in enumerate(zip(classifiers, model._columns(), strict=True)):
-            width = getattr(part, "n_features_in_", len(columns))
+            wanted, found = len(model.stages_), len(classifiers)
+            raise InputError(f"classifiers: expected {wanted}, one per stage, found {found}")
+        for j, (classifier, columns) in enumerate(zip(classifiers, model._columns(), strict=True)):
+            width = getattr(classifier, "n_features_in_", len(columns))
             if width != len(columns):
                 raise InputError(
                     f"classifier of stage {j + 1}: expected {len(columns)} columns, found {width}"
@@ -268,7 +267,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         -------
         DataFrame (n, 5), indexed as ``frame``
             ``label`` (or the reject label), ``confidence``, ``stage`` (from 1), ``cost``, and
-            ``missing``, the names of the features that were asked for and have no value.
+            ``missing``, the names of the features that were wanted and have no value.
 
         Raises
         ------
@@ -284,7 +283,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
                     f"{nearest(name, frame.columns)}"
                 )
         outcome = route(self, frame, stop=self.missing != "impute")
-        missing = self._asked_for(frame, outcome)
+        missing = self._missing_values(frame, outcome)
         stopped = (missing != "") & (self.missing != "impute")
         labels = self.labels_of(outcome)
         if stopped.any():
@@ -300,7 +299,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         }
         return pd.DataFrame(columns, index=frame.index)
 
-    def _asked_for(self, frame: pd.DataFrame, outcome: RoutedRecords) -> Array:
+    def _missing_values(self, frame: pd.DataFrame, outcome: RoutedRecords) -> Array:
         """Return the names (n,) of the features without a value at the stages each record met."""
         found = np.full(len(frame), "", dtype=object)
         for number, features in enumerate(self.stages_, start=1):

@@ -60,7 +60,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
     Raises
     ------
     InputError
-        A description that is damaged, or whose parts do not fit together.
+        A description that is damaged, or that does not fit together.
     """
     classes = stored_labels(plain["classes"], "classes")
     reject_label, groups = plain["reject_label"], plain.get("cost_groups")

@@ -76,7 +76,7 @@ class MultiStageProblem(Problem, Deployable):
         called something else or positive, and the harmonic mean of precision and recall; 0 where
         there is nothing to take a share of. Only where there is a positive class.
     ``error_cost``
-        Mean cost a record of wrong answers. Only with ``error_costs``.
+        Mean cost per record of wrong answers. Only with ``error_costs``.
 
     All values are exact: they are ratios of integer counts, and costs are fixed-point numbers.
 

@@ -343,7 +343,7 @@ def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
         ("problems", r"^multistage +\S"),
         ("functions", r"^zdt1 +Zitzler, Deb and Thiele"),
         ("datasets", r"^heart_failure +dataset: \{name: heart_failure\}$"),
-        ("metrics", r"^multistage\.cost +mean acquisition cost a record \(min\)$"),
+        ("metrics", r"^multistage\.cost +mean acquisition cost per record \(min\)$"),
     ],
 )
 def test_list(capsys, group, line):

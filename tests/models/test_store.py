@@ -169,7 +169,7 @@ def test_pickles_are_never_loaded(tmp_path):
         ({"top": {"model": None}}, "found it damaged"),
         ({"classes": None}, "classes: expected a list of labels of one kind"),
         ({"stages": [[0], [9]]}, "expected a position from 0 to 3, found 9"),
-        ({"stages": [[1]]}, "classifiers: expected 1, one a stage, found 2"),
+        ({"stages": [[1]]}, "classifiers: expected 1, one per stage, found 2"),
         ({"stages": [[1, 3], [0]]}, "classifier of stage 1: expected 3 columns, found 1"),
         ({"encoder": {}}, "encoder: expected what to_json wrote"),
         ({"classifiers": ["../x.npy", "stage_2.npy"]}, "expected a file name within the model's"),

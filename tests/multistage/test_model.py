@@ -178,7 +178,7 @@ def test_from_fitted_is_the_fitted_model(classes):
 def test_from_fitted_refuses_parts_that_do_not_fit():
     encoder = Encoder.fit(np.arange(12.0).reshape(6, 2))
     one = LinearProbability([0, 1], np.ones((1, 1)), np.ones(1))
-    with pytest.raises(InputError, match="classifiers: expected 2, one a stage, found 1"):
+    with pytest.raises(InputError, match="classifiers: expected 2, one per stage, found 1"):
         MultiStageClassifier.from_fitted(encoder, [[0], [1]], [one], [0, 1], None, 0.5)
     with pytest.raises(InputError, match="classifier of stage 2: expected 2 columns, found 1"):
         MultiStageClassifier.from_fitted(encoder, [[0], [1]], [one, one], [0, 1], None, 0.5)

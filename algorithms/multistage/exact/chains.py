@@ -66,7 +66,7 @@ class ChainFront:
 
 
 def genomes_of(chains: Array, n: int) -> IntArray:
-    """Return the stage of each of ``n`` features, from 0: how many sets of the chain lack it."""
+    """Return the stage of each of ``n`` features, from 0: how many sets are without it."""
     sets = chains[:, :, None]
     outside = (sets > 0) & (sets >> np.arange(n) & 1 == 0)
     return np.asarray(outside.sum(axis=1), dtype=np.int64)

@@ -52,19 +52,19 @@ class Best(NamedTuple):
     """What every cell holds, reached or not: as of :class:`Cells`."""
 
     least: IntArray
-    tally: IntArray
+    ties: IntArray
     example: Array
 
 
 class Cells(NamedTuple):
     """Pairs (answered, right) that were reached, by number of the cell.
 
-    ``least`` cost, how many chains have it (``tally``), and the first of them (``example``).
+    ``least`` cost, how many chains have it (``ties``), and the first of them (``example``).
     """
 
     number: IntArray
     least: IntArray
-    tally: IntArray
+    ties: IntArray
     example: Array
 
 
@@ -110,9 +110,9 @@ def enumerate_chains(
         _merge(best, cells)
         done += many
         report(done, total)
-    reached = np.flatnonzero(best.tally)
+    reached = np.flatnonzero(best.ties)
     answered, right = _pair_of(reached, tables.records)
-    found = best.least[reached], best.example[reached], best.tally[reached]
+    found = best.least[reached], best.example[reached], best.ties[reached]
     return ChainFront(answered, right, *found)
 
 
@@ -159,12 +159,12 @@ def enumerate_piece(walk: Enumeration, piece: Piece) -> Cells:
     else:
         answered, correct, cost = single(walk)
         only = answered * (answered + 1) // 2 + correct
-        best.least[only], best.tally[only] = cost, 1
+        best.least[only], best.ties[only] = cost, 1
         if walk.k > 1:
             none = np.zeros(1, dtype=np.int64)
             start = (walk.everyone, walk.records, 0, 0, 0, walk.records, none)
             _pairs(walk.faces, walk.price, 0, *start, *best)
-    reached = np.flatnonzero(best.tally)
+    reached = np.flatnonzero(best.ties)
     return Cells(reached, *(column[reached] for column in best))
 
 
@@ -184,13 +184,13 @@ def single(walk: Enumeration) -> tuple[int, int, int]:
 
 def _merge(best: Best, cells: Cells) -> None:
     """Take in the cells of a piece; of chains at the same cost the earlier piece's is kept."""
-    least, tally, example = best
+    least, ties, example = best
     at = cells.number
     better = cells.least < least[at]
-    tally[at[better]] = 0
+    ties[at[better]] = 0
     least[at[better]], example[at[better]] = cells.least[better], cells.example[better]
     as_good = cells.least == least[at]
-    tally[at[as_good]] += cells.tally[as_good]
+    ties[at[as_good]] += cells.ties[as_good]
 
 
 def _pair_of(cells: IntArray, records: int) -> tuple[IntArray, IntArray]:
@@ -236,7 +236,7 @@ def _pairs(
     records: int,
     chain: IntArray,
     least: IntArray,
-    tally: IntArray,
+    ties: IntArray,
     example: Array,
 ) -> None:
     """Enter the chains that go on from ``held`` with one more set and then all features.
@@ -263,14 +263,14 @@ def _pairs(
         answered = records - never
         cell = ((answered * (answered + 1)) >> 1) + good
         if paid < least[cell]:  # written out: a call here makes the loop half as fast
-            least[cell], tally[cell] = paid, 1
+            least[cell], ties[cell] = paid, 1
             for d in range(depth):
                 example[cell, d] = chain[d]
             example[cell, depth] = here
             for d in range(depth + 1, example.shape[1]):
                 example[cell, d] = 0
         elif paid == least[cell]:
-            tally[cell] += 1
+            ties[cell] += 1
         more = (more - 1) & rest
 
 
@@ -282,17 +282,17 @@ def _enter(
     chain: IntArray,
     depth: int,
     least: IntArray,
-    tally: IntArray,
+    ties: IntArray,
     example: Array,
 ) -> None:
     """Enter ``number`` chains that begin with ``chain[:depth]`` and end alike."""
     if paid < least[cell]:
         least[cell] = paid
-        tally[cell] = 0
+        ties[cell] = 0
         for d in range(example.shape[1]):
             example[cell, d] = chain[d] if d < depth else 0
     if paid == least[cell]:
-        tally[cell] += number
+        ties[cell] += number
 
 
 @njit
@@ -300,7 +300,7 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
     """Enter the chains of three sets and more whose first is in ``first`` to ``last - 1``."""
     faces, rights, price, everyone = walk.faces, walk.right, walk.price, walk.everyone
     alike, records, k = walk.alike, walk.records, walk.k
-    least, tally, example = best.least, best.tally, best.example
+    least, ties, example = best.least, best.ties, best.example
     words = len(everyone)
     full = len(price) - 1
     waiting = np.zeros((k, words), dtype=np.uint64)  # undecided after each set of the chain
@@ -322,7 +322,7 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
             if left[depth] == 0:
                 number = alike[popcount(np.uint64(full & ~here)), k - depth]
                 cell = ((records * (records + 1)) >> 1) + right[depth]
-                _enter(cell, cost[depth], number, chain, depth, least, tally, example)
+                _enter(cell, cost[depth], number, chain, depth, least, ties, example)
                 more[depth] = 0
             else:
                 _pairs(
@@ -337,7 +337,7 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
                     records,
                     chain,
                     least,
-                    tally,
+                    ties,
                     example,
                 )
                 more[depth] = full & ~here if depth < k - 2 else 0

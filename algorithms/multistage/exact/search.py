@@ -154,7 +154,7 @@ def choose(
         return "enumeration", f"exact: {text}{counting}"
     if room and method != "enumeration":
         seconds = 3600 * task.hours
-        otherwise = "what it leaves open is told by bounds" if bounds else "then it gives up"
+        otherwise = "what it leaves open is bounded" if bounds else "then it gives up"
         if method == "auto" and task.enumerable:
             seconds = task.seconds
             otherwise = f"then one by one, about {duration(seconds)}"
@@ -376,11 +376,11 @@ class Exact(Algorithm):
             self.reason = f"{len(batch.errors)} members of the front could not be evaluated"
 
     def outcome(self) -> Outcome:
-        """Return how the front was found, whether it is exact, and the tables asked for.
+        """Return how the front was found, whether it is exact, and further tables.
 
         In ``findings`` ``chromosomes`` has, by row of the front, how many share its metrics; None
         where they were not counted. Bounds have the hypervolume of each and ``gap``, the share of
-        the upper one's that the lower one lacks.
+        the upper one's that the lower one does not have.
 
         The tables are ``chromosomes`` (id of the front's row, genome) and ``upper_bound``, whose
         rows are not attained; every candidate is at most as good as one of them.

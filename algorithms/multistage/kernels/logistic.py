@@ -191,13 +191,13 @@ def _gradient(
             if w != 0.0:
                 for i in range(n):
                     r[i] += w * P[c, i]
-        part = g[j * d : (j + 1) * d]
-        dots(r, S, d, part)
+        piece = g[j * d : (j + 1) * d]
+        dots(r, S, d, piece)
         for a in range(d):
-            value = C * part[a]
+            value = C * piece[a]
             if a < d - 1:
                 value += theta[j, a]
-            part[a] = value
+            piece[a] = value
             if math.isnan(value):
                 return math.inf
             worst = max(worst, abs(value))
@@ -440,7 +440,7 @@ class HeldOut(NamedTuple):
     positive : int
         Code of the positive class, -1 for none.
     slack : float
-        What a probability may lack of its threshold.
+        How far below its threshold a probability may be.
     """
 
     design: FloatArray

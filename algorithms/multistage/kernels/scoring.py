@@ -215,12 +215,12 @@ def score(
         row = counts[r]
         row[STAGES] = stages
         for s in range(stages):
-            part = find(slots, keys, prefix[s])
-            if failed[part]:
+            component = find(slots, keys, prefix[s])
+            if failed[component]:
                 row[FAILED] = 1
                 break
             row[COST] += left * price[s]
-            planes = bits[part, :, first_word : first_word + words]
+            planes = bits[component, :, first_word : first_word + words]
             if with_positive:
                 _count_positive(waiting, planes[0], planes[2], negatives, row)
             gone = _leave(waiting, planes[0], planes[1], row)
@@ -262,8 +262,8 @@ def class_counts(
         _prefix_keys(X[r], stages, prefix[:stages])
         gone[:] = np.uint64(0)
         for s in range(stages):
-            part = find(slots, keys, prefix[s])
-            planes = bits[part, :, first_word : first_word + words]
+            component = find(slots, keys, prefix[s])
+            planes = bits[component, :, first_word : first_word + words]
             for w in range(words):
                 leaving = planes[0, w] & ~gone[w]
                 gone[w] |= leaving

@@ -278,7 +278,7 @@ def _aggregate(judged: Judged) -> float:
 COST_SHARE = Indicator(
     "cost, of all features",
     "low",
-    "mean acquisition cost a record as a share of the cost of all features",
+    "mean acquisition cost per record as a share of the cost of all features",
     _share_of_costs,
     on_request=True,
 )

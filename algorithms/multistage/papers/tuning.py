@@ -146,7 +146,7 @@ class Measured(NamedTuple):
 
     coverage : share of records that get an answer (EMSCO, Equation 3, g1).
     accuracy : share of the answers that are right (Equation 4, g2); 0 without any answer.
-    cost : mean acquisition cost a record, rejected ones included (g3*).
+    cost : mean acquisition cost per record, rejected ones included (g3*).
     aggregate : ``g1 + g2 + 1 - g3* / sum of all costs`` (Section 4.3), from 0 to 3.
     plain_accuracy : share of records whose most likely class is right, rejected or not.
     plain_aggregate : ``plain accuracy + 1 - g3* / sum of all costs``, from 0 to 2: what methods
@@ -231,7 +231,7 @@ class BaselineProblem(Problem, Deployable):
     known_metrics = (
         Metric("coverage", "max", text="share of records that get an answer"),
         Metric("accuracy", "max", text="share of the answers that are right"),
-        Metric("cost", "min", "ratio", text="mean acquisition cost a record"),
+        Metric("cost", "min", "ratio", text="mean acquisition cost per record"),
         Metric("aggregate", "max", high=3.0, text="coverage + accuracy + 1 - cost / all costs"),
         Metric("plain_accuracy", "max", text="accuracy, were every record answered"),
         Metric("plain_aggregate", "max", high=2.0, text="plain_accuracy + 1 - cost / all costs"),

@@ -1,4 +1,4 @@
-"""Small data, and every rival in a small version."""
+"""Small data, and every baseline in a small version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def records(classes=2, n=240, seed=0):
 
 
 def priced():
-    """Return rivals whose records need different features."""
+    """Return baselines whose records need different features."""
     return [
         CaCTLasso(8.0, costs=COSTS),
         GreedyMiser(0.3, depth=2, rounds=3, learning_rate=0.5, costs=COSTS),
@@ -33,6 +33,6 @@ def priced():
     ]
 
 
-def rivals():
-    """Return every rival."""
+def baselines():
+    """Return every baseline."""
     return [SingleStage(COSTS), CostOrdered(COSTS), *priced()]

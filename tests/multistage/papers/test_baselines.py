@@ -1,4 +1,4 @@
-"""The rivals against other implementations of themselves."""
+"""The baselines against other implementations of themselves."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from algorithms.multistage.papers.budgeted import CostOrdered, SingleStage
 from algorithms.multistage.papers.cact_lasso import CaCTLasso
 from algorithms.multistage.papers.cstc import CSTC, SMOOTHINGS, Data, GateTree, fit_tree, loss
 from algorithms.multistage.papers.tuning import measure
-from tests.multistage.papers.data import COSTS, priced, records, rivals
+from tests.multistage.papers.data import COSTS, baselines, priced, records
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_cost_ordered_is_the_multi_stage_classifier_set_up_by_hand(classes):
     X, y, new, labels = records(classes)
     by_hand = MultiStageClassifier([[0, 2], [3, 4], [1, 5]], COSTS, 0.7, reject_label=-1)
-    rival = CostOrdered(COSTS, 0.7, reject_label=-1).fit(X, y)
+    baseline = CostOrdered(COSTS, 0.7, reject_label=-1).fit(X, y)
     by_hand.fit(X, y)
-    np.testing.assert_array_equal(rival.predict(new), by_hand.predict(new))
-    np.testing.assert_array_equal(rival.predict_proba(new), by_hand.predict_proba(new))
-    assert measure(rival, new, labels) == measure(by_hand, new, labels)
+    np.testing.assert_array_equal(baseline.predict(new), by_hand.predict(new))
+    np.testing.assert_array_equal(baseline.predict_proba(new), by_hand.predict_proba(new))
+    assert measure(baseline, new, labels) == measure(by_hand, new, labels)
 
 
 def test_single_stage_answers_always_and_pays_for_everything():
@@ -188,27 +188,27 @@ def test_a_tree_without_gates_is_one_classifier():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("rival", rivals(), ids=lambda rival: type(rival).__name__)
-def test_the_measure_counts_what_predict_says(rival, classes):
+@pytest.mark.parametrize("baseline", baselines(), ids=lambda baseline: type(baseline).__name__)
+def test_the_measure_counts_what_predict_says(baseline, classes):
     X, y, new, labels = records(classes)
-    if "reject_label" in rival.get_params():
-        rival.set_params(reject_label=-1, threshold=0.6)
-    found, said = measure(rival.fit(X, y), new, labels), rival.predict(new)
+    if "reject_label" in baseline.get_params():
+        baseline.set_params(reject_label=-1, threshold=0.6)
+    found, said = measure(baseline.fit(X, y), new, labels), baseline.predict(new)
     answered = said != -1
     assert found.coverage == answered.mean()
     assert found.accuracy == (said[answered] == labels[answered]).mean()
-    assert found.cost == pytest.approx(rival.acquisition_cost(new).mean())
+    assert found.cost == pytest.approx(baseline.acquisition_cost(new).mean())
     share = found.cost / COSTS.sum()
     assert found.aggregate == pytest.approx(found.coverage + found.accuracy + 1 - share)
-    likely = rival.predict_proba(new).argmax(axis=1)
+    likely = baseline.predict_proba(new).argmax(axis=1)
     assert found.plain_accuracy == (likely == labels).mean()
     assert found.plain_aggregate == pytest.approx(found.plain_accuracy + 1 - share)
     assert found.accuracy > 1 / classes
 
 
-@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
-def test_thresholds_may_differ_by_class(rival):
+@pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
+def test_thresholds_may_differ_by_class(baseline):
     X, y, new, _ = records()
-    rival.set_params(threshold={0: 1.0, 1: 0.5}, reject_label=-1).fit(X, y)
-    likely = rival.predict_proba(new).argmax(axis=1)
-    np.testing.assert_array_equal(rival.conclusive(new), likely == 1)
+    baseline.set_params(threshold={0: 1.0, 1: 0.5}, reject_label=-1).fit(X, y)
+    likely = baseline.predict_proba(new).argmax(axis=1)
+    np.testing.assert_array_equal(baseline.conclusive(new), likely == 1)

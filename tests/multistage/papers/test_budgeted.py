@@ -60,63 +60,63 @@ PATHS = {CaCTLasso: lasso_path, GreedyMiser: miser_path, CSTC: cstc_path, CEGB: 
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
-def test_a_record_pays_once_for_each_feature_on_its_path(rival, classes):
+@pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
+def test_a_record_pays_once_for_each_feature_on_its_path(baseline, classes):
     X, y, new, _ = records(classes)
-    rival.fit(X, y)
-    Z = rival.encoder_.transform(new)
-    expected = [sum(COSTS[j] for j in PATHS[type(rival)](rival, z)) for z in Z]
-    np.testing.assert_allclose(rival.acquisition_cost(new), expected)
+    baseline.fit(X, y)
+    Z = baseline.encoder_.transform(new)
+    expected = [sum(COSTS[j] for j in PATHS[type(baseline)](baseline, z)) for z in Z]
+    np.testing.assert_allclose(baseline.acquisition_cost(new), expected)
     assert 0 < np.mean(expected) < COSTS.sum()
 
 
-@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
-def test_features_that_a_record_does_not_need_do_not_matter(rival):
+@pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
+def test_features_that_a_record_does_not_need_do_not_matter(baseline):
     X, y, new, _ = records()
-    rival.fit(X, y)
+    baseline.fit(X, y)
     others = new[np.random.default_rng(0).permutation(len(new))]
-    mixed = np.where(rival.acquired(new), new, others)
-    np.testing.assert_array_equal(rival.predict_proba(mixed), rival.predict_proba(new))
+    mixed = np.where(baseline.acquired(new), new, others)
+    np.testing.assert_array_equal(baseline.predict_proba(mixed), baseline.predict_proba(new))
 
 
-@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
-def test_a_category_is_one_feature_whatever_its_columns(rival):
+@pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
+def test_a_category_is_one_feature_whatever_its_columns(baseline):
     X, y, *_ = records()
     colours = np.array(["red", "green", "blue"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     frame = pd.DataFrame(X[:, 1:3], columns=["a", "b"]).assign(colour=colours)
-    rival.set_params(costs=[1.0, 2.0, 4.0]).fit(frame, y)
-    needed = rival.acquired(frame)
+    baseline.set_params(costs=[1.0, 2.0, 4.0]).fit(frame, y)
+    needed = baseline.acquired(frame)
     assert needed.shape == (len(X), 3)
-    np.testing.assert_allclose(rival.acquisition_cost(frame), needed @ [1.0, 2.0, 4.0])
+    np.testing.assert_allclose(baseline.acquisition_cost(frame), needed @ [1.0, 2.0, 4.0])
 
 
 @pytest.mark.parametrize(
-    ("rival", "price", "least"),
+    ("baseline", "price", "least"),
     [
         (GreedyMiser(), 0.05, 20.0),  # the two cheapest: it has no way not to split
         (CSTC(starts=3), 0.3, 0.0),
         (CEGB(), 0.3, 0.0),
     ],
 )
-def test_a_higher_price_buys_less(rival, price, least):
+def test_a_higher_price_buys_less(baseline, price, least):
     X, y, *_ = records()
-    rival.set_params(costs=COSTS)
+    baseline.set_params(costs=COSTS)
     costs = [
-        rival.set_params(tradeoff=tradeoff).fit(X, y).acquisition_cost(X).mean()
+        baseline.set_params(tradeoff=tradeoff).fit(X, y).acquisition_cost(X).mean()
         for tradeoff in (0.0, price, 100.0)
     ]
     assert costs[0] > costs[1] > costs[2] == least
 
 
-@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
-def test_features_may_be_free(rival):
+@pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
+def test_features_may_be_free(baseline):
     X, y, *_ = records()
-    assert not rival.set_params(costs=np.zeros(6)).fit(X, y).acquisition_cost(X).any()
+    assert not baseline.set_params(costs=np.zeros(6)).fit(X, y).acquisition_cost(X).any()
 
 
-@pytest.mark.parametrize("rival", priced(), ids=lambda rival: type(rival).__name__)
-def test_parameters_that_make_no_sense_are_refused(rival):
+@pytest.mark.parametrize("baseline", priced(), ids=lambda baseline: type(baseline).__name__)
+def test_parameters_that_make_no_sense_are_refused(baseline):
     X, y, *_ = records()
-    name = "penalty" if isinstance(rival, CaCTLasso) else "tradeoff"
+    name = "penalty" if isinstance(baseline, CaCTLasso) else "tradeoff"
     with pytest.raises(InputError, match="expected"):
-        rival.set_params(**{name: -1.0}).fit(X, y)
+        baseline.set_params(**{name: -1.0}).fit(X, y)

@@ -1,4 +1,4 @@
-"""The experiment of EMSCO and its rivals: the page, its claims, what rivals return."""
+"""The experiment of EMSCO and its baselines: the page, its claims, what baselines return."""
 
 from __future__ import annotations
 

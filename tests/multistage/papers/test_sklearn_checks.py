@@ -1,12 +1,12 @@
-"""Every rival keeps scikit-learn's conventions."""
+"""Every baseline keeps scikit-learn's conventions."""
 
 from __future__ import annotations
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.multistage.papers.data import rivals
+from tests.multistage.papers.data import baselines
 
 
-@parametrize_with_checks([rival.set_params(costs=None) for rival in rivals()])
+@parametrize_with_checks([baseline.set_params(costs=None) for baseline in baselines()])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

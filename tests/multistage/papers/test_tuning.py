@@ -63,8 +63,8 @@ def test_lambda_is_the_one_of_brute_force():
     assert problem.points[best].parameters == {"penalty": int(np.argmax(values)) * 2.5}
 
 
-def test_a_rival_is_measured_on_the_records_of_the_search():
-    """CO-T as a rival and the same stages as a candidate of the multi-stage problem agree."""
+def test_a_baseline_is_measured_on_the_records_of_the_search():
+    """CO-T as a baseline and the same stages as a candidate of the multi-stage problem agree."""
     problem, stages = problem_of("single_stage", "cost_ordered"), multistage(**SECTION)
     genome = np.array([[0, 2, 0, 1, 1, 2]], dtype=np.int8)
     rows = np.array([[1]])
@@ -77,7 +77,7 @@ def test_a_rival_is_measured_on_the_records_of_the_search():
     assert isinstance(problem.decode(rows[0]), CostOrdered)
 
 
-def test_one_measure_for_the_search_and_the_rivals():
+def test_one_measure_for_the_search_and_the_baselines():
     stages, problem = multistage(**SECTION), problem_of("single_stage", "cost_ordered")
     roles = Roles(stages.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
     emsco = EMSCO(stages, roles, seed=0, population=20)
@@ -128,11 +128,11 @@ def test_a_failing_cell_is_not_chosen():
     assert tuned(problem) == 0
 
 
-def test_a_rival_without_a_grid_is_its_only_cell():
+def test_a_baseline_without_a_grid_is_its_only_cell():
     assert tuned(problem_of("single_stage")) == 0
 
 
-def test_a_rival_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
+def test_a_baseline_is_exported_where_it_is_a_multi_stage_classifier(tmp_path):
     problem = problem_of("cost_ordered", "cegb")
     X = np.array([[0], [1]], dtype=np.int32)
     rows = evaluate_candidates(problem, 0, np.arange(2), X)
