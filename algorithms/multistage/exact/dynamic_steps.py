@@ -288,7 +288,7 @@ def _covered(states: States, new: int, recent: IntArray, count: int) -> bool:
     """Return whether one of the listed states covers ``new``; it moves to the front then."""
     for i in range(count):
         if _covers(states, recent[i], new):
-            winner = recent[i]
+            winner = recent[i]  # what covered one new state often covers the next
             for j in range(i, 0, -1):
                 recent[j] = recent[j - 1]
             recent[0] = winner
@@ -367,12 +367,12 @@ def expand(
     _octet_sums(sets.cheapest[here], sums)
     new, count = first, 0
     part = here
-    while part:
+    while part:  # all proper subsets, from the largest down to the empty one
         part = (part - 1) & here
         step = sets.price[here] - sets.price[part]
         steps[0] += states.stop[part] - states.first[part]
         for old in range(states.first[part], states.stop[part]):
-            answers = False
+            answers = False  # a stage that answers no record is skipped (P3)
             for w in range(words):
                 answers |= (states.waiting[old, w] & ~sets.undecided[here, w]) != 0
             if not answers:

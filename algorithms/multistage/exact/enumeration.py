@@ -251,7 +251,7 @@ def _pairs(
     rest = full & ~held
     start = cost - left * price[held]
     more = (rest - 1) & rest
-    while more:
+    while more:  # all proper subsets of what is left, but the empty one
         here = held | more
         still, good, never = 0, right, 0
         for w in range(words):
@@ -319,7 +319,7 @@ def _subtrees(walk: Enumeration, first: int, last: int, best: Best) -> None:
                 left[depth + 1] += popcount(waiting[depth + 1, w])
             chain[depth] = here
             depth += 1
-            if left[depth] == 0:
+            if left[depth] == 0:  # further sets change nothing: all longer chains are alike
                 number = alike[popcount(np.uint64(full & ~here)), k - depth]
                 cell = ((records * (records + 1)) >> 1) + right[depth]
                 _enter(cell, cost[depth], number, chain, depth, least, ties, example)

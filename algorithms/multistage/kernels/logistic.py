@@ -101,7 +101,7 @@ def binary_newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) 
         worst = 0.0
         for a in range(d):
             g[a] *= C
-            if a < d - 1:
+            if a < d - 1:  # the intercept, last, is not penalised
                 g[a] += theta[a]
             if math.isnan(g[a]):
                 return False
@@ -216,7 +216,7 @@ def _hessian(S: Array, P: Array, basis: Array, C: float, H: Array, T: Array) -> 
     m, left, right, t = T[0], T[1], T[2], T[3]
     row = np.empty(d)
     for p in range(free):
-        for q in range(p + 1):
+        for q in range(p + 1):  # the lower triangle is all that the solver reads
             m[:], left[:], right[:] = 0.0, 0.0, 0.0
             for c in range(k):
                 u, v = basis[c, p], basis[c, q]
@@ -262,6 +262,7 @@ def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
     -----
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
+    # the loss is convex: a start decides how many steps it takes, not where they end
     warm = False
     for j in range(theta.shape[0]):
         for a in range(theta.shape[1]):

@@ -49,6 +49,7 @@ class Charges(NamedTuple):
 
 @njit
 def _hash(key: Array) -> int:
+    # SplitMix64's finaliser per word: sets that differ in one feature land far apart
     h = np.uint64(0x9E3779B97F4A7C15)
     for word in key:
         h ^= word
@@ -63,7 +64,7 @@ def _hash(key: Array) -> int:
 @njit
 def find(slots: IntArray, keys: WordArray, key: WordArray) -> int:
     """Return the number of ``key`` among the held ``keys``, or -1 - the free slot it would take."""
-    at = _hash(key) & (len(slots) - 1)
+    at = _hash(key) & (len(slots) - 1)  # linear probing; the table is at most half full
     while slots[at] >= 0:
         held = keys[slots[at]]
         same = True
@@ -219,9 +220,9 @@ def score(
             if failed[component]:
                 row[FAILED] = 1
                 break
-            row[COST] += left * price[s]
+            row[COST] += left * price[s]  # all who enter a stage pay for it
             planes = bits[component, :, first_word : first_word + words]
-            if with_positive:
+            if with_positive:  # before _leave, which takes the records out of waiting
                 _count_positive(waiting, planes[0], planes[2], negatives, row)
             gone = _leave(waiting, planes[0], planes[1], row)
             left -= gone
@@ -268,6 +269,7 @@ def class_counts(
                 leaving = planes[0, w] & ~gone[w]
                 gone[w] |= leaving
                 while leaving:
+                    # the lowest bit that is set; the bits below it number its record
                     lowest = leaving & (~leaving + np.uint64(1))
                     label = labels[64 * w + popcount(lowest - np.uint64(1))]
                     answered[r, label] += 1

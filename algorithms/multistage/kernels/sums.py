@@ -50,7 +50,7 @@ def _dot_two(t: Array, a: Array, b: Array) -> tuple[float, ...]:
 def dots(t: Array, S: Array, count: int, out: Array) -> None:
     """Fill ``out[:count]`` with the scalar products of ``t`` (N,) and the first rows of ``S``."""
     a = 0
-    while a + 3 < count:
+    while a + 3 < count:  # four at a time: t is read once for all of them
         out[a], out[a + 1], out[a + 2], out[a + 3] = _dot_four(
             t, S[a], S[a + 1], S[a + 2], S[a + 3]
         )
