@@ -1,4 +1,4 @@
-"""CMA-ES as the sampler of a sweep, where the package cmaes is installed."""
+"""Samplers that need a package of their own: CMA-ES and Gaussian processes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from optuna.trial import TrialState, create_trial
 
 from framework.errors import InputError
 from tests.tracking import sweeps
+from tracking.sweep.config import SweepPlan
 from tracking.sweep.sampling import draw_trial
 
 SPACE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
 
 
-def test_it_comes_closer_from_the_notes_of_trials_alone(tmp_path):
+def test_cmaes_comes_closer_from_the_attributes_of_trials_alone(tmp_path):
     pytest.importorskip("cmaes")
     plan, drawn = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes")), []
     values = []
@@ -26,7 +27,7 @@ def test_it_comes_closer_from_the_notes_of_trials_alone(tmp_path):
     assert sum(values[-15:]) < 0.2 * sum(values[1:16])
 
 
-def test_a_sweep_twice_is_the_same(tmp_path):
+def test_cmaes_twice_is_the_same(tmp_path):
     pytest.importorskip("cmaes")
     plan = sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes", trials=6))
     for name in ("a", "b"):
@@ -44,14 +45,38 @@ def test_a_sweep_twice_is_the_same(tmp_path):
     ],
     ids=["one key", "choices", "constraints"],
 )
-def test_what_it_cannot_search_is_refused(tmp_path, changes, monkeypatch):
+def test_what_cmaes_cannot_search_is_refused(tmp_path, changes, monkeypatch):
     monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: object())
     content = sweeps.raw(**{"search_space": SPACE, "sampler": "cmaes", **changes})
     with pytest.raises(InputError, match="expected for cmaes two keys or more"):
         sweeps.plan_of(tmp_path, content)
 
 
-def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
+def test_without_cmaes_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'paretolab\[cmaes\]'"):
         sweeps.plan_of(tmp_path, sweeps.raw(search_space=SPACE, sampler="cmaes"))
+
+
+GP_TRIALS = 14  # the first ten are drawn at random
+
+
+def gp_plan(folder, **changes) -> SweepPlan:
+    return sweeps.plan_of(folder, sweeps.raw(sampler="gp", trials=GP_TRIALS, **changes))
+
+
+@pytest.mark.slow  # 10 s
+def test_gp_twice_is_the_same(tmp_path):
+    pytest.importorskip("torch")
+    plan = gp_plan(tmp_path)
+    for name in ("a", "b"):
+        sweeps.sweep(plan, tmp_path / name)
+    trials = sweeps.trials(tmp_path / "a")
+    assert trials == sweeps.trials(tmp_path / "b")
+    assert len(trials) == GP_TRIALS
+
+
+def test_without_torch_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"package torch .* pip install 'paretolab\[gp\]'"):
+        gp_plan(tmp_path)
