@@ -157,15 +157,20 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
 
 
 @contextmanager
-def followed(config: RunConfig, run_dir: RunDir, options: Options) -> Iterator[list[Callback]]:
+def followed(
+    config: RunConfig, run_dir: RunDir, options: Options, *, start: bool = False
+) -> Iterator[list[Callback]]:
     """Yield the registered callbacks that follow a run; report what they have to say at the end.
 
     Each entry of ``paretolab.callbacks`` is called with the run's directory and configuration and
-    returns a callback or None.
+    returns a callback or None. ``start`` starts them too: a driver does that for a single run, and
+    nobody does it for an experiment or a sweep.
     """
     seen = config if options.track else config.model_copy(update={"tracking": None})
     made = [registry.load("callbacks", name)(run_dir, seen) for name in registry.names("callbacks")]
     callbacks = [callback for callback in made if callback is not None]
+    for callback in callbacks if start else ():
+        callback.on_start()
     try:
         yield callbacks
     finally:

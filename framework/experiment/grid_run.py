@@ -77,7 +77,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         runner = _Runner(grid, out, options, len(cells) - len(todo), len(cells))
         _write_start(grid, out, runner.problems)
         runner.check(todo)
-        stack.enter_context(followed(grid.base, out, options))
+        stack.enter_context(followed(grid.base, out, options, start=True))
         started = time.perf_counter()
         summary: dict[str, Any] = {"name": grid.base.name, "cells": len(cells)}
         try:

@@ -23,6 +23,7 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
+from tracking.mlflow_log.tracker import MlflowTracker
 from tracking.mlflow_log.uploader import Uploader
 from tracking.sweep import run as sweep_run
 from tracking.sweep.trial_values import TrialMeter
@@ -378,3 +379,12 @@ def test_a_password_stays_here(tmp_path, store, done, plain):
     Uploader(RunDir(out), store.uri, "password").upload(final=True)
     run = store.client.get_run(UploadState.load(RunDir(out)).runs["experiment"].run_id)
     assert not any("secret" in value for value in run.data.params.values())
+
+
+def test_what_follows_a_sweep_is_started_and_ended(tmp_path, monkeypatch, store):
+    seen = []
+    monkeypatch.setattr(MlflowTracker, "on_start", lambda self: seen.append("started"))
+    monkeypatch.setattr(MlflowTracker, "on_written", lambda self: seen.append("ended") or "")
+    content = sweeps.raw(trials=1) | {"tracking": {"uri": store.uri, "experiment": "followed"}}
+    sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
+    assert seen == ["started", "ended"]

@@ -80,7 +80,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
         study = stack.enter_context(open_study(plan, url, name))
         _write_start(plan, out, problem, roles, uid)
-        stack.enter_context(followed(plan.config, out, options))
+        stack.enter_context(followed(plan.config, out, options, start=True))
         executor = stack.enter_context(_executor(plan, out, options))
         runs = TrialRuns(plan, out, meter, problems, executor)
         trials = _Trials(plan, study, runs, options)
