@@ -1,0 +1,41 @@
+"""Code and documentation use the words of the glossary, not home-made ones."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+NAMES = (  # as names in code, whole or as a piece of one between underscores
+    "befell", "beware", "crew", "gate_of", "generation_rows", "heed", "heeded", "hung", "long_work",
+    "lookahead", "observer", "observers", "run_ahead", "stillborn", "tally", "unheeded", "vouch",
+    "vouched", "watcher",
+)  # fmt: skip
+PHRASES = (
+    r"rows (that are )?(out|told)\b",
+    r"\b(rows?|lines?|figures?|columns?|files?) an? "
+    r"(run|mistake|solution|record|error|case|cell|model|candidate|metric|stage|class)\b",
+    r"\b(asked and|asked or) told\b",
+    r"\bdares? to answer\b",
+)
+FILES = [
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    if name not in ("CHANGELOG.md", "tests/test_words.py")
+]
+
+
+def test_no_home_made_words() -> None:
+    word = re.compile(rf"(?<![A-Za-z])({'|'.join(NAMES)})(?![A-Za-z])", re.IGNORECASE)
+    found = []
+    for path in FILES:
+        place, text = path.relative_to(ROOT), path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), start=1):
+            found += [f"{place}:{number}: {match[0]}" for match in word.finditer(line)]
+        flat = " ".join(text.split())
+        for phrase in PHRASES:
+            found += [f"{place}: {match[0]}" for match in re.finditer(phrase, flat)]
+    assert not found, "\n".join(found)
