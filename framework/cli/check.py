@@ -49,7 +49,7 @@ class Check:
         candidates = candidates_of(config, algorithm)
         needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
         notes = [*data.get("notes", ()), memory_warning(needs.more)]
-        lines += [("beware", note) for note in notes if note]
+        lines += [("warning", note) for note in notes if note]
         size, resources = problem.space.size, config.cluster.resources.shape()
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),

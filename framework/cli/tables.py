@@ -142,7 +142,7 @@ def show_walk(out: Console, chosen: Chosen | None) -> None:
     if chosen.walk.confusions:
         out.print(class_table(chosen.walk))
     for sentence in chosen.walk.warnings():
-        out.print(f"beware: {sentence}", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"warning: {sentence}", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_model(out: Console, directory: Path) -> None:

@@ -248,7 +248,7 @@ class SingleRun:
         progress = self._last.progress
         if progress.evaluations < self._evaluations_before:
             self._report(
-                f"beware: the front is that of the first {progress.evaluations:,} of "
+                f"warning: the front is that of the first {progress.evaluations:,} of "
                 f"{self._evaluations_before:,} evaluated rows: the run ends there now "
                 f"({progress.stopped})"
             )
@@ -285,7 +285,7 @@ class SingleRun:
         if needs.memory > _WORTH_REPORTING:
             report(f"memory: about {needs.memory / 1e9:,.1f} GB at the peak")
         if warning := memory_warning(needs.more):
-            report(f"beware: {warning}")
+            report(f"warning: {warning}")
         begun = self._run_dir.journal_file.exists()
         if not begun and (line := needs.time(problem.component_name)):
             report(f"first generation: {line}")
@@ -295,7 +295,7 @@ class SingleRun:
         if self._algorithm.plan:
             self._report(self._algorithm.plan)
         for note in self._problem.describe().get("notes", ()):
-            self._report(f"beware: {note}")
+            self._report(f"warning: {note}")
         if self._journal.salvaged is not None:
             self._report(
                 f"{self._journal.path} was damaged: its first {self._journal.salvaged} batches are "

@@ -332,7 +332,7 @@ def test_more_memory_than_is_free_is_said(place, monkeypatch, capsys, command):
     options = ["--no-plots", "--out", "little memory"] if command == "run" else []
     assert main([command, "small.yaml", *options]) == 0
     said = capsys.readouterr()
-    assert "beware" in said.out + said.err
+    assert "warning" in said.out + said.err
     assert re.search(r"0\.0 GB more memory may be needed, 0\.0 GB are free", said.out + said.err)
 
 

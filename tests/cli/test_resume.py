@@ -149,11 +149,11 @@ def test_what_ends_a_run_earlier_than_before_is_said(tmp_path, capsys, plain):
     told = short.summary()["evaluations"]
     assert told < 183
     assert (
-        f"beware: the front is that of the first {told} of 183 evaluated rows: the run ends there "
+        f"warning: the front is that of the first {told} of 183 evaluated rows: the run ends there "
         "now (patience)"
     ) in capsys.readouterr().err
     assert main([*resume, "budget.generations=60"]) == 0
-    assert "beware" not in capsys.readouterr().err
+    assert "warning" not in capsys.readouterr().err
     assert content(short) == before
 
 
