@@ -101,7 +101,7 @@ def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from framework.libraries.build import Bar, Lines, build_library
+    from framework.libraries.build import BuildBar, BuildLines, build_library
     from framework.libraries.config import BuildConfig
 
     path = Path(args.file)
@@ -111,7 +111,7 @@ def _build(args: argparse.Namespace) -> int:
     workers = workers_of(args.workers) or "auto"
     folder, errors = _target(args.out, config.name), console(stderr=True)
     bar = errors.is_terminal and not args.quiet
-    shown = Bar(errors) if bar else nullcontext(Lines(quiet=args.quiet))
+    shown = BuildBar(errors) if bar else nullcontext(BuildLines(quiet=args.quiet))
     with shown as progress:
         library = build_library(
             config,

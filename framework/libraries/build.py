@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -39,12 +39,68 @@ from framework.parallel.config import ClusterConfig, chosen_workers
 BUILD_FILE = "build.json"
 FAILED = "failed"
 
+_LINE_EVERY = 5.0  # seconds between plain lines
+
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
-_LATER = {
+_LATER = {  # keys that earlier versions did not have
     "build": ("balanced", "measured", "keep_models"),
     "split": ("folds", "fold", "validation"),
 }
+
+
+class BuildLines:
+    """The progress of a build: a plain line on standard error every few seconds.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether nothing is shown at all.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet, self._shown = quiet, time.perf_counter()
+
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """Show that a model, ``name``, was ``trained`` or ``measured``."""
+        if time.perf_counter() - self._shown >= _LINE_EVERY:
+            self._shown = time.perf_counter()
+            self.message(f"library: {done} of {total} models {what}")
+
+    def message(self, line: str) -> None:
+        """Show a line."""
+        if not self._quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+class BuildBar(BuildLines):
+    """A bar that fills twice: with models that are trained, then with those that are measured."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._bar = Progress(
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, text="reading the data")
+
+    def __enter__(self) -> BuildBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """See :class:`BuildLines`."""
+        self._bar.update(self._task, completed=done, total=total, text=f"{what} · {name}")
+
+    def message(self, line: str) -> None:
+        """See :class:`BuildLines`."""
+        self._bar.console.print(line, markup=False, highlight=False)
 
 
 def obtain_library(
@@ -52,7 +108,7 @@ def obtain_library(
     *,
     workers: str | int | None = None,
     address: str | None = None,
-    progress: BuildProgress | None = None,
+    progress: BuildLines | None = None,
     where: str = "problem.library",
 ) -> Library:
     """Return the library that a section of a configuration describes; build it if it is missing.
@@ -63,7 +119,7 @@ def obtain_library(
     workers, address
         Who trains: see :func:`framework.libraries.training.train_all`; those of the run that
         is set up (:mod:`framework.parallel.config`) if workers is None.
-    progress : BuildProgress, optional
+    progress : BuildLines, optional
         Shows how far a build is; plain lines on standard error by default.
     where : str
         Key of the section, for messages.
@@ -95,7 +151,7 @@ def build_library(
     workers: str | int = "auto",
     address: str | None = None,
     cluster: ClusterConfig | None = None,
-    progress: BuildProgress | None = None,
+    progress: BuildLines | None = None,
     where: str = "library",
 ) -> Library:
     """Train a pool, measure it and write its library; an earlier, stopped build is continued.
@@ -113,13 +169,12 @@ def build_library(
     InputError
         The data cannot be used, the folder holds something else, or no model could be trained.
     """
-    shown = progress or Lines()
-    who: dict[str, Any] = {"workers": workers, "address": address, "config": cluster}
+    progress = progress or BuildLines()
     prepared = prepare(config, where)
     data = prepared.data
     identity = _identity(config, prepared.about)
     target = folder or _cache_folder(config.name, identity, where)
-    with _alone(target, identity, shown):
+    with _alone(target, identity, progress):
         if (target / LIBRARY_FILE).is_file():
             return load_library(target)
         wanted = plans(
@@ -127,13 +182,14 @@ def build_library(
         )
         write_whole(target / ENCODER_FILE, json.dumps(prepared.encoder.to_json()))
         write_whole(target / EXAMPLE_FILE, prepared.example.to_csv(index=False))
-        _train(wanted, data, target, partial(train_all, **who), shown)
+        train = partial(train_all, workers=workers, address=address, config=cluster)
+        _train(wanted, data, target, train, progress)
         ready = [plan for plan in wanted if (target / MODELS / plan.id).is_dir()]
         if not ready:
             raise InputError(
                 f"{where}: expected a model that can be trained, found none: {_first_error(target)}"
             )
-        costs = _measured(ready, data, target, shown) if config.measured else {}
+        costs = _measured(ready, data, target, progress) if config.measured else {}
         table = _table(config, ready, data, target, costs)
         if not config.keep_models:  # before the digests of what stays are taken
             shutil.rmtree(target / MODELS)
@@ -141,7 +197,9 @@ def build_library(
         for plan in ready if config.keep_models else ():  # the table has them now
             for part in _PARTS:
                 (target / MODELS / plan.id / f"{part}.npy").unlink(missing_ok=True)
-    shown.say(f"library: {len(ready)} models in {target}{_said(len(wanted) - len(ready), target)}")
+    failed = len(wanted) - len(ready)
+    hint = f"; {failed} could not be trained, see {target / FAILED}" if failed else ""
+    progress.message(f"library: {len(ready)} models in {target}{hint}")
     return library
 
 
@@ -175,11 +233,11 @@ def _cache_folder(name: str, identity: Mapping[str, Any], where: str) -> Path:
 
 
 @contextmanager
-def _alone(target: Path, identity: Mapping[str, Any], shown: BuildProgress) -> Iterator[None]:
+def _alone(target: Path, identity: Mapping[str, Any], progress: BuildLines) -> Iterator[None]:
     """Hold a build's folder: another process that wants the same waits until it is there."""
 
     def wait() -> None:
-        shown.say(f"library: another process builds {target}; waiting for it")
+        progress.message(f"library: another process builds {target}; waiting for it")
 
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -231,33 +289,33 @@ def _train(
     wanted: Sequence[PoolPlan],
     data: PoolData,
     target: Path,
-    trained: Callable[..., Iterator[Outcome]],
-    shown: BuildProgress,
+    train: Callable[..., Iterator[Outcome]],
+    progress: BuildLines,
 ) -> None:
-    for torn in target.glob(".new.*"):  # of a build that was killed
-        shutil.rmtree(torn, ignore_errors=True)
+    for incomplete in target.glob(".new.*"):  # of a build that was killed
+        shutil.rmtree(incomplete, ignore_errors=True)
     for folder in (MODELS, FAILED):
         (target / folder).mkdir(exist_ok=True)
-    left = [plan for plan in wanted if not _settled(plan, target)]
+    left = [
+        plan
+        for plan in wanted
+        if not (target / MODELS / plan.id).is_dir()
+        and not (target / FAILED / f"{plan.id}.json").is_file()
+    ]
     done = len(wanted) - len(left)
-    for plan, outcome in trained(left, data, report=shown.say):
+    for plan, outcome in train(left, data, report=progress.message):
         if isinstance(outcome, str):
             note = {"id": plan.id, **plan.config, "error": outcome}
             write_whole(target / FAILED / f"{plan.id}.json", json.dumps(note, indent=1))
-            shown.say(f"{plan.id} cannot be trained and is left out: {outcome}")
+            progress.message(f"{plan.id} cannot be trained and is left out: {outcome}")
         else:
             _keep(plan, outcome, target / MODELS / plan.id)
         done += 1
-        shown.step("trained", done, len(wanted), plan.id)
-
-
-def _settled(plan: PoolPlan, target: Path) -> bool:
-    failed = target / FAILED / f"{plan.id}.json"
-    return (target / MODELS / plan.id).is_dir() or failed.is_file()
+        progress.step("trained", done, len(wanted), plan.id)
 
 
 def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
-    """Write a model's folder whole."""
+    """Write a model's folder, which is there complete or not at all."""
     room = Path(tempfile.mkdtemp(prefix=".new.", dir=place.parent.parent))
     try:
         (room / MODEL_FILE).write_bytes(trained.content)
@@ -277,10 +335,14 @@ def _keep(plan: PoolPlan, trained: Trained, place: Path) -> None:
 
 
 def _measured(
-    ready: Sequence[PoolPlan], data: PoolData, target: Path, shown: BuildProgress
+    ready: Sequence[PoolPlan], data: PoolData, target: Path, progress: BuildLines
 ) -> dict[str, Cost]:
     """Measure the models after training; what an earlier build has measured is kept."""
-    known = {plan.id: _about(target, plan.id) for plan in ready}
+
+    def about_file(name: str) -> Path:
+        return target / MODELS / name / ABOUT_FILE
+
+    known = {plan.id: json.loads(about_file(plan.id).read_text("utf-8")) for plan in ready}
     left = {
         name: target / MODELS / name / MODEL_FILE
         for name, about in known.items()
@@ -290,16 +352,12 @@ def _measured(
     found = measure(left, records, values=data.classes is None)
     for i, (name, costs) in enumerate(found, start=len(ready) - len(left) + 1):
         known[name]["costs"] = {**costs, "disk": left[name].stat().st_size / 1e6}
-        write_whole(target / MODELS / name / ABOUT_FILE, json.dumps(known[name], indent=1))
-        shown.step("measured", i, len(ready), name)
+        write_whole(about_file(name), json.dumps(known[name], indent=1))
+        progress.step("measured", i, len(ready), name)
     return {
         key: Cost(np.array([known[plan.id]["costs"][key] for plan in ready]), unit)
         for key, unit in UNITS.items()
     }
-
-
-def _about(target: Path, name: str) -> dict[str, Any]:
-    return dict(json.loads((target / MODELS / name / ABOUT_FILE).read_text(encoding="utf-8")))
 
 
 def _table(
@@ -331,70 +389,3 @@ def _first_error(target: Path) -> str:
     for path in sorted((target / FAILED).glob("*.json")):
         return f"{path.stem}: {json.loads(path.read_text(encoding='utf-8'))['error']}"
     return "none was wanted"
-
-
-def _said(failed: int, target: Path) -> str:
-    return f"; {failed} could not be trained, see {target / FAILED}" if failed else ""
-
-
-_LINE_EVERY = 5.0  # seconds between plain lines
-
-
-class BuildProgress(Protocol):
-    """Shows the steps of a build."""
-
-    def step(self, what: str, done: int, total: int, name: str) -> None:
-        """Called when a model, ``name``, was ``trained`` or ``measured``."""
-        ...
-
-    def say(self, line: str) -> None:
-        """Show a line."""
-        ...
-
-
-class Lines:
-    """A plain line on standard error every few seconds; none when quiet."""
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._every = float("inf") if quiet else _LINE_EVERY
-        self._quiet, self._shown = quiet, time.perf_counter()
-
-    def step(self, what: str, done: int, total: int, name: str) -> None:
-        """See :class:`BuildProgress`."""
-        if time.perf_counter() - self._shown >= self._every:
-            self._shown = time.perf_counter()
-            self.say(f"library: {done} of {total} models {what}")
-
-    def say(self, line: str) -> None:
-        """See :class:`BuildProgress`."""
-        if not self._quiet:
-            print(line, file=sys.stderr, flush=True)
-
-
-class Bar:
-    """A bar that fills twice: with models that are trained, then with those that are measured."""
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}", markup=False),
-            console=console,
-            transient=True,
-        )
-        self._task = self._bar.add_task("", total=None, text="reading the data")
-
-    def __enter__(self) -> Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def step(self, what: str, done: int, total: int, name: str) -> None:
-        """See :class:`BuildProgress`."""
-        self._bar.update(self._task, completed=done, total=total, text=f"{what} · {name}")
-
-    def say(self, line: str) -> None:
-        """See :class:`BuildProgress`."""
-        self._bar.console.print(line, markup=False, highlight=False)

@@ -43,6 +43,9 @@ from framework.libraries.checks import (
 from framework.security import read_json
 
 ARRAYS = ("validation", "y_validation", "test", "y_test")
+FORMAT = 2
+LIBRARY_FILE = "library.json"
+_OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model.skops")
 
 
 class Cost(NamedTuple):
@@ -199,16 +202,10 @@ class Library:
             raise InputError("test: expected predictions and labels, found only one of the two")
         codes = class_codes(y_validation, labels, "y_validation")
         codes_test = None if y_test is None else class_codes(y_test, labels, "y_test")
-        return _checked(
-            ids,
-            (validation, codes, test, codes_test),
-            labels,
-            {} if costs is None else costs,
-            configs,
-            name,
-            normalise=normalise,
-            every_class=every_class,
-        )
+        if labels is not None and every_class:
+            check_every_class(codes, labels, "y_validation")
+        arrays = (validation, codes, test, codes_test)
+        return _checked(ids, arrays, labels, costs, configs, name, normalise=normalise)
 
     def save(self, folder: str | os.PathLike[str]) -> Library:
         """Write the library to a folder, whole or not at all; return it as read from there.
@@ -228,7 +225,7 @@ class Library:
         try:
             target.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".new.", dir=target) as room:
-                self._write(Path(room), digests_of(target))
+                self._write(Path(room), _digests_of(target))
                 for file in (*ARRAYS, LIBRARY_FILE):  # the last one makes it a library
                     source = Path(room, file if file == LIBRARY_FILE else f"{file}.npy")
                     if source.exists():
@@ -267,15 +264,15 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         There is none, it is of another format, or a file was changed since it was written.
     """
     path = Path(folder)
-    plain = read_description(path)
+    plain = _description_of(path)
     try:
-        check_files(path, plain["files"])
+        _check_files(path, plain["files"])
         digests = dict(plain["arrays"])
-        arrays = {
+        arrays: dict[str, Any] = {
             key: open_array(path / f"{key}.npy") if key in digests else None for key in ARRAYS
         }
         for key, array in arrays.items():
-            if array is not None and digest_of(array) != digests[key]:
+            if array is not None and _digest_of(array) != digests[key]:
                 raise InputError(f"{key}.npy was changed since the library was written")
         costs = {key: Cost(cost["values"], cost["unit"]) for key, cost in plain["costs"].items()}
         classes = checked_classes(plain["classes"], "classes")
@@ -283,6 +280,8 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         for key in ("y_validation", "y_test"):
             if arrays[key] is not None:
                 arrays[key] = class_codes(arrays[key], codes, key)
+        if classes is not None:
+            check_every_class(arrays["y_validation"], classes, "y_validation")
         library = _checked(
             checked_ids(plain["ids"], "ids"),
             tuple(arrays.values()),
@@ -313,24 +312,21 @@ def _checked(
     ids: tuple[str, ...],
     arrays: Sequence[Any],
     classes: tuple[Any, ...] | None,
-    costs: Mapping[str, Any],
+    costs: Mapping[str, Any] | None,
     configs: Sequence[Mapping[str, Any]] | None,
     name: str,
     *,
     normalise: bool = False,
-    every_class: bool = True,
     folder: Path | None = None,
 ) -> Library:
-    """Check all but the labels' spelling; ``arrays`` in the order of ``ARRAYS``."""
+    """Check predictions, costs and configs; ``arrays`` in the order of ``ARRAYS``."""
     validation, y, test, y_test = arrays
-    if classes is not None and every_class:
-        check_every_class(y, classes, "y_validation")
 
     def predictions(key: str, given: Any, labels: Array) -> Array:
         return checked_predictions(given, ids, len(labels), classes, normalise=normalise, where=key)
 
     table = {}
-    for key, cost in costs.items():
+    for key, cost in ({} if costs is None else costs).items():
         given, unit = cost if isinstance(cost, Cost) else (cost, "")
         table[key] = Cost(checked_cost(given, ids, key, "costs"), str(unit))
     library = Library(
@@ -362,23 +358,12 @@ def _about(library: Library) -> dict[str, Any]:
             for name, cost in library.costs.items()
         },
         "configs": None if library.configs is None else list(library.configs),
-        "arrays": {key: digest_of(array) for key, array in arrays.items() if array is not None},
+        "arrays": {key: _digest_of(array) for key, array in arrays.items() if array is not None},
     }
 
 
-FORMAT = 2
-LIBRARY_FILE = "library.json"
-_OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model.skops")
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """Return what ``library.json`` says.
-
-    Raises
-    ------
-    InputError
-        There is none, it is damaged, or it is of another format.
-    """
+def _description_of(folder: Path) -> dict[str, Any]:
+    """Return what ``library.json`` says; refuse another format."""
     path = folder / LIBRARY_FILE
     if not path.is_file():
         raise InputError(
@@ -414,7 +399,7 @@ def open_array(path: Path) -> Array:
     return array
 
 
-def digests_of(folder: Path) -> dict[str, str]:
+def _digests_of(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a library but its arrays and ``library.json``."""
     found = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
     digests = {}
@@ -425,15 +410,9 @@ def digests_of(folder: Path) -> dict[str, str]:
     return digests
 
 
-def check_files(folder: Path, listed: Mapping[str, str]) -> None:
-    """Compare the files of a library but its arrays with the digests that are listed.
-
-    Raises
-    ------
-    InputError
-        One is missing, was changed, or is not listed.
-    """
-    found = digests_of(folder)
+def _check_files(folder: Path, listed: Mapping[str, str]) -> None:
+    """Refuse files, beside the arrays, that are missing, were changed or are not listed."""
+    found = _digests_of(folder)
     for name in sorted({*found, *listed}):
         if name not in found:
             raise InputError(f"{name} is missing")
@@ -441,7 +420,7 @@ def check_files(folder: Path, listed: Mapping[str, str]) -> None:
             raise InputError(f"{name} was changed since the library was written")
 
 
-def digest_of(array: Array) -> str:
+def _digest_of(array: Array) -> str:
     """Return the SHA-256 over type, shape and values of an array, a slice at a time."""
     digest = hashlib.sha256(f"{array.dtype.newbyteorder('<').str} {array.shape} ".encode())
     for part in array if array.ndim > 1 else [array]:

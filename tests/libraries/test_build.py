@@ -23,7 +23,7 @@ from framework.experiment.config import check_config
 from framework.experiment.single_run import make_problem
 from framework.libraries import build as building
 from framework.libraries import training
-from framework.libraries.build import Lines, build_library, obtain_library
+from framework.libraries.build import BuildLines, build_library, obtain_library
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import LIBRARY_FILE, Library, load_library
 from framework.libraries.measure import measure
@@ -32,7 +32,7 @@ from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.training import prepare, train
 from tests.libraries.builds import config
 
-QUIET = Lines(quiet=True)
+QUIET = BuildLines(quiet=True)
 
 
 def built(folder: Path, **changes: Any) -> Library:

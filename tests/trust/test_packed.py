@@ -30,7 +30,7 @@ from framework.security import (
     member,
     most_unpacked,
 )
-from tests.libraries.test_bring import P_TEST, P_VAL, tabrepo, write_tabrepo
+from tests.libraries.test_importing import P_TEST, P_VAL, tabrepo, write_tabrepo
 from tests.trust.fitted_models import CLASSES, fitted
 from tests.trust.forging import forged
 
