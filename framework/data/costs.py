@@ -178,9 +178,9 @@ def _in_order(
     names: Sequence[str],
     where: str,
     left_out: Sequence[str],
-    may_lack: bool,
+    may_be_missing: bool,
 ) -> FloatArray:
-    """Return an entry a feature, NaN where there is none and there may be none."""
+    """Return one entry for each feature, NaN where there is none and there may be none."""
     if not isinstance(given, Mapping):
         if len(given) != len(names):
             verb = "is not one" if len(left_out) == 1 else "are not"
@@ -191,11 +191,11 @@ def _in_order(
             )
         return np.array(given, dtype=np.float64)
     check_features([name for name in given if name not in left_out], names, where)
-    lacking = [name for name in names if name not in given]
-    if lacking and not may_lack:
-        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    missing = [name for name in names if name not in given]
+    if missing and not may_be_missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
-            f"{where}: expected an entry for each feature, found none for {lacking[0]!r}{more}; "
+            f"{where}: expected an entry for each feature, found none for {missing[0]!r}{more}; "
             "give them, or a default"
         )
     return np.array([given.get(name, np.nan) for name in names], dtype=np.float64)
@@ -235,6 +235,7 @@ def _read_costs(path: Path) -> dict[str, float]:
 
 
 def _cost(text: str, where: str) -> float:
+    """Read a cost; a text that is no number is refused as infinite ones are."""
     try:
         cost = float(text)
     except ValueError:

@@ -106,7 +106,7 @@ class SourceConfig(Section):
 class DatasetConfig(TableOptions, SourceConfig):
     """The source of a data set, and how to read it.
 
-    What columns hold is inferred, and doubtful ones are told, for ``path`` and ``openml``; the
+    What columns hold is inferred, and doubtful ones are reported, for ``path`` and ``openml``; the
     other sources have tables that were prepared.
     """
 

@@ -1,4 +1,4 @@
-"""Reads tables from CSV (also gzipped) and Parquet; mistakes are reported with their line.
+"""Reading of tables from CSV (also gzipped) and Parquet; errors are reported with their line.
 
 pandas accepts short rows silently (as missing values), renames duplicate columns and invents
 missing names. The lines of a CSV file are therefore checked before pandas parses them.
@@ -42,7 +42,7 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
     """Read a table: Parquet if its name ends in ``.parquet`` or it is a folder, otherwise CSV.
 
     Fields of a CSV file may be separated by commas, semicolons, tabs or bars: whichever the
-    header has most of, if it is not said.
+    header has most of, if ``options`` do not say.
 
     Raises
     ------
@@ -55,10 +55,9 @@ def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
     if not path.is_file():
         found = "a directory without Parquet files" if path.is_dir() else "no such file"
         raise InputError(f"{path}: expected a CSV or Parquet file, found {found}")
-    parquet = path.suffix == ".parquet"
-    return (
-        _read_parquet(path, options.columns) if parquet else parse_csv(_text(path), path, options)
-    )
+    if path.suffix == ".parquet":
+        return _read_parquet(path, options.columns)
+    return parse_csv(_text(path), path, options)
 
 
 def size_of(path: Path, options: FileOptions = PLAIN) -> int:
@@ -67,27 +66,21 @@ def size_of(path: Path, options: FileOptions = PLAIN) -> int:
         packed = _PACKED if path.suffix == ".gz" else 1
         return packed * path.stat().st_size if path.is_file() else 0
     try:
-        table = ParquetTable(path)
+        table = _ParquetTable(path)
     except (ValueError, OSError):
-        return 0  # told where it is read
+        return 0  # reported where it is read
     return _VALUE * table.rows * len(options.columns or table.names)
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield ``(line number, fields)`` of the header of a CSV file, then of its rows.
-
-    Raises
-    ------
-    InputError
-        See :func:`read_frame`.
-    """
+    """Yield ``(line number, fields)`` of a CSV file's header, then rows, as ``read_frame`` does."""
     text = _text(path)
     return _rows(text, path, _separator(text))
 
 
 def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
     try:
-        table = ParquetTable(path)
+        table = _ParquetTable(path)
         _check_header(table.names, path)
         wanted = _wanted(columns, table.names, path)
         frame = table.frame(wanted)
@@ -138,7 +131,7 @@ def _separator(text: str) -> str:
     header = next((line.group() for line in re.finditer(".+", text) if line.group().strip()), "")
     try:
         fields = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in SEPARATORS}
-    except csv.Error:  # told where the rows are read
+    except csv.Error:  # reported where the rows are read
         return SEPARATORS[0]
     return max(SEPARATORS, key=lambda mark: fields[mark])
 
@@ -168,13 +161,7 @@ def _text(path: Path) -> str:
 
 
 def csv_text(raw: bytes, path: Path) -> str:
-    """Return the text of a CSV file.
-
-    Raises
-    ------
-    InputError
-        It is not text, or not in UTF-8.
-    """
+    """Return the text of a CSV file; raises InputError where it is not text in UTF-8."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -188,7 +175,7 @@ def csv_text(raw: bytes, path: Path) -> str:
 
 
 def _rows(text: str, path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV text; blank lines are skipped, rows of other lengths are mistakes."""
+    """Yield the rows of a CSV text; blank lines are skipped, rows of other lengths are refused."""
     lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     expected, line = 0, 1
@@ -226,22 +213,12 @@ def _check_header(names: list[str], path: Path) -> None:
         )
 
 
-class ParquetTable:
+class _ParquetTable:
     """A Parquet file, or a folder of them; nothing is read yet but its description.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-
-    Attributes
-    ----------
-    names : list of str
-        Of the columns.
-
-    Raises
-    ------
-    ValueError, OSError
-        It is none; pyarrow's own errors are ValueErrors.
+    A column of one value, or of a few long texts, takes a few bytes in a file whatever its length.
+    So values are counted in the file's description, and texts stay coded until their length is
+    known. What is no such file raises ValueError (as pyarrow's errors are) or OSError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -264,13 +241,7 @@ class ParquetTable:
         return int(self._data.count_rows())
 
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Return some columns, as pandas wrote them where it did.
-
-        Raises
-        ------
-        InputError
-            They are too large, or hold lists or records.
-        """
+        """Return some columns, as pandas wrote them where it did; refuse lists and large ones."""
         import pyarrow
 
         for name in columns:
@@ -303,8 +274,7 @@ def _length(column: Any) -> int:
     """Return how many bytes the texts of a coded column have together."""
     from pyarrow import compute
 
-    lengths = [
+    return sum(
         compute.sum(compute.binary_length(part.dictionary).take(part.indices)).as_py() or 0
         for part in column.chunks
-    ]
-    return sum(lengths)
+    )

@@ -230,11 +230,11 @@ def _features(
         "left_out": tuple(str(c) for c in frame.columns if c not in taken),
         "identifier": options.identifier,
         "notes": (*merged, *notes),
-        "example": _json_columns(frame[shown].iloc[order[examples]]),
+        "example": json_columns(frame[shown].iloc[order[examples]]),
     }
 
 
-def _json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+def json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
     """Return columns of numbers and texts, None where a value is missing."""
     dated = [c for c in frame.columns if is_date(frame[c])]
     frame = frame.assign(**{c: frame[c].astype(str).where(frame[c].notna(), None) for c in dated})

@@ -1,8 +1,8 @@
-"""Builds a library: trains a pool of models one by one, so that a stopped build can continue.
+"""The build of a library: a pool of models is trained, and a stopped build can continue.
 
-While it is built a folder holds ``build.json`` (what is built), ``models/ID`` (each there whole or
-not at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). What
-the models predict then becomes the library's table (:mod:`framework.libraries.library`).
+Meanwhile a folder holds ``build.json`` (what is built), ``models/ID`` (each there complete or not
+at all, with its predictions) and ``failed/ID.json`` (models that could not be trained). What the
+models predict then becomes the library's table (:mod:`framework.libraries.library`).
 """
 
 from __future__ import annotations
@@ -206,9 +206,9 @@ def build_library(
 def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides the predictions: of equal ones, one is enough."""
     chosen = config.model_dump(mode="json", exclude={"dataset", "name"})
-    whole = BuildConfig(name=config.name, dataset=config.dataset).model_dump(mode="json")
+    defaults = BuildConfig(name=config.name, dataset=config.dataset).model_dump(mode="json")
     for part, keys in _LATER.items():  # a build of an earlier version is one without them
-        own, default = (chosen, whole) if part == "build" else (chosen[part], whole[part])
+        own, default = (chosen, defaults) if part == "build" else (chosen[part], defaults[part])
         for key in keys:
             if own[key] == default[key]:
                 del own[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[
     """Return two labels or more as plain Python values that JSON can hold; None for regression."""
     if classes is None:
         return None
-    plain = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
+    plain = tuple(plain_labels(classes))
     for label in plain:
         if not isinstance(label, str | int | float):  # bool is an int
             raise InputError(
@@ -52,6 +52,11 @@ def checked_classes(classes: Sequence[Any] | Array | None, where: str) -> tuple[
     if len(plain) < 2 or len(set(plain)) < len(plain):
         raise InputError(f"{where}: expected two distinct classes or more, found {list(plain)}")
     return plain
+
+
+def plain_labels(labels: Iterable[Any]) -> list[Any]:
+    """Return labels as plain Python values, not numpy's."""
+    return [label.item() if isinstance(label, np.generic) else label for label in labels]
 
 
 def class_codes(labels: Any, classes: tuple[Any, ...] | None, where: str) -> Array:

@@ -22,8 +22,8 @@ class LibrarySplit(Section):
     test : share of the records that is kept out; not with ``folds``.
     folds, fold : instead of a share, the test records are number ``fold`` (from 0) of so many
         stratified folds of all records.
-    validation : share of the records that are left on which the models are asked, after one
-        training on the others; out-of-fold predictions and a training on all of them if None.
+    validation : share of the records that are left that the models predict, after one training
+        on the others; out-of-fold predictions and a training on all of them if None.
     seed : of the shuffle.
     stratify : whether each part has each class's share.
     """
@@ -116,12 +116,12 @@ class LibrarySection(Section):
 class ArraysConfig(Section):
     """Predictions, labels and costs in files: ``.npy``, ``.csv``, ``.csv.gz`` or ``.parquet``.
 
-    validation, test : arrays (K, N) or (K, N, C); or tables with a row a record and a column a
-        model (``ID``; ``ID:CLASS`` for several classes).
+    validation, test : arrays (K, N) or (K, N, C); or tables with one row per record and one
+        column per model (``ID``; ``ID:CLASS`` for several classes).
     y_validation, y_test : arrays (N,), or tables of one column.
     classes : in the order of the probabilities; none for regression.
     ids : of the models; else those of the costs, else of the tables' columns.
-    costs : a table with a column ``id`` and one a cost.
+    costs : a table with a column ``id`` and one column per cost.
     units : of costs, by name.
     configs : JSON, a mapping of id to config.
     normalise : divide the probabilities of each record by their sum.

@@ -17,6 +17,7 @@ from sklearn.utils import check_consistent_length
 from framework.arrays import Array, IntArray
 from framework.data.table_files import read_frame
 from framework.errors import InputError
+from framework.libraries.checks import plain_labels
 from framework.libraries.config import ImportConfig, ModelsConfig
 from framework.libraries.library import Cost, Library, load_library
 from framework.libraries.measure import UNITS, measure
@@ -43,7 +44,7 @@ def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[st
     -------
     library : Library
         As read from the folder.
-    said : list of str
+    messages : list of str
         Lines for the user: models that were left out, costs that were filled in.
 
     Raises
@@ -56,14 +57,15 @@ def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[st
     try:
         if config.models is not None:
             return _import_models(config.name, config.models, folder), []
+        messages: list[str] = []
         if config.tabrepo is not None:
-            library, said = from_tabrepo(config.tabrepo, config.name)
+            library, messages = from_tabrepo(config.tabrepo, config.name)
         else:
             assert config.arrays is not None  # one of the three is given: the model says so
-            library, said = from_files(config.arrays, config.name), []
+            library = from_files(config.arrays, config.name)
     except InputError as error:
         raise InputError(f"library {config.name}: {error}") from error
-    return library.save(folder), said
+    return library.save(folder), messages
 
 
 def from_models(
@@ -90,7 +92,7 @@ def from_models(
     costs, configs, name
         See :meth:`Library.from_arrays`.
     copies : int64 (N,), optional
-        How often each validation record counts; models are asked once.
+        How often each validation record counts; models predict it once.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def from_models(
     """
     classes = _classes_of(models)
     tables: list[Any] = [
-        None if X is None else np.stack([_asked(n, m, X, classes) for n, m in models.items()])
+        None if X is None else np.stack([_predicted(n, m, X, classes) for n, m in models.items()])
         for X in (X_validation, X_test)
     ]
     y_validation = _as_listed(y_validation, classes)
@@ -145,7 +147,7 @@ def measured_costs(
     InputError
         A model holds a type that is not trusted.
     ParetolabError
-        A model cannot be loaded or asked in a process of its own.
+        A model cannot be loaded, or cannot predict, in a process of its own.
     """
     with tempfile.TemporaryDirectory() as room:
         files = {name: Path(room, f"{i}.skops") for i, name in enumerate(models)}
@@ -183,10 +185,10 @@ def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
                 f"{type(first).__name__} without; calibrate it (CalibratedClassifierCV)"
             )
         return None
-    return [label.item() if isinstance(label, np.generic) else label for label in first.classes_]
+    return plain_labels(first.classes_)
 
 
-def _asked(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Array:
+def _predicted(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Array:
     try:
         return predictions(model, as_taken(model, X), classes).astype(np.float32)
     except Exception as error:  # a model of a user's may fail in any way
@@ -197,35 +199,34 @@ def _asked(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> Arra
 
 
 def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
-    """Ask, measure and copy the models of a folder."""
+    """Predict with, measure and copy the models of a folder."""
     files = _model_files(config.folder)
     models = {key: load_estimator(path.read_bytes(), str(path)) for key, path in files.items()}
     X, y = _records(config.validation, config.target)
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
     _, further = read_costs(config.costs, config.units, list(files))
-    asked = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
-    costs = _costs_of(files, X, (), values=asked.classes is None)
-    costs |= further
+    predicted = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
+    measured = _costs_of(files, X, (), values=predicted.classes is None)
     library = Library.from_arrays(
-        asked.ids,
-        asked.validation,
-        _as_listed(y, asked.classes),
-        asked.classes,
-        costs,
-        test=asked.test,
-        y_test=None if y_test is None else _as_listed(y_test, asked.classes),
+        predicted.ids,
+        predicted.validation,
+        _as_listed(y, predicted.classes),
+        predicted.classes,
+        {**measured, **further},
+        test=predicted.test,
+        y_test=None if y_test is None else _as_listed(y_test, predicted.classes),
         configs=[_described(model) for model in models.values()],
         name=name,
     )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new.", dir=folder.parent) as room:
-        whole = Path(room) / "library"
+        complete = Path(room) / "library"
         for key, path in files.items():
-            _copy(key, path, whole / MODELS / key)
-        library.save(whole)
+            _copy(key, path, complete / MODELS / key)
+        library.save(complete)
         if folder.exists():
             folder.rmdir()  # it is empty
-        whole.rename(folder)
+        complete.rename(folder)
     return load_library(folder)
 
 

@@ -11,7 +11,7 @@ On disk a library is a folder of open formats::
     models/ID/           the fitted models, where there are some (framework.libraries)
     encoder.json         how records are encoded for them; example.csv has some records
 
-Nothing of it is a pickle. ``library.json`` is written last, so a folder holds a whole library or
+Nothing of it is a pickle. ``library.json`` is written last, so a folder holds a complete library or
 none; each file's digest and the fingerprint over all arrays are checked when it is loaded.
 """
 
@@ -114,7 +114,7 @@ class Library:
         return self.name if self.name == "library" else f"library {self.name}"
 
     def first(self, count: int) -> Library:
-        """Return the library of the first models alone; its folder stays the whole one's.
+        """Return the library of the first models alone; its folder stays that of all.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class Library:
         return _checked(ids, arrays, labels, costs, configs, name, normalise=normalise)
 
     def save(self, folder: str | os.PathLike[str]) -> Library:
-        """Write the library to a folder, whole or not at all; return it as read from there.
+        """Write the library to a folder, completely or not at all; return it as read from there.
 
         The folder may hold other things, but no library yet; fitted models and their encoder
         become part of the library.

@@ -1,4 +1,4 @@
-"""Measures the time and memory that a fitted model needs to predict, in a process of its own.
+"""Inference time and memory of a fitted model, measured in a process of its own.
 
 ``python -m framework.libraries.measure`` reads a request from its standard input and writes a line
 of JSON a model. It loads the libraries that models need once and forks a fresh process for each
@@ -265,5 +265,5 @@ def _read_records(path: str) -> Any:
 
 
 if __name__ == "__main__":
-    with suppress(BrokenPipeError):  # whoever asked has gone
+    with suppress(BrokenPipeError):  # the process that asked has gone
         _serve()

@@ -19,7 +19,9 @@ import pandas as pd
 
 from framework.arrays import Array
 from framework.data.encoding import Encoder
+from framework.data.tables import json_columns
 from framework.errors import InputError
+from framework.libraries.checks import plain_labels
 from framework.libraries.library import Cost, Library
 from framework.security import load_estimator, read_json, read_object
 
@@ -31,7 +33,7 @@ EXAMPLE_FILE = "example.csv"
 
 
 def has_members(folder: Path | None) -> bool:
-    """Tell whether the folder of a library, if it has one, holds fitted models."""
+    """Return whether the folder of a library, if it has one, holds fitted models."""
     return folder is not None and (folder / MODELS).is_dir()
 
 
@@ -122,11 +124,11 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
         The model knows other classes.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # models fitted on arrays and asked about arrays
+        warnings.simplefilter("ignore")  # models fitted on arrays that predict arrays
         if classes is None:
             return np.asarray(model.predict(records), dtype=np.float64)
         found = np.asarray(model.predict_proba(records), dtype=np.float64)
-    known = [label.item() if isinstance(label, np.generic) else label for label in model.classes_]
+    known = plain_labels(model.classes_)
     if sorted(map(str, known)) != sorted(map(str, classes)):
         raise ValueError(f"expected a model of the classes {list(classes)}, found {known}")
     names = [str(label) for label in known]
@@ -184,9 +186,7 @@ def example_records(library: Library) -> dict[str, list[Any]]:
     path = None if library.folder is None else library.folder / EXAMPLE_FILE
     if path is None or not path.is_file():
         return {}
-    frame = pd.read_csv(path)
-    plain = frame.astype(object).where(frame.notna(), None)
-    return {str(name): plain[name].tolist() for name in plain.columns}
+    return json_columns(pd.read_csv(path))
 
 
 def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
 
 
 class KeepsModels:
-    """A scikit-learn estimator whose parameter ``models`` is asked, never trained.
+    """A scikit-learn estimator whose parameter ``models`` predicts and is never trained.
 
     ``sklearn.base.clone`` would un-fit the models, as it does what an estimator is to fit.
     """

@@ -16,7 +16,7 @@ from framework.roles import Metric
 
 
 def reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the costs that a problem reports: those asked for, or all.
+    """Return the costs that a problem reports: those named, or all.
 
     Raises
     ------

@@ -84,7 +84,7 @@ def test_validation_predictions_are_out_of_fold(library: Library) -> None:
     """The obvious twin: scikit-learn's own cross-validation of scaler and model together."""
     prepared = prepare(config(), "library")
     table = load_table(config().dataset)
-    held = [fold.held for fold in prepared.data.folds]
+    held = [fold.held_out for fold in prepared.data.folds]
     raw = prepared.encoder.transform(table.features)
     train_rows = [int(np.flatnonzero((raw == row).all(axis=1))[0]) for row in prepared.data.design]
     X, y = table.features.to_numpy()[train_rows], table.labels[train_rows]
