@@ -20,25 +20,29 @@ from framework.roles import Roles
 from framework.space import Space
 from framework.streams import algorithm_stream
 
+# steps of an asynchronous search: short ones use newer values, long ones cost less per candidate
 _STEPS, _LONGEST_STEP = 16, 32
 
 MaxPending = Annotated[int, Field(ge=1)] | None
-"""Parameter of a search: how many rows may be out while it goes on; None has it in generations."""
+"""Parameter of an asynchronous search: how many candidates may be pending at once.
+
+None makes the search synchronous: it proceeds in generations.
+"""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an algorithm knows about its result besides the rows.
+    """What an algorithm knows about its result besides the evaluations.
 
     Attributes
     ----------
     findings : mapping of str to JSON value
         Written to ``summary.json``.
     returned : numpy.ndarray of int64, shape (r,), or None
-        Ids of the feasible rows that the method returns by its own definition; None if that is
-        the front of everything evaluated.
+        Ids of the feasible candidates that the method returns by its own definition; None if that
+        is the Pareto front of all evaluations.
     tables : mapping of str to columns
-        Further tables: the name of each CSV file, and its columns, of equal length.
+        Further tables, as name of the CSV file -> columns of equal length.
     """
 
     findings: Mapping[str, Any] = field(default_factory=dict)
@@ -47,12 +51,20 @@ class Outcome:
 
 
 class Algorithm(ABC):
-    """Base of all searches: ``ask`` for candidates, ``tell`` their values, in the order asked.
+    """Base class of all searches: propose candidates and learn from their values.
 
-    A subclass implements :meth:`propose` and :meth:`learn`. It keeps the space and the roles but
-    not the problem, takes its random numbers from ``self.rng`` only, and uses nothing but the
-    values it was told. The same seed therefore asks for the same candidates, whoever evaluates
-    them.
+    A subclass implements :meth:`propose` and :meth:`learn`. The driver calls :meth:`ask`, which
+    calls ``propose``, and answers each batch with :meth:`tell`, which calls ``learn``. Batches are
+    answered in the order in which they were proposed.
+
+    To be reproducible, an algorithm
+
+    - keeps the space and the roles, but not the problem;
+    - draws random numbers from ``self.rng`` only;
+    - uses only the values that it is told, not the time or the machine.
+
+    The same seed then proposes the same candidates, no matter where or how fast they are
+    evaluated, and a run can be resumed by replaying its journal.
 
     Parameters
     ----------
@@ -64,26 +76,29 @@ class Algorithm(ABC):
     Attributes
     ----------
     spaces : tuple of Space classes
-        Class attribute: the spaces that it can search.
+        Class attribute: the search spaces that it supports.
     reads : class
-        Class attribute: what the problem's ``tables()`` must be, where it needs them.
+        Class attribute: the type that the problem's ``tables()`` must have, if it needs tables.
     max_pending : int
-        It is asked for another batch while fewer rows than this are out, asked for and not told:
-        1 has it wait for each batch. Batches are told in the order asked, and one that was told
-        is followed by the asking that it makes room for, so what a row can know depends on this
-        number alone, and not on who evaluates how fast.
+        How many candidates may be pending, that is, proposed but not told yet. The next batch is
+        proposed as soon as fewer than this are pending. With 1, the default, the algorithm
+        waits for each batch. A larger number keeps parallel workers busy, and each candidate is
+        proposed with less knowledge. Because batches are told in the order of proposal, and each
+        is followed by the proposals that it makes room for, the information that a candidate is
+        based on depends on this number alone, not on the workers.
     evaluations_per_generation : int or None
-        How many rows count as a generation (in budgets, progress and logs) where batches are
-        pieces of one; None: each batch is one. Rows of pieces are journaled as they arrive.
+        How many evaluations count as one generation in budgets, progress and logs. Set it where
+        the batches are pieces of a generation, as in asynchronous searches; the evaluations are
+        then written to the journal as they arrive. None, the default: each batch is a generation.
     done : bool
-        True once it has nothing more to propose; ``reason`` says why.
+        True once it has nothing more to propose; ``reason`` is the text that says why.
     plan : str
-        A line for the user about what it is going to do, shown before it starts; may be empty.
+        One line for the user about what it is going to do, shown before it starts; may be empty.
 
     Raises
     ------
     Unfit
-        It cannot search the problem's space.
+        It does not support the problem's space, or needs tables that the problem lacks.
     """
 
     spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
@@ -109,93 +124,93 @@ class Algorithm(ABC):
         self.rng = algorithm_stream(seed)
         self.done = False
         self.reason = ""
-        self._asked: deque[tuple[int, Array]] = deque()
+        self._batches: deque[tuple[int, Array]] = deque()
         self._next_id = 0
-        self._out = 0
+        self._pending = 0
 
     @abstractmethod
     def propose(self) -> Array | None:
-        """Return genomes to evaluate, shape (n, d), n >= 1; they are copied.
+        """Return genomes to evaluate, shape (n, d) with n >= 1; they are copied.
 
-        None says that it needs the answers to earlier batches first, or is ``done``.
+        Return None to wait for the values of earlier batches, or when ``done``.
         """
 
     @abstractmethod
     def learn(self, batch: Evaluated) -> None:
-        """Learn from the values of a whole batch that :meth:`propose` returned, in its order."""
+        """Learn from the values of a complete batch that :meth:`propose` returned, in its order."""
 
     def prepare(self, work: Preparation) -> None:  # noqa: B027 (a hook)
-        """Compute what the first batch needs, with the help of the workers.
+        """Compute what the first batch depends on, with the help of the workers.
 
-        The driver calls it once in each session, before the first :meth:`ask`. It does nothing
-        unless overridden. An algorithm that is asked without this call must reach the same state
-        by itself.
+        The driver calls it once per session, before the first :meth:`ask`. By default it does
+        nothing. If :meth:`ask` is called without it, the algorithm must reach the same state by
+        itself.
         """
 
     def outcome(self) -> Outcome:
-        """Return what it knows about its result besides the rows told so far."""
+        """Return what is known about the result besides the evaluations so far."""
         return Outcome()
 
     def ask(self) -> Array | None:
         """Return the next batch of genomes, shape (n, d), read-only.
 
-        None says that it needs the answers to earlier batches first, or is ``done``.
+        None means that it waits for the values of earlier batches, or is ``done``.
         """
-        if self.done or self._out >= self.max_pending:
+        if self.done or self._pending >= self.max_pending:
             return None
         X = self.propose()
         if X is None:
             return None
         X = kept(X)
-        self._asked.append((self._next_id, X))
+        self._batches.append((self._next_id, X))
         self._next_id += len(X)
-        self._out += len(X)
+        self._pending += len(X)
         return X
 
     def tell(self, batch: Evaluated) -> None:
-        """Answer the oldest batch asked for.
+        """Take the values of the oldest pending batch, and learn from them.
 
         Raises
         ------
         ContractError
             The batch is not that one: unknown, incomplete, reordered, with other genomes, or
-            with a metric missing. The state is untouched then.
+            with a metric missing. The state is then unchanged.
         """
-        if not self._asked:
+        if not self._batches:
             raise ContractError("tell: expected an ask before, found no batch waiting")
-        first, X = self._asked[0]
+        first, X = self._batches[0]
         batch.check_answers(first, X, self.metric_names, "tell")
-        self._asked.popleft()
-        self._out -= len(X)
+        self._batches.popleft()
+        self._pending -= len(X)
         self.learn(batch)
 
     def feasible(self, batch: Evaluated) -> IntArray:
-        """Return the ids of the rows that did not fail and meet the constraints."""
+        """Return the ids of the candidates that did not fail and meet the constraints."""
         ids: IntArray = batch.ids[batch.ok & (self.roles.violation(batch.values) == 0.0)]
         return ids
 
     def give_up(self, reason: str) -> Array | None:
-        """Return what :meth:`propose` does that finds nothing: None, and done if no row is out.
+        """Return None, for a :meth:`propose` that finds nothing new; done if nothing is pending.
 
-        Otherwise an answer may bring something new.
+        While candidates are pending, their values may still lead to something new.
         """
-        if not self._out:
+        if not self._pending:
             self.done, self.reason = True, reason
         return None
 
     def make_asynchronous(self, max_pending: int, generation: int) -> int:
-        """Have generations flow into each other; return how many rows to propose at once.
+        """Make the search asynchronous; return how many candidates to propose at once.
 
-        Rows are made in steps of ``max_pending / 16``, at least 1 and at most 32, and the rows of a
-        step know all steps that end ``max_pending`` rows or more before its own end; the first ones
-        know nothing.
+        Generations then overlap: candidates are proposed in steps of ``max_pending / 16``, at least
+        1 and at most 32. A step uses the values of all steps that end at least ``max_pending``
+        candidates before its own end; the first steps use none.
 
         Parameters
         ----------
         max_pending : int
-            Rows that may be out, at least 1.
+            Number of candidates that may be pending, at least 1.
         generation : int
-            How many rows count as a generation.
+            Number of evaluations that count as a generation.
         """
         step = min(max(max_pending // _STEPS, 1), _LONGEST_STEP)
         self.max_pending = max(max_pending // step * step, 1)
@@ -204,11 +219,10 @@ class Algorithm(ABC):
 
 
 def known_horizon(horizon: int | None) -> int:
-    """Return the evaluations that a schedule is stretched over, where they are known.
+    """Return the number of evaluations that a schedule is stretched over.
 
-    An algorithm that follows one takes them as its parameter ``horizon``. A configuration that
-    leaves it out has it filled in from its budget, once and for all: a run that goes on with more
-    budget keeps its schedule.
+    An algorithm with a schedule has the parameter ``horizon``. If a configuration omits it, it is
+    set from the budget once: a run that is resumed with a larger budget keeps its schedule.
 
     Raises
     ------
@@ -230,7 +244,7 @@ def name_of(algorithm: type[Algorithm]) -> str:
 
 
 def fitting(problem: Problem) -> list[str]:
-    """Return the names of the registered algorithms that declare to search such a problem."""
+    """Return the names of the registered algorithms that can search a problem."""
     tables, found = problem.tables(), []
     for name in registry.names("algorithms"):
         cls = registry.load("algorithms", name)

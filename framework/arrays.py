@@ -18,16 +18,16 @@ _FEW = 16  # values up to which a loop is quicker than numpy
 
 
 def has_nan(values: FloatArray) -> bool:
-    """Tell whether a value is NaN."""
+    """Return whether a value is NaN."""
     if values.size <= _FEW:
         return any(map(isnan, values.ravel().tolist()))
     return bool(np.isnan(values).any())
 
 
 def kept(array: Array) -> Array:
-    """Return what nobody else can change: ``array`` where it is read-only and no view, or a copy.
+    """Return an array that nobody else can change: ``array`` if read-only and no view, or a copy.
 
-    One object stands for one content, so that who gets it back need not compare.
+    The same object always has the same content, so identity can replace a comparison.
     """
     if array.flags.writeable or array.base is not None:
         array = array.copy()

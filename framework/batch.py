@@ -28,24 +28,24 @@ class Evaluated:
     Attributes
     ----------
     ids : numpy.ndarray of int64, shape (n,)
-        Numbers that the driver gave the rows: 0, 1, 2, ... in the order of asking.
+        Numbers of the candidates: 0, 1, 2, ... in the order in which they were proposed.
     X : numpy.ndarray, shape (n, d)
         Genomes.
     values : mapping of str to numpy.ndarray of float64, shape (n,)
-        Metrics in natural sign and unit; NaN in a failed row.
+        Metrics in natural sign and unit; NaN where an evaluation failed.
     errors : mapping of int to str
-        Why a row failed, by its id; rows that are absent succeeded.
+        Why an evaluation failed, by id; the others succeeded.
     """
 
     ids: IntArray
     X: Array
     values: Mapping[str, Array]
     errors: Mapping[int, str] = field(default_factory=dict)
-    # metrics that were looked through: whoever hands rows on need not look again
-    _whole_in: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
+    # metrics that were checked for NaN, so that nobody checks them again
+    _checked: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        columns = self.__dict__  # the way in that a frozen class leaves, and the quickest
+        columns = self.__dict__  # the quickest way to set attributes of a frozen class
         columns["ids"], columns["X"] = frozen(self.ids), frozen(self.X)
         columns["values"] = {name: frozen(column) for name, column in self.values.items()}
 
@@ -58,10 +58,10 @@ class Evaluated:
         table: FloatArray,
         errors: Mapping[int, str],
     ) -> Evaluated:
-        """Return rows whose values, (metrics, n), were looked through: NaN where a row failed."""
+        """Return evaluations from a checked table, (metrics, n): NaN only where one failed."""
         table = frozen(table)
         rows = cls(ids, X, dict(zip(metrics, table, strict=True)), errors)
-        rows.__dict__["_whole_in"] = metrics
+        rows.__dict__["_checked"] = metrics
         return rows
 
     def __len__(self) -> int:
@@ -74,14 +74,14 @@ class Evaluated:
 
     @property
     def ok(self) -> BoolArray:
-        """Whether each row succeeded, shape (n,)."""
+        """Whether each evaluation succeeded, shape (n,)."""
         mask = np.ones(len(self), dtype=bool)
         if self.errors:
             mask[np.isin(self.ids, list(self.errors))] = False
         return mask
 
     def take(self, rows: Array) -> Evaluated:
-        """Return the rows at these positions (or under this mask)."""
+        """Return the evaluations at some positions, or under a mask."""
         ids = self.ids[rows]
         kept = set(ids.tolist()) if self.errors else set()
         return Evaluated(
@@ -92,30 +92,31 @@ class Evaluated:
         )
 
     def counts_from(self, first: int, n: int) -> bool:
-        """Tell whether its ids are ``first``, ``first + 1``, ..., ``n`` of them."""
+        """Return whether the ids are ``first``, ``first + 1``, ..., ``n`` of them."""
         ids = self.ids
         if len(ids) != n or (n and ids[0] != first):
             return False
         return n < 2 or bool((ids[1:] - ids[:-1] == 1).all())
 
     def check_answers(self, first: int, X: Array, metrics: Sequence[str], place: str) -> None:
-        """Check that this is the whole answer to a batch that was asked for.
+        """Check that these are the complete evaluations of a batch that was proposed.
 
         Parameters
         ----------
         first : int
-            Id of its first row.
+            Id of its first candidate.
         X : numpy.ndarray, shape (n, d)
             Its genomes.
         metrics : sequence of str
-            Names that every row must have a value of; NaN only where the row failed.
+            Names that every candidate must have a value of; NaN only where it failed.
         place : str
             Name of the receiver, for the message.
 
         Raises
         ------
         ContractError
-            Rows are unknown, missing or in another order, genomes differ, or a metric is missing.
+            Candidates are unknown, missing or in another order, genomes differ, or a metric is
+            missing.
         """
         if not self.counts_from(first, len(X)):
             raise ContractError(
@@ -125,7 +126,7 @@ class Evaluated:
         self.check_values(X, metrics, place)
 
     def check_values(self, X: Array, metrics: Sequence[str], place: str) -> None:
-        """Check that these are rows of genomes ``X``, shape (n, d), each with every metric.
+        """Check that these are evaluations of genomes ``X``, shape (n, d), with every metric.
 
         Raises
         ------
@@ -134,7 +135,7 @@ class Evaluated:
         """
         if self.X is not X and not np.array_equal(self.X, X):
             raise ContractError(f"{place}: expected the genomes that were asked for, found others")
-        if metrics == self._whole_in:
+        if metrics == self._checked:
             return
         ok = self.ok if self.errors else slice(None)
         for name in metrics:
@@ -142,11 +143,11 @@ class Evaluated:
                 raise ContractError(f"{place}: expected metric {name!r} with shape ({len(X)},)")
             if has_nan(self.values[name][ok]):
                 raise ContractError(f"{place}: expected no NaN in {name!r} outside failed rows")
-        self.__dict__["_whole_in"] = metrics
+        self.__dict__["_checked"] = metrics
 
     @staticmethod
     def concat(pieces: Sequence[Evaluated]) -> Evaluated:
-        """Join pieces into one batch, rows in the order of their ids."""
+        """Join pieces into one batch, in the order of the ids."""
         ids = np.concatenate([piece.ids for piece in pieces])
         ascending = (ids[1:] > ids[:-1]).all()
         if len(pieces) == 1 and ascending:

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 GENE_PREFIX = "gene_"
-_SORTED_TOGETHER = 256  # rows put into an archive before they are sorted in
-_JOINED = 256  # batches put into an archive before they are made one
+_SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
+_JOINED = 256  # batches added to an archive before they are made one
 
 
 class Archive:
-    """The front of the rows seen so far.
+    """The Pareto front of all evaluations so far, kept up to date.
 
-    Batches may be put in one by one at O(1) each (:meth:`add`); they are sorted in together, when
-    there are many of them or when the front is looked at. So n batches cost O(n log^2 n) whatever
-    their size, and the front is the same as after sorting in each at once (:meth:`update`).
+    Adding a batch takes O(1) (:meth:`add`): batches are sorted in together, when there are many of
+    them or when the front is read. So n batches cost O(n log^2 n) whatever their size, and the
+    front is the same as if each were sorted in at once (:meth:`update`).
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Archive:
 
     @property
     def rows(self) -> Evaluated | None:
-        """The front's rows, by id; None while it is empty."""
+        """The candidates on the front, by id; None while it is empty."""
         self._settle()
         return self._rows
 
@@ -72,22 +72,22 @@ class Archive:
         return len(self._losses)
 
     def add(self, batch: Evaluated) -> None:
-        """Put a batch in; its rows are sorted in later."""
+        """Add a batch, to be sorted in later."""
         self._waiting.append(batch)
         self._n_waiting += len(batch)
-        if len(self._waiting) == _JOINED:  # many small objects that stay make all others slow
+        if len(self._waiting) == _JOINED:  # many small objects slow down the garbage collector
             self._joined.append(Evaluated.concat(self._waiting))
             self._waiting = []
         if self._n_waiting >= max(_SORTED_TOGETHER, len(self._losses)):
             self._settle()
 
     def update(self, batch: Evaluated) -> bool:
-        """Put a batch in and sort it in at once; return whether the front changed."""
+        """Add a batch and sort it in at once; return whether the front changed."""
         self._settle()
         return self._sort_in(batch)
 
     def has_changed(self) -> bool:
-        """Sort in what waits; tell whether the front changed since this was last asked."""
+        """Return whether the front has changed since the last call."""
         self._settle()
         changed, self._changed = self._changed, False
         return changed
@@ -113,7 +113,7 @@ class Archive:
             batch = batch.take(usable)
         candidates = np.concatenate([self._losses, self.roles.losses(batch.values)])
         old = np.zeros(0, np.int64) if self._rows is None else self._rows.ids
-        # rows may come in any order; of equal ones that with the least id stays
+        # batches may come in any order; of equal candidates the one with the least id stays
         order = np.argsort(np.concatenate([old, batch.ids]), kind="stable")
         keep = np.zeros(len(order), dtype=bool)
         keep[order[nondominated(candidates[order])]] = True
@@ -141,12 +141,12 @@ def volume(losses: FloatArray, roles: Roles) -> float:
 
 @dataclass(frozen=True)
 class Front:
-    """The front of a run: the best trade-offs among its rows, in the order of their ids.
+    """The Pareto front of a run: its best trade-offs, in the order of their ids.
 
     Attributes
     ----------
     rows : Evaluated
-        Its rows: ids, genomes, metrics.
+        Its candidates: ids, genomes, metrics.
     roles : Roles
     gene_names : tuple of str
     test : mapping of str to numpy.ndarray, or None
@@ -163,7 +163,7 @@ class Front:
 
     @property
     def ids(self) -> IntArray:
-        """Row numbers, ascending, shape (n,)."""
+        """Ids of the candidates, ascending, shape (n,)."""
         return self.rows.ids
 
     @property
@@ -212,12 +212,12 @@ class Front:
     def of_rows(
         cls, journal: Journal, ids: IntArray, roles: Roles, gene_names: tuple[str, ...]
     ) -> Front:
-        """Return rows of a journal by their ids, dominated or not, ids ascending."""
+        """Return candidates of a journal by their ids, dominated or not, ids ascending."""
         pieces = [batch.take(np.isin(batch.ids, ids)) for batch, _ in journal.batches()]
         return cls(Evaluated.concat(pieces), roles, gene_names)
 
     def frame(self) -> pd.DataFrame:
-        """Return a table with a row for each solution: :meth:`columns`."""
+        """Return a table with one row per solution: :meth:`columns`."""
         import pandas as pd
 
         return pd.DataFrame(self.columns())

@@ -21,27 +21,27 @@ class Described:
     def describe(self) -> Mapping[str, Any]:
         """Return a description of the data, for reports.
 
-        Keys: ``name``, ``source``, ``fingerprint`` and ``records``, and those of ``train``,
+        The keys are ``name``, ``source``, ``fingerprint`` and ``records``, and those of ``train``,
         ``validation``, ``test``, ``features``, ``models``, ``classes``, ``identifier`` (the
         column that names the records) and ``notes`` (sentences for the user) that apply.
         """
         return {}
 
     def memory(self, candidates: int | None) -> tuple[int, str]:
-        """Return how many bytes a run over so many candidates may need, and a line that says so.
+        """Return the bytes that a run with so many candidates may need, and a line for the user.
 
-        ``candidates`` is None where their number is unknown. The answer is (0, "") where the need
-        is too small to mention.
+        ``candidates`` is None if their number is unknown. The result is (0, "") if the memory is
+        too little to mention.
         """
         return 0, ""
 
 
 class Problem(SharedComponents, Described, ABC):
-    """A space of candidates and how to score them.
+    """A search space, the metrics of its candidates, and how to evaluate them.
 
-    Evaluation is pure: the same genome has the same values in any worker, in any batch, at any
-    time. A problem can be pickled, since it is sent to each worker once; it knows neither the
-    algorithm nor where it is evaluated.
+    Evaluation is pure: a genome has the same values in every worker, in every batch and at every
+    time. A problem can be pickled, because it is sent to each worker once. It knows neither the
+    algorithm nor the evaluator.
 
     A class must define :meth:`evaluate` and the attributes below. With :meth:`from_config` it can
     be used in a configuration, with :class:`Deployable` its genomes can be used as models, and
@@ -51,11 +51,11 @@ class Problem(SharedComponents, Described, ABC):
     ----------
     space : Space
     metrics : tuple of Metric
-        What ``evaluate`` reports.
+        The metrics that ``evaluate`` returns.
     known_metrics : tuple of Metric
-        What problems of this class can report, for listings.
+        The metrics that problems of this class can return, for listings.
     stochastic : bool
-        Whether ``evaluate`` draws from the rows' streams.
+        Whether ``evaluate`` draws random numbers from the candidates' streams.
     fingerprint : str
         A digest of the problem's content (data, split, parameters). Problems with equal
         fingerprints give equal values.
@@ -99,19 +99,18 @@ class Problem(SharedComponents, Described, ABC):
 
     @classmethod
     def memory_to_load(cls, config: Any) -> int:
-        """Return roughly how many bytes :meth:`from_config` takes at its peak; 0 if unknown."""
+        """Return roughly the peak memory of :meth:`from_config` in bytes; 0 if unknown."""
         return 0
 
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
-        """Return what trivial candidates reach, as points of reference; None if there are none.
+        """Return the values of trivial candidates, as reference points; None if there are none.
 
-        Each point has a coordinate for every metric: the share of the way from its best value (0)
-        to its worst one (1).
+        Each point has one coordinate per metric, from 0 (its best value) to 1 (its worst).
         """
         return None
 
     def true_front(self, n: int) -> FloatArray | None:
-        """Return ``n`` points spread evenly over the best possible front; None if it is unknown.
+        """Return ``n`` points spread evenly over the true Pareto front; None if it is unknown.
 
         They are losses, shape (n, number of metrics).
         """
@@ -119,23 +118,23 @@ class Problem(SharedComponents, Described, ABC):
 
     @abstractmethod
     def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
-        """Score a batch.
+        """Evaluate a batch of candidates.
 
         Parameters
         ----------
         X : numpy.ndarray, shape (n, d)
             Genomes of ``space``.
         streams : CandidateStreams
-            One generator a row, for stochastic problems.
+            One random generator per candidate, for stochastic problems.
 
         Returns
         -------
         mapping of str to numpy.ndarray of float64, shape (n,)
-            Every metric in natural sign and unit; NaN where a row cannot be scored.
+            Every metric in natural sign and unit; NaN where a candidate cannot be evaluated.
         """
 
     def evaluate_test(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array] | None:
-        """Score a batch on the test records, which no search may see; None if there are none."""
+        """Evaluate a batch on the test records, which no search may use; None if there are none."""
         return None
 
     def explain(self, x: Array) -> str | None:
@@ -143,9 +142,9 @@ class Problem(SharedComponents, Described, ABC):
         return None
 
     def tables(self) -> Any:
-        """Return data that exact methods and baselines read besides the values of single genomes.
+        """Return data that exact methods and baselines read besides the values of candidates.
 
-        Examples are the answers of trained classifiers or the votes of a pool. Their type is
+        Examples are the predictions of trained classifiers or the votes of a pool. The type is
         agreed between the problem and its readers. None if there is no such data.
         """
         return None
@@ -156,7 +155,7 @@ class Deployable(ABC):
 
     @property
     def has_models(self) -> bool:
-        """Whether there are models to decode; a library may have their predictions alone."""
+        """Whether there are models to decode; a library may only have predictions."""
         return True
 
     @abstractmethod
@@ -174,5 +173,5 @@ class Deployable(ABC):
         return {}
 
     def walk(self, model: Any) -> Any:
-        """Return how validation records go through a decoded model, for its README, or None."""
+        """Return how validation records pass through a decoded model, for its README, or None."""
         return None

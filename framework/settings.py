@@ -66,12 +66,12 @@ class Section(BaseModel):
 class Budget(Section):
     """The limits of a run, which ends at the first one it reaches; one of the first four is needed.
 
-    generations : number of batches after the first one.
-    evaluations : number of rows.
+    generations : number of generations after the first one.
+    evaluations : number of candidates evaluated.
     seconds : time spent searching, over all sessions; the one limit with which the front depends
         on the machine.
-    patience : number of batches in a row without a change of the front.
-    max_failed_share : share of failed rows above which the run stops, from the 50th row on.
+    patience : number of generations in a row without a change of the Pareto front.
+    max_failed_share : share of failed evaluations above which the run stops, from the 50th on.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"failures": "max_failed_share"}

@@ -1,7 +1,7 @@
 """Many independent random streams from one seed.
 
-The algorithm draws from a stream of its own; each row of a stochastic problem has a stream that
-depends on the seed and the row's id alone, so that neither chunks nor workers change a value.
+The algorithm draws from a stream of its own. Each candidate of a stochastic problem has a stream
+that depends only on the seed and its id, so that neither batches nor workers change a value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def repeat_seed(seed: int, repeat: int) -> int:
 
 
 class CandidateStreams:
-    """A random generator for each row of a batch, made when it is first used."""
+    """A random generator for each candidate of a batch, made when it is first used."""
 
     def __init__(self, seed: int, ids: IntArray) -> None:
         self.seed, self.ids = seed, ids

@@ -1,4 +1,4 @@
-"""Serial or Ray? Measures the work first; the values are the same either way."""
+"""Choose between serial evaluation and Ray by measuring; the values are the same either way."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _GROWTH = 8
 
 
 class AutoEvaluator(Evaluator):
-    """Scores in this process until the work left is seen to be worth the start of Ray.
+    """Evaluates in this process until the remaining work is worth the start of Ray.
 
-    Batches are scored in slices of half a second, so that expensive rows are recognised within
-    the first batch. The first slice, a single row, is not counted: it may compile.
+    Batches are evaluated in slices of half a second, so that expensive candidates are recognised
+    within the first batch. The first slice, a single candidate, is not counted: it may compile.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class AutoEvaluator(Evaluator):
     remaining : callable
         Returns the share of the budget that is left, 0 to 1; None where it is unknown.
     report : callable
-        Takes one sentence, once: what scores the candidates, and why.
+        Takes one sentence, once: where candidates are evaluated, and why.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class AutoEvaluator(Evaluator):
         self._cost, self._size, self._busy, self._warm = DispatchCost(), 1, 0.0, False
 
     def score(self, ids: IntArray, X: Array) -> Evaluated | None:
-        """Return rows with their values where they are a slice, and Ray is not to take over."""
+        """Evaluate a batch at once if it is a slice, and Ray need not take over."""
         if self._ray is not None or self._queue or len(ids) > self._size or self._pays():
             return None
         self._queue.append((ids, X))
         return self._score()
 
     def submit(self, ids: IntArray, X: Array) -> None:
-        """Take rows to score: ids, shape (n,), and genomes, shape (n, d)."""
+        """Take candidates to evaluate: ids, shape (n,), and genomes, shape (n, d)."""
         if self._ray is not None:
             self._ray.submit(ids, X)
         elif len(ids):
             self._queue.append((ids, X))
 
     def collect(self, timeout: float | None = None) -> list[Evaluated]:
-        """Return finished pieces; an empty list when none came in time."""
+        """Return finished pieces; an empty list if none arrived in time."""
         if self._ray is None and self._pays():
             self._switch(self.predicted())
         if self._ray is not None:
@@ -107,7 +107,7 @@ class AutoEvaluator(Evaluator):
             yield from self._ray.map(function, shared, pieces[done:])
 
     def close(self) -> None:
-        """Free what the evaluator holds; rows not collected are lost."""
+        """End the evaluator; evaluations that were not collected are lost."""
         self._queue.clear()
         if self._ray is not None:
             self._ray.close()
@@ -118,28 +118,28 @@ class AutoEvaluator(Evaluator):
             )
 
     def components(self) -> tuple[int, int]:
-        """Return how many parts that batches wait for are built, of how many, on Ray."""
+        """Return how many components that batches wait for are built on Ray, and of how many."""
         return (0, 0) if self._ray is None else self._ray.components()
 
     def incidents(self) -> Mapping[str, int]:
-        """Return what incidents the workers on Ray, counted."""
+        """Return the number of incidents on Ray by kind."""
         return {} if self._ray is None else self._ray.incidents()
 
     def predicted(self) -> float:
-        """Return the seconds of serial work left, as far as can be told."""
+        """Return the estimated seconds of serial work left."""
         waiting = sum(len(ids) for ids, _ in self._queue) * (self._cost.per_item or 0.0)
         left = self._remaining()
         if left is None:
-            return max(waiting, self._busy)  # as much again as there was
+            return max(waiting, self._busy)  # as much again as so far
         share = min(max(left, 0.0), 1.0)
         return max(waiting, self._busy * share / (1 - share) if share < 1 else 0.0)
 
     def _pays(self) -> bool:
-        """Tell whether Ray is to take over."""
+        """Return whether Ray should take over."""
         return not self._decided and self.predicted() > RAY_PAYS_SECONDS
 
     def _score(self) -> Evaluated:
-        """Score the next slice of the oldest batch."""
+        """Evaluate the next slice of the oldest batch."""
         ids, X = self._queue.popleft()
         n = min(self._size, len(ids))
         if n < len(ids):
@@ -158,13 +158,13 @@ class AutoEvaluator(Evaluator):
         self._size = max(1, min(affordable, self._size * _GROWTH))
 
     def _taken_over(self, seconds: float) -> bool:
-        """Tell whether Ray takes over where that much work is left."""
+        """Return whether Ray has taken over, now that so much work is left."""
         if not self._decided and seconds > RAY_PAYS_SECONDS:
             self._switch(seconds)
         return self._ray is not None
 
     def _switch(self, seconds: float) -> None:
-        """Hand what waits to Ray, or say why not."""
+        """Submit what is queued to Ray, or report why not."""
         why = f"about {seconds:.0f} s of work are left"
         try:
             self._ray = self._start_ray()
