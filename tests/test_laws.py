@@ -135,8 +135,8 @@ class Broken(Algorithm):
         X = super().ask()
         if X is None or self.fault != "changes what it asked":
             return X
-        first, _ = self._asked.pop()
-        self._asked.append((first, self.X))
+        first, _ = self._batches.pop()
+        self._batches.append((first, self.X))
         return frozen(self.X)
 
     def propose(self):
