@@ -80,7 +80,7 @@ class Case:
     found : tuple of numpy.ndarray of bool, shape (r,)
         For each run, which reference vectors are among its solutions.
     frame : pandas.DataFrame
-        A row a run: case, method, seed, ``NUMBERS``, indicators, directory.
+        One row per run: case, method, seed, ``NUMBERS``, indicators, directory.
     anchors : numpy.ndarray, shape (k, objectives), or None
         The problem's points of reference, where it names some.
     unit : str
@@ -170,7 +170,7 @@ class Comparison:
         return next(iter(self.indicators))
 
     def summary(self) -> pd.DataFrame:
-        """Return a row a search: its number of runs, and mean and standard deviation of each.
+        """Return one row per search: its number of runs, and mean and standard deviation of each.
 
         The standard deviation is the sample's over all runs (NaN for a single one).
         """

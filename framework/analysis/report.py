@@ -94,7 +94,7 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
 def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
     """Return every table by name.
 
-    ``runs`` a row a run; ``seconds`` what depends on the machine, likewise; ``means`` a row for
+    ``runs`` one row per run; ``seconds`` what depends on the machine, likewise; ``means`` a row for
     each case, method and indicator; ``groups`` the same over the cases of each group; ``ranks``,
     ``pairs`` and ``wins`` what tests say. Those that need more methods, or more blocks, or groups,
     than there are, are left out.
@@ -116,7 +116,7 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def has_groups(comparison: Comparison) -> bool:
-    """Tell whether cases are variants of fewer ones."""
+    """Return whether cases are variants of fewer ones."""
     return bool((comparison.units["group"] != comparison.units["case"]).any())
 
 

@@ -192,7 +192,7 @@ def stored_labels(found: Any, where: str) -> Array:
 
 
 def is_label(value: Any) -> bool:
-    """Tell whether a JSON value can be a class label."""
+    """Return whether a JSON value can be a class label."""
     return isinstance(value, str | int | float) and value == value
 
 

@@ -185,7 +185,7 @@ def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:
 
 
 def holds_records_back(estimator: Any, records: int) -> bool:
-    """Tell whether a scikit-learn classifier, fitted to so many records, divides them itself.
+    """Return whether a scikit-learn classifier, fitted to so many records, divides them itself.
 
     It stops early by records held back, or fits probabilities by cross-validation; copies of a
     record would be on both sides.
@@ -200,7 +200,7 @@ def holds_records_back(estimator: Any, records: int) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a parameter's value can name no function, file or further parameter."""
+    """Return whether a parameter's value can name no function, file or further parameter."""
     if isinstance(value, Mapping):
         return len(value) <= _LONGEST and all(map(_is_word, [*value, *value.values()]))
     if isinstance(value, list | tuple):

@@ -93,7 +93,7 @@ class DeployableModel(ABC):
         Returns
         -------
         DataFrame
-            A row a record, indexed as ``frame``.
+            One row per record, indexed as ``frame``.
 
         Raises
         ------

@@ -64,7 +64,7 @@ class Service(ThreadingHTTPServer):
         return f"http://{self.host}:{self.server_address[1]}"
 
     def allows(self, host: str) -> bool:
-        """Tell whether a request for this host may be answered.
+        """Return whether a request for this host may be answered.
 
         A service for this machine alone answers to its own names only: a page in a browser
         that points a name of its own here is refused.
@@ -74,7 +74,7 @@ class Service(ThreadingHTTPServer):
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a host."""
+    """Return whether only this machine can reach a host."""
     if host == "localhost":
         return True
     try:

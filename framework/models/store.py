@@ -73,7 +73,7 @@ do not mean what they say; p is of the binomial test that they do. Calibration: 
 {warnings}{confusions}"""
 
 _CONFUSION = """
-Answers to the {part} records, a row a true class:
+Answers to the {part} records, one row per true class:
 
 | class | {names} | no answer |
 | --- |{rule} --- |

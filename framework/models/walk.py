@@ -75,7 +75,7 @@ class Walk:
         As configured; it decides what a warning advises.
     stages : tuple of StageWalk
     confusions : mapping of ``validation`` and, if there are such records, ``test``
-        A row a true class, with the number of records that got each answer, and last those that
+        One row per true class, with the number of records that got each answer, and last those that
         got none.
     """
 

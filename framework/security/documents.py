@@ -97,7 +97,7 @@ def check_sizes(value: Any, where: str) -> None:
     Raises
     ------
     InputError
-        A line for each, with the number that is allowed.
+        One line for each, with the number that is allowed.
     """
     found = [
         f"{where}: {'.'.join(path)}: expected at most {most:,}, found {size:,.16g}"
