@@ -64,6 +64,7 @@ _NOT_DAMAGE = {
 FileError = (sqlite3.Error, UnicodeError)
 
 BatchRow = tuple[int, int, bytes, bytes, str, float, int]
+_OLD_KEYS = {"algorithm.lookahead": "algorithm.max_pending"}  # of earlier versions
 
 
 class Journal:
@@ -149,7 +150,8 @@ class Journal:
             )
         if identity is None:
             return
-        theirs, ours = self.meta["identity"], json.loads(json.dumps(dict(identity)))
+        ours = json.loads(json.dumps(dict(identity)))
+        theirs = {_OLD_KEYS.get(key, key): value for key, value in self.meta["identity"].items()}
         differ = sorted(k for k in {*theirs, *ours} if theirs.get(k) != ours.get(k))
         if differ:
             shown = "; ".join(

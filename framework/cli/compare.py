@@ -72,8 +72,7 @@ class Compare:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        from framework.experiment.comparison import compare
-        from framework.experiment.results import write_results
+        from framework.experiment.comparison import compare, write_results
 
         comparison = compare(
             args.directories,

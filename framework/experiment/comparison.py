@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from framework import registry
 from framework.analysis.compare import (
     Blocks,
     Case,
@@ -19,15 +20,15 @@ from framework.analysis.compare import (
     compare_case,
     compare_cases,
 )
-from framework.analysis.report import judge_claims
+from framework.analysis.report import claims_table, judge_claims, tables
 from framework.arrays import FloatArray
 from framework.errors import InputError, damaged
 from framework.experiment.config import flatten
-from framework.experiment.grid import Cell, Grid
-from framework.experiment.grid_config import Judge, Records
+from framework.experiment.grid import Cell, Grid, Judge, Records
 from framework.experiment.grid_load import reload_grid
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
+from framework.files import write_whole
 from framework.front import Front
 from framework.pareto import nondominated
 from framework.problem import Problem
@@ -344,3 +345,45 @@ def _title(place: RunDir) -> str:
 
 def _shown(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
+
+
+def write_results(comparison: Comparison, out: Path) -> list[Path]:
+    """Write ``tables/*.csv``, ``report.html`` and its figures; return the paths, pages first.
+
+    Only ``tables/seconds.csv`` depends on how fast the runs were.
+
+    Raises
+    ------
+    InputError
+        The directory cannot be written.
+    """
+    place = out / "tables"
+    pages = [registry.load("pages", name)(comparison) for name in comparison.wanted_pages]
+    comparison = replace(comparison, pages=pages)
+    found = tables(comparison)
+    for page in pages:
+        found |= page.tables
+    claims = [*comparison.claims, *(claim for page in pages for claim in page.claims)]
+    if claims:
+        found["claims"] = claims_table(claims)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        written = []
+        for name, table in found.items():
+            write_whole(place / f"{name}.csv", table.to_csv(index=False))
+            written.append(place / f"{name}.csv")
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written: {error.strerror}") from error
+    drawn: list[Path] = []
+    for name in registry.names("comparisons"):
+        drawn += registry.load("comparisons", name)(comparison, out)
+    return [*drawn, *written]
+
+
+def mean_indicators(comparison: Comparison) -> Mapping[str, Mapping[str, float]]:
+    """Return each method's mean of each indicator over all its runs."""
+    means = comparison.frame.groupby("method", sort=False)[list(comparison.indicators)].mean()
+    return {
+        str(method): {name: float(row[name]) for name in comparison.indicators}
+        for method, row in means.iterrows()
+    }

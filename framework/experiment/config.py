@@ -1,18 +1,21 @@
-"""Reads a configuration from YAML and checks it; all mistakes are reported at once.
+"""Configurations of runs: read from YAML and checked, all errors reported at once.
 
-A mistake is one line: file, key, what was expected and what was found. For an unknown key the
-nearest known one is suggested.
+An error is one line: file, key, what was expected and what was found. For an unknown key the
+nearest known one is suggested. The errors of the branches of a union become one line.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import reprlib
+import sys
+import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Union
 
 import yaml
 from pydantic import (
@@ -27,7 +30,6 @@ from pydantic import (
 from framework import registry
 from framework.algorithm import Algorithm
 from framework.errors import InputError
-from framework.experiment import config_errors as mistakes
 from framework.parallel.config import ClusterConfig
 from framework.problem import Problem
 from framework.roles import Constraint, Objective
@@ -40,6 +42,31 @@ from framework.security import (
     without_password,
 )
 from framework.settings import Budget, FolderName, Section
+
+_WANTED: dict[str, str] = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a section (keys and values)",
+    "mapping_type": "a section (keys and values)",
+    "model_type": "a section (keys and values)",
+    "literal_error": "{expected}",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of at most {le}",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "string_pattern_mismatch": "a text like {pattern}",
+}
 
 
 class ObjectiveConfig(Section):
@@ -109,6 +136,11 @@ class RunConfig(Section):
     tracking: TrackingConfig | None = TrackingConfig()
     cluster: ClusterConfig = ClusterConfig()
 
+    @field_validator("algorithm", mode="before")
+    @classmethod
+    def _current_names(cls, raw: Any) -> Any:
+        return with_current_names(raw) if isinstance(raw, dict) else raw
+
     def objective_roles(self) -> list[Objective]:
         return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
 
@@ -150,7 +182,7 @@ def load_config(
     Raises
     ------
     InputError
-        Something is wrong with it; the message has a line for each mistake.
+        Something is wrong with it; the message has one line for each error.
     """
     path = Path(path)
     raw = read_yaml(path)
@@ -171,7 +203,7 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
     Raises
     ------
     InputError
-        Something is wrong with it; the message has a line for each mistake.
+        Something is wrong with it; the message has one line for each error.
     """
     found: list[str] = []
     sections: dict[str, Any] = {}
@@ -186,6 +218,43 @@ def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
         raise InputError("\n".join(found))
     sections["algorithm"] = with_horizon(sections["algorithm"], config.budget)
     return config.model_copy(update=sections)
+
+
+_OLD_NAMES = {"lookahead": "max_pending"}  # of parameters of searches
+_warned: set[str] = set()
+
+
+def with_current_names(algorithm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section ``algorithm`` in which parameters have the names that they have now.
+
+    A search that has a parameter of such a name itself keeps it. The user is told once.
+    """
+    renamed = dict(algorithm)
+    for old, new in _OLD_NAMES.items():
+        if old not in renamed or "kind" not in renamed:
+            continue
+        known = parameters(registry.load("algorithms", str(renamed["kind"]))).model_fields
+        if old in known or new not in known:
+            continue
+        renamed[new] = renamed.pop(old)  # also where both are given: what is typed comes last
+        _warn(old, new)
+    return renamed
+
+
+def current_key(key: str, config: RunConfig) -> str:
+    """Return a dotted key of a configuration by the name that it has now."""
+    section, _, old = key.partition(".")
+    new = _OLD_NAMES.get(old, "")
+    if section != "algorithm" or new not in config.algorithm or old in config.algorithm:
+        return key
+    _warn(old, new)
+    return f"algorithm.{new}"
+
+
+def _warn(old: str, new: str) -> None:
+    if old not in _warned:
+        _warned.add(old)
+        print(f"algorithm.{old} is now called algorithm.{new}", file=sys.stderr)
 
 
 def with_horizon(algorithm: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
@@ -218,7 +287,7 @@ class _Loader(yaml.SafeLoader):
                 raise
             kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(
-                problem=f"{mistakes.shown(node.value)}, which is no {kind}; put a text in quotes",
+                problem=f"{_shown(node.value)}, which is no {kind}; put a text in quotes",
                 problem_mark=node.start_mark,
             ) from error
 
@@ -267,7 +336,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             found = f"more than {JSON_DEPTH} levels of lists and mappings"
         raise InputError(f"{path}{line}: expected YAML, found: {found}") from error
     if not isinstance(raw, dict):
-        raise InputError(f"{path}: expected keys and values, found {mistakes.shown(raw)}")
+        raise InputError(f"{path}: expected keys and values, found {_shown(raw)}")
     return raw
 
 
@@ -289,8 +358,10 @@ def section(
     if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise InputError(
             f"{where}.kind: expected {raw['kind']!r} to be registered for a subclass of "
-            f"{base.__name__}, found {mistakes.shown(cls)}; repair or remove its package"
+            f"{base.__name__}, found {_shown(cls)}; repair or remove its package"
         )
+    if group == "algorithms":
+        raw = with_current_names(raw)
     rest = {key: value for key, value in raw.items() if key != "kind"}
     checked = check(parameters(cls), rest, where, context)
     return {"kind": raw["kind"], **checked.model_dump(mode="json")}
@@ -330,11 +401,11 @@ def parameters(cls: type) -> type[BaseModel]:
 def check(
     model: type[typing.Any], raw: Any, where: str, context: Mapping[str, Any] | None = None
 ) -> Any:
-    """Validate ``raw`` with a model; raise one InputError that has a line for each mistake."""
+    """Validate ``raw`` with a model; raise one InputError that has one line for each error."""
     try:
         return model.model_validate(raw, context=dict(context or {}))
     except ValidationError as error:
-        raise InputError("\n".join(mistakes.lines(model, error, where))) from error
+        raise InputError("\n".join(_error_lines(model, error, where))) from error
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
@@ -355,15 +426,13 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     """Apply ``dotted.key=value``: see :func:`load_config`."""
     key, equals, text = assignment.partition("=")
     if not equals or not key:
-        raise InputError(f"--set: expected KEY=VALUE, found {mistakes.shown(assignment)}")
+        raise InputError(f"--set: expected KEY=VALUE, found {_shown(assignment)}")
     if key.count(".") > JSON_DEPTH:
         raise InputError(f"--set: expected a key of at most {JSON_DEPTH} levels, found more")
     try:
         value = _parsed(text)
     except _ODD as error:
-        raise InputError(
-            f"--set {key}: expected a YAML value, found {mistakes.shown(text)}"
-        ) from error
+        raise InputError(f"--set {key}: expected a YAML value, found {_shown(text)}") from error
     put(raw, key, value)
 
 
@@ -390,3 +459,95 @@ def _child(node: Any, step: str, key: str) -> Any:
     if isinstance(node, list) and step.isdigit() and int(step) < len(node):
         return node[int(step)]
     raise InputError(f"--set {key}: expected a key or a list position at {step!r}, found none")
+
+
+def _error_lines(model: type[BaseModel], error: ValidationError, where: str) -> list[str]:
+    """Return one line for each error.
+
+    Parameters
+    ----------
+    model : type
+        The pydantic model that the configuration was checked against.
+    error : pydantic.ValidationError
+    where : str
+        The file, and the section in it (``file: section``).
+    """
+    by_place: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for detail in error.errors():
+        by_place.setdefault(_keys_of(detail), []).append(detail)
+    deepest = [
+        place
+        for place in by_place
+        # a branch of the union got further in: the others do not matter
+        if not any(other[: len(place)] == place and other != place for other in by_place)
+    ]
+    return [_error_line(model, by_place[place], place, where) for place in deepest]
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it is written in a sentence."""
+    return "nothing" if value is None else reprlib.repr(value)
+
+
+def _keys_of(detail: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys that lead to an error, without the steps that name a union's branch."""
+    branches = {"int", "str", "float", "bool", "constrained-int", "constrained-float"}
+    steps = [str(step) for step in detail["loc"]]
+    return tuple(step for step in steps if "[" not in step and step not in branches)
+
+
+def _error_line(
+    model: type[BaseModel], details: Sequence[Mapping[str, Any]], place: tuple[str, ...], where: str
+) -> str:
+    key = ".".join(place)
+    start = f"{where}{'.' if ': ' in where else ': '}{key}" if key else where
+    kind = details[0]["type"]
+    if kind == "extra_forbidden":
+        models = _models_at(model, place[:-1])
+        known = list(dict.fromkeys(name for found in models for name in found.model_fields))
+        for found in models:
+            if place[-1] in getattr(found, "renamed", {}):
+                new = found.renamed[place[-1]]
+                option = new.startswith("--")
+                return f"{start}: is now " + (f"the option {new}" if option else f"called {new!r}")
+        listed = f"one of {', '.join(known)}" if known else "no key"
+        hint = registry.nearest(place[-1], known)
+        return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
+    if kind == "missing":
+        return f"{start}: expected a value, found nothing"
+    if kind == "value_error":  # a sentence of ours
+        return f"{start}: {details[0]['ctx']['error']}"
+    *others, last = dict.fromkeys(_wanted(detail) for detail in details)
+    wanted = " or ".join([*(text.replace(" or ", ", ") for text in others), last])
+    return f"{start}: expected {wanted}, found {_shown(details[0]['input'])}"
+
+
+def _wanted(detail: Mapping[str, Any]) -> str:
+    if detail["type"] in _WANTED:
+        context = detail.get("ctx", {}).items()
+        whole = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in context}
+        return _WANTED[detail["type"]].format(**whole)
+    return str(detail["msg"]).removeprefix("Input should be ")
+
+
+def _models_at(model: Any, location: Sequence[str]) -> list[Any]:
+    """Return the models that may stand at a place of a model, through unions and lists."""
+    level = [model]
+    for step in location:
+        below: list[Any] = []
+        for candidate in level:
+            if step.isdigit():
+                below.append(candidate)
+            elif step in candidate.model_fields:
+                below += _models_in(candidate.model_fields[step].annotation)
+        level = below
+    return level
+
+
+def _models_in(annotation: Any) -> list[Any]:
+    """Return the models that an annotation mentions."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (Union, types.UnionType, list, Annotated):
+        return [m for argument in typing.get_args(annotation) for m in _models_in(argument)]
+    return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -16,15 +18,18 @@ from framework.analysis import choose as decide
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.config import check, section
-from framework.experiment.fit_progress import FitProgress
 from framework.front import Front
+from framework.preparation import PreparationProgress
 from framework.problem import Problem
 from framework.roles import Constraint, Objective, Roles
+from framework.run.driver import Callback, Progress
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 
 Model = TypeVar("Model")
+
+_FORMAT = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 
 class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
@@ -157,3 +162,34 @@ def search(
         return searched, run(problem, searched, evaluator, budget=ends)
     with closing(FitProgress()) as bar:
         return searched, run(problem, searched, evaluator, budget=ends, callbacks=[bar])
+
+
+class FitProgress(Callback):
+    """A bar that fills with the budget and never goes back."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # without ipywidgets a notebook has a bar of text
+            from tqdm.auto import tqdm
+        shown = "ipykernel" in sys.modules or sys.stderr.isatty()
+        self._bar: Any = tqdm(total=1.0, bar_format=_FORMAT, disable=not shown)
+
+    def on_preparation(self, work: PreparationProgress) -> None:
+        self._bar.set_postfix_str(f"{work.what}: {work.done:,} of {work.total:,}")
+
+    def on_batch(self, progress: Progress) -> None:
+        self._show(progress, progress.share or 0.0)
+
+    def on_end(self, progress: Progress) -> None:
+        self._show(progress, 1.0)
+        self._bar.refresh()
+        self.close()
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()
+
+    def _show(self, progress: Progress, share: float) -> None:
+        text = f"{progress.evaluations:,} evaluations, {progress.front_size:,} on the front"
+        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.update(max(0.0, share - self._bar.n))

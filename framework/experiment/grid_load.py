@@ -20,8 +20,15 @@ from framework.experiment.config import (
     read_yaml,
     section,
 )
-from framework.experiment.grid import Grid, Method, Place, parts_of_method, slug
-from framework.experiment.grid_config import GridConfig, check_names
+from framework.experiment.grid import (
+    Grid,
+    GridConfig,
+    Method,
+    Place,
+    check_names,
+    parts_of_method,
+    slug,
+)
 from framework.registry import nearest
 from framework.security import check_sizes
 from framework.settings import Budget

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError
-from framework.experiment.comparison import compare_grid, true_losses
+from framework.experiment.comparison import (
+    compare_grid,
+    mean_indicators,
+    true_losses,
+    write_results,
+)
 from framework.experiment.execute import Options, followed, uid_of
 from framework.experiment.grid import Cell, Grid
 from framework.experiment.many_runs import (
@@ -21,7 +26,6 @@ from framework.experiment.many_runs import (
     run_has_ended,
     run_of_experiment,
 )
-from framework.experiment.results import mean_indicators, write_results
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import (
     DONE,

@@ -13,9 +13,8 @@ from scipy import stats
 from framework import registry
 from framework.analysis.report import Claim, Page
 from framework.errors import InputError
-from framework.experiment.comparison import compare
+from framework.experiment.comparison import compare, write_results
 from framework.experiment.grid_load import load_grid, reload_grid
-from framework.experiment.results import write_results
 from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from tests.experiment import small

@@ -14,7 +14,15 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from framework.errors import InputError
-from framework.experiment.config import RunConfig, check, check_config, flatten, noting, put
+from framework.experiment.config import (
+    RunConfig,
+    check,
+    check_config,
+    current_key,
+    flatten,
+    noting,
+    put,
+)
 from framework.registry import nearest
 from framework.settings import Section
 
@@ -137,7 +145,8 @@ def dimensions(
     where = f"{path}: sweep.search_space"
     found: list[str] = []
     read: dict[str, Dimension] = {}
-    for key, raw in search_space.items():
+    for old, raw in search_space.items():
+        key = current_key(old, config)
         with noting(found):
             read[key] = check(Dimension, raw, f"{where}.{key}")
     if found:

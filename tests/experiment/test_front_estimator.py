@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from algorithms.multistage.estimator import ParetoMultiStage
-from framework.experiment.fit_progress import FitProgress
+from framework.experiment.front_estimator import FitProgress
 from framework.run.driver import Progress
 
 
