@@ -106,9 +106,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
     for place, error in failed.items():
         report(f"{out.path / place}: could not be run: {error}")
     if failed:
-        report(
-            f"{len(failed)} of {summary['cells']} cells could not be run; try them with: {again}"
-        )
+        report(f"{len(failed)} of {summary['cells']} runs could not be run; try them with: {again}")
     over = summary["cells_over_limit"]
     for place in over:
         report(f"{out.path / place}: more rows failed than budget.max_failed_share allows")
@@ -116,7 +114,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
 
 
 class _Shown:
-    """Shows cells as they end: a line each, or on a terminal a bar; nothing when quiet."""
+    """Shows runs as they end: one line each, or on a terminal a bar; nothing when quiet."""
 
     def __init__(self, errors: Console, *, quiet: bool) -> None:
         self._errors, self._quiet = errors, quiet
@@ -127,7 +125,7 @@ class _Shown:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
             self._bar = Progress(
-                TextColumn("[bold]cells"),
+                TextColumn("[bold]runs"),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[text]}"),
@@ -142,11 +140,11 @@ class _Shown:
             self._bar.stop()
 
     def __call__(self, ended: Ended) -> None:
-        """Show a cell."""
+        """Show a run."""
         if self._quiet:
             return
-        cell = ended.cell
-        name = f"{cell.case} · {cell.method or 'reference'} · {cell.repeat + 1}"
+        planned = ended.run
+        name = f"{planned.case} · {planned.method or 'reference'} · {planned.repeat + 1}"
         left = f" · {timedelta(seconds=round(ended.seconds_left))} left"
         if self._bar is not None:
             text = f"{left.removeprefix(' · ')} · {name}"
@@ -157,5 +155,5 @@ class _Shown:
             outcome = f"front {ended.summary['front_size']}, hypervolume {volume:.4f}"
         else:
             outcome = f"failed: {ended.error}"
-        line = f"{ended.done}/{ended.total} cells{left} · {name}: {outcome}"
+        line = f"{ended.done}/{ended.total} runs{left} · {name}: {outcome}"
         self._errors.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -24,7 +24,7 @@ from framework.analysis.report import claims_table, judge_claims, tables
 from framework.arrays import FloatArray
 from framework.errors import InputError, damaged
 from framework.experiment.config import flatten
-from framework.experiment.grid import Cell, Grid, Judge, Records
+from framework.experiment.grid import Grid, Judge, PlannedRun, Records
 from framework.experiment.grid_load import reload_grid
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
@@ -80,10 +80,10 @@ def compare(
         given = {key: value for key, value in changes.items() if value is not None}
         section = grid.section.model_copy(update=given)
         return compare_grid(replace(grid, section=section), run_dir)
-    places = [place for directory in directories for place in _expanded(directory)]
-    _same_roles(places)
+    run_dirs = [place for directory in directories for place in _expanded(directory)]
+    _same_roles(run_dirs)
     by_problem: dict[str, list[RunDir]] = defaultdict(list)
-    for place in places:
+    for place in run_dirs:
         by_problem[str(place.about().get("fingerprint"))].append(place)
     if reference is not None and len(by_problem) > 1:
         raise InputError(
@@ -119,7 +119,7 @@ def compare(
 
 
 def compare_grid(grid: Grid, out: RunDir) -> Comparison:
-    """Compare the cells of an experiment that are done.
+    """Compare the runs of an experiment that are done.
 
     Raises
     ------
@@ -127,13 +127,13 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
         None of a case is.
     """
     section = grid.section
-    by_case: dict[str, list[Cell]] = defaultdict(list)
-    for cell in grid.cells():
-        if RunDir(out.path / cell.place).summary().get("status") in _FINISHED:
-            by_case[cell.case].append(cell)
+    by_case: dict[str, list[PlannedRun]] = defaultdict(list)
+    for planned in grid.runs():
+        if RunDir(out.path / planned.directory).summary().get("status") in _FINISHED:
+            by_case[planned.case].append(planned)
     cases = [_case_of(name, own, out, grid) for name, own in by_case.items()]
     if not cases:
-        raise InputError(f"{out.path}: expected a cell that is done, found none")
+        raise InputError(f"{out.path}: expected a run that is done, found none")
     comparison = compare_cases(
         grid.base.name,
         cases,
@@ -148,23 +148,23 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     )
 
 
-def _case_of(name: str, cells: Sequence[Cell], out: RunDir, grid: Grid) -> Case:
+def _case_of(name: str, runs_of_case: Sequence[PlannedRun], out: RunDir, grid: Grid) -> Case:
     section = grid.section
     runs, reference, text = [], None, ""
     judge, records = section.judge, section.records
-    first = RunDir(out.path / cells[0].place)
+    first = RunDir(out.path / runs_of_case[0].directory)
     roles = first.roles()
     if section.reference is not None and section.reference.points is not None:
         problem = make_problem(grid.cases[name])
         reference, text = true_losses(problem, roles, section.reference.points), "the true front"
-    for cell in cells:
-        run_dir = RunDir(out.path / cell.place)
-        if cell.method is None:
+    for planned in runs_of_case:
+        run_dir = RunDir(out.path / planned.directory)
+        if planned.method is None:
             reference = _losses(run_dir.front(), records)
             reference = reference[nondominated(reference)]
-            text = f"front of {cell.config.algorithm['kind']}"
+            text = f"front of {planned.config.algorithm['kind']}"
         else:
-            runs.append(_run(run_dir, cell.method, judge, records, cell.place))
+            runs.append(_run(run_dir, planned.method, judge, records, planned.directory))
     return compare_case(
         name,
         runs,
@@ -173,8 +173,8 @@ def _case_of(name: str, cells: Sequence[Cell], out: RunDir, grid: Grid) -> Case:
         reference_text=text,
         anchors=first.anchors(),
         shown=section.indicators,
-        unit=grid.places[name].unit,
-        group=grid.places[name].group,
+        unit=grid.origins[name].unit,
+        group=grid.origins[name].group,
     )
 
 
@@ -254,18 +254,18 @@ def _expanded(directory: str | Path) -> list[RunDir]:
         One is not finished.
     """
     run_dir = RunDir.existing(directory)
-    places = run_dir.runs()
-    for place in places:
+    run_dirs = run_dir.runs()
+    for place in run_dirs:
         if str(place.summary().get("status")) not in _FINISHED:
             raise InputError(
                 f"{place.path}: expected a finished run, found one that has not ended; run "
                 f"`paretolab resume {directory}` first"
             )
-    return places
+    return run_dirs
 
 
-def _same_roles(places: Sequence[RunDir]) -> None:
-    first, *others = [(place, place.about()) for place in places]
+def _same_roles(run_dirs: Sequence[RunDir]) -> None:
+    first, *others = [(place, place.about()) for place in run_dirs]
     for place, about in others:
         for key in ("objectives", "constraints"):
             if about.get(key) != first[1].get(key):

@@ -141,7 +141,7 @@ def check_names(
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedRun:
     """One run of an experiment.
 
     Attributes
@@ -151,7 +151,7 @@ class Cell:
     repeat : int
         From 0.
     config : RunConfig
-    place : str
+    directory : str
         Its directory within the experiment's.
     """
 
@@ -159,14 +159,14 @@ class Cell:
     method: str | None
     repeat: int
     config: RunConfig
-    place: str
+    directory: str
 
     def same_run(self, other: RunConfig) -> bool:
-        """Tell whether a configuration asks for the same run as this cell's."""
+        """Return whether a configuration asks for the same run as this one."""
         return _text(self.config) == _text(other)
 
 
-class Place(NamedTuple):
+class CaseOrigin(NamedTuple):
     """What a case is a part of.
 
     Attributes
@@ -225,7 +225,7 @@ class Grid:
         What is compared, and how.
     cases : mapping of str to RunConfig
         By name; their algorithm is that of the first method.
-    places : mapping of str to Place
+    origins : mapping of str to CaseOrigin
         What each case is a part of.
     own : mapping
         By case and label, methods that are others than usual in a case.
@@ -233,7 +233,7 @@ class Grid:
 
     section: GridConfig
     cases: Mapping[str, RunConfig]
-    places: Mapping[str, Place]
+    origins: Mapping[str, CaseOrigin]
     own: Mapping[str, Mapping[str, Method]] = field(default_factory=dict)
 
     @property
@@ -241,23 +241,23 @@ class Grid:
         """The configuration of the first case: name, workers and tracking are that of all."""
         return next(iter(self.cases.values()))
 
-    def cells(self) -> list[Cell]:
-        """Return the cells, case by case; the reference of a case before its methods."""
-        return [cell for case in self.cases for cell in self._of(case)]
+    def runs(self) -> list[PlannedRun]:
+        """Return the runs, case by case; the reference of a case before its methods."""
+        return [run for case in self.cases for run in self._of(case)]
 
-    def _of(self, case: str) -> Iterator[Cell]:
+    def _of(self, case: str) -> Iterator[PlannedRun]:
         config = self.cases[case].model_copy(update={"repeats": 1, "workers": "serial"})
         reference = self.section.reference
         if reference is not None and reference.algorithm is not None:
             budget = {"budget": reference.budget} if reference.budget else {}
             changed = config.model_copy(update={"algorithm": reference.algorithm, **budget})
-            yield Cell(case, None, 0, changed, f"references/{slug(case)}")
+            yield PlannedRun(case, None, 0, changed, f"references/{slug(case)}")
         for label, raw in self.section.methods.items():
             method = self.own.get(case, {}).get(label) or usual_method(raw)
             for repeat in range(self.section.repeats):
                 changed = method.of(config, repeat_seed(config.seed, repeat))
-                place = f"cells/{slug(case)}/{slug(label)}/{repeat:03d}"
-                yield Cell(case, label, repeat, changed, place)
+                directory = f"cells/{slug(case)}/{slug(label)}/{repeat:03d}"
+                yield PlannedRun(case, label, repeat, changed, directory)
 
     def dump(self) -> str:
         """Return it as YAML that :func:`reload_grid` reads, from whichever folder."""
@@ -271,7 +271,7 @@ class Grid:
                 mode="json", exclude={"cases", "product", "folds", "protocols"}
             ),
             "cases": cases,
-            "parts_of": {case: list(place) for case, place in self.places.items()},
+            "parts_of": {case: list(origin) for case, origin in self.origins.items()},
             "own_methods": own,
         }
         return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Reads an experiment: the section ``experiment`` of a configuration, all mistakes at once."""
+"""Reads an experiment: the section ``experiment`` of a configuration, all errors at once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from framework.experiment.config import (
     section,
 )
 from framework.experiment.grid import (
+    CaseOrigin,
     Grid,
     GridConfig,
     Method,
-    Place,
     check_names,
     parts_of_method,
     slug,
@@ -59,7 +59,7 @@ def load_grid(
     Raises
     ------
     InputError
-        Whatever is wrong with it, a line a mistake. The data are not looked at.
+        Whatever is wrong with it, one line for each error. The data are not looked at.
     """
     raw = read_yaml(path)
     for text in overrides:
@@ -85,7 +85,7 @@ def load_grid(
         grid = _with_methods(grid, path)
     first = next(iter(grid.methods.values()))
     crossed = _crossed(grid, str(raw.get("name")))
-    places = {name: one.place for name, one in crossed.items()}
+    origins = {name: one.origin for name, one in crossed.items()}
     cases: dict[str, RunConfig] = {}
     with noting(found):
         _check_keys(grid, f"{path}: experiment")
@@ -94,14 +94,14 @@ def load_grid(
         cases = _checked_cases(usual, crossed, path, bool(found))
     methods: dict[str, dict[str, Method]] = {}
     if cases:
-        groups = dict.fromkeys(place.group for place in places.values())
+        groups = dict.fromkeys(origin.group for origin in origins.values())
         with noting(found):
             check_names(grid, cases, groups, f"{path}: experiment")
         with noting(found):
             methods = _own_methods(grid, raw, crossed, path)
     if found:
         raise InputError("\n".join(dict.fromkeys(found)))
-    return Grid(grid, cases, places, methods)
+    return Grid(grid, cases, origins, methods)
 
 
 def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Grid:
@@ -139,10 +139,10 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
     }
     grid = _with_methods(grid, path)
     parts_of = raw.get("parts_of") or {}
-    places = {name: Place(*map(str, parts_of.get(name, (name, name)))) for name in cases}
-    groups = dict.fromkeys(place.group for place in places.values())
+    origins = {name: CaseOrigin(*map(str, parts_of.get(name, (name, name)))) for name in cases}
+    groups = dict.fromkeys(origin.group for origin in origins.values())
     check_names(grid, cases, groups, f"{path}: experiment")
-    return Grid(grid, cases, places, _kept_methods(raw.get("own_methods") or {}, path))
+    return Grid(grid, cases, origins, _kept_methods(raw.get("own_methods") or {}, path))
 
 
 def _with_methods(grid: GridConfig, path: Path) -> GridConfig:
@@ -290,7 +290,7 @@ def _checked_cases(
     Where methods are wrong, that was said already.
     """
     cases: dict[str, RunConfig] = {}
-    mistakes: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for name, one in crossed.items():
         found: list[str] = []
         with noting(found):
@@ -299,12 +299,12 @@ def _checked_cases(
             lines = [line for text in found for line in text.splitlines()]
             known = [": algorithm" in line and bad_methods for line in lines]
             own = [line for line, old in zip(lines, known, strict=True) if not old]
-            mistakes |= {name: own} if own else {}
-    if mistakes:
-        every = set.intersection(*map(set, mistakes.values())) if not cases else set()
+            errors |= {name: own} if own else {}
+    if errors:
+        every = set.intersection(*map(set, errors.values())) if not cases else set()
         lines = [
             line if line in every else f"{path}: experiment.cases.{name}: {_said(line, path)}"
-            for name, own in mistakes.items()
+            for name, own in errors.items()
             for line in own
         ]
         raise InputError("\n".join(dict.fromkeys(lines)))
@@ -316,11 +316,11 @@ def _said(line: str, path: Path) -> str:
 
 
 class _Crossed(NamedTuple):
-    """A case as product and folds made it: the name that was given, its keys, its place."""
+    """A case as product and folds made it: its given name, its keys, what it is a part of."""
 
     given: str
     change: Mapping[str, Any]
-    place: Place
+    origin: CaseOrigin
 
 
 def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
@@ -341,7 +341,7 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
             for fold in _combinations(grid.folds):
                 case = " ".join([*own, *text(chosen), *text(fold)]) or _ONLY
                 group = name if given == _ONLY and (chosen or fold) else given
-                found[case] = _Crossed(given, change | chosen | fold, Place(unit, group))
+                found[case] = _Crossed(given, change | chosen | fold, CaseOrigin(unit, group))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Runs an experiment in its directory: the cells that are not done, side by side."""
+"""Runs an experiment in its directory: its runs that are not done, side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from framework.experiment.comparison import (
     write_results,
 )
 from framework.experiment.execute import Options, followed, uid_of
-from framework.experiment.grid import Cell, Grid
+from framework.experiment.grid import Grid, PlannedRun
 from framework.experiment.many_runs import (
     Problems,
     RunExecutor,
@@ -40,13 +40,13 @@ from framework.parallel.executor import Ended as TaskEnded
 from framework.parallel.executor import Executor
 from framework.roles import Metric
 
-_ATTEMPTS = 2  # at a cell that fails, before it is left to `resume`
+_ATTEMPTS = 2  # at a run that fails, before it is left to `resume`
 
 
 class Ended(NamedTuple):
-    """A cell that has ended; ``error`` says why where it could not be run."""
+    """A run that has ended; ``error`` says why where it could not be run."""
 
-    cell: Cell
+    run: PlannedRun
     summary: Mapping[str, Any]
     error: str | None
     done: int
@@ -55,41 +55,41 @@ class Ended(NamedTuple):
 
 
 def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any], list[Path]]:
-    """Run the cells of an experiment that are not done; write its tables, figures and page.
+    """Run the runs of an experiment that are not done; write its tables, figures and page.
 
-    Whatever happens, what was evaluated is in the journals of the cells. A cell that fails for a
+    Whatever happens, what was evaluated is in the journals of the runs. A run that fails for a
     reason of the environment (memory, a disk, a node) is tried once more, then left to the next
     call; everything else goes on.
 
     Returns
     -------
     summary : dict
-        Content of ``summary.json``; ``failed_cells`` says why some could not be run, by place.
+        Content of ``summary.json``; ``failed_cells`` says why some could not be run, by directory.
     paths : list of pathlib.Path
-        What was written of the cells that are done; nothing where none is.
+        What was written of the runs that are done; nothing where none is.
 
     Raises
     ------
     InputError
-        The directory holds other runs at the places of these cells, a method cannot search a
+        The directory holds other runs in the directories of these runs, a method cannot search a
         case, or another process runs the experiment.
     """
-    cells = grid.cells()
+    runs = grid.runs()
     with ExitStack() as stack:
         stack.enter_context(alone(out, "experiment"))
-        todo = _open_cells(cells, out)
-        runner = _Runner(grid, out, options, len(cells) - len(todo), len(cells))
+        todo = _open_runs(runs, out)
+        runner = _Runner(grid, out, options, len(runs) - len(todo), len(runs))
         _write_start(grid, out, runner.problems)
         runner.check(todo)
         stack.enter_context(followed(grid.base, out, options, start=True))
         started = time.perf_counter()
-        summary: dict[str, Any] = {"name": grid.base.name, "cells": len(cells)}
+        summary: dict[str, Any] = {"name": grid.base.name, "cells": len(runs)}
         try:
             failed = runner.run(todo)
         except BaseException:
             out.write_summary(summary | {"status": INTERRUPTED})
             raise
-        over = [cell.place for cell in cells if _status(out, cell) == FAILED]
+        over = [run.directory for run in runs if _status(out, run) == FAILED]
         summary |= {
             "status": FAILED if failed or over else DONE,
             "failed_cells": failed,
@@ -98,7 +98,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
             "wall_s": round(time.perf_counter() - started, 3),
         }
         paths: list[Path] = []
-        if len(failed) < len(cells):
+        if len(failed) < len(runs):
             comparison = compare_grid(grid, out)
             paths = write_results(comparison, out.path)
             summary["indicators"] = mean_indicators(comparison)
@@ -106,12 +106,12 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         return summary, paths
 
 
-def _status(out: RunDir, cell: Cell) -> str | None:
-    return RunDir(out.path / cell.place).summary().get("status")
+def _status(out: RunDir, run: PlannedRun) -> str | None:
+    return RunDir(out.path / run.directory).summary().get("status")
 
 
 class _Runner:
-    """Takes cells through their runs."""
+    """Takes runs through their runs."""
 
     def __init__(self, grid: Grid, out: RunDir, options: Options, done: int, total: int) -> None:
         self.problems = Problems()
@@ -120,7 +120,7 @@ class _Runner:
         self._failed: dict[str, str] = {}
         self.incidents: Mapping[str, int] = {}
 
-    def check(self, todo: Sequence[Cell]) -> None:
+    def check(self, todo: Sequence[PlannedRun]) -> None:
         """Make each problem and algorithm once, so that what cannot work is said at the start.
 
         Raises
@@ -130,7 +130,7 @@ class _Runner:
         """
         found: list[str] = []
         metrics: dict[str, Metric] = {}
-        for case, method in dict.fromkeys((cell.case, cell.method) for cell in todo):
+        for case, method in dict.fromkeys((run.case, run.method) for run in todo):
             config = next(c.config for c in todo if (c.case, c.method) == (case, method))
             problem = self.problems.of(config)
             metrics |= {metric.name: metric for metric in problem.metrics}
@@ -158,69 +158,67 @@ class _Runner:
                 found.append(f"experiment: {case}: {error}")
         return found
 
-    def run(self, todo: Sequence[Cell]) -> dict[str, str]:
-        """Run cells; return why some could not be, by place."""
+    def run(self, todo: Sequence[PlannedRun]) -> dict[str, str]:
+        """Run runs; return why some could not be, by directory."""
         report = self._options.report
         with RunExecutor(
             run_of_experiment,
             self._out,
             self._grid.base,
             self._options.address,
-            lambda where: report(f"cells run on {where}"),
+            lambda where: report(f"runs are on {where}"),
         ) as executor:
             for ended in executor.run(todo, self._begin, attempts=_ATTEMPTS):
                 self._note(ended, executor)
             self.incidents = executor.incidents()
         return self._failed
 
-    def _begin(self, cell: Cell) -> tuple[Any, ...]:
-        """Write what the directory of a cell is; return the arguments of its task."""
-        cell_dir = RunDir(self._out.path / cell.place)
-        cell_dir.path.mkdir(parents=True, exist_ok=True)
-        problem = self.problems.of(cell.config)
-        cell_dir.write_config(cell.config)
-        cell_dir.write_about(
-            problem, make_roles(cell.config, problem), data=dict(problem.describe())
-        )
-        return run_arguments(cell.config, problem, cell_dir)
+    def _begin(self, run: PlannedRun) -> tuple[Any, ...]:
+        """Write what the directory of a run is; return the arguments of its task."""
+        run_dir = RunDir(self._out.path / run.directory)
+        run_dir.path.mkdir(parents=True, exist_ok=True)
+        problem = self.problems.of(run.config)
+        run_dir.write_config(run.config)
+        run_dir.write_about(problem, make_roles(run.config, problem), data=dict(problem.describe()))
+        return run_arguments(run.config, problem, run_dir)
 
     def _note(self, task: TaskEnded, executor: Executor) -> None:
-        """Keep what came of a cell, and show it."""
-        cell: Cell = task.key
-        cell_dir = RunDir(self._out.path / cell.place)
+        """Keep what came of a run, and show it."""
+        run: PlannedRun = task.key
+        run_dir = RunDir(self._out.path / run.directory)
         error = task.error
-        if error is None and not run_has_ended(cell_dir):
+        if error is None and not run_has_ended(run_dir):
             error = InputError("it came to no end")
         text = None
         if error is None:
             self._done += 1
-            self._failed.pop(cell.place, None)
+            self._failed.pop(run.directory, None)
         else:
             text = reason_of(error)
-            self._failed[cell.place] = text
+            self._failed[run.directory] = text
             with suppress(OSError):  # its directory may be what is wrong
-                cell_dir.write_summary(cell_dir.summary() | {"status": INTERRUPTED, "error": text})
+                run_dir.write_summary(run_dir.summary() | {"status": INTERRUPTED, "error": text})
         left = executor.seconds_left(self._total - self._done - len(self._failed))
-        ended = Ended(cell, cell_dir.summary(), text, self._done, self._total, left)
+        ended = Ended(run, run_dir.summary(), text, self._done, self._total, left)
         self._options.ended(ended)
 
 
-def _open_cells(cells: Sequence[Cell], out: RunDir) -> list[Cell]:
-    """Return the cells that are not done.
+def _open_runs(runs: Sequence[PlannedRun], out: RunDir) -> list[PlannedRun]:
+    """Return the runs that are not done.
 
     Raises
     ------
     InputError
         The runs that are there are others.
     """
-    for cell in cells:
-        cell_dir = RunDir(out.path / cell.place)
-        if cell_dir.config_file.is_file() and not cell.same_run(cell_dir.config()):
+    for run in runs:
+        run_dir = RunDir(out.path / run.directory)
+        if run_dir.config_file.is_file() and not run.same_run(run_dir.config()):
             raise InputError(
-                f"{cell_dir.path}: expected a run of {cell.method or 'the reference'} on "
-                f"{cell.case} as configured, found one with other settings; take another --out"
+                f"{run_dir.path}: expected a run of {run.method or 'the reference'} on "
+                f"{run.case} as configured, found one with other settings; take another --out"
             )
-    return [cell for cell in cells if not run_has_ended(RunDir(out.path / cell.place))]
+    return [run for run in runs if not run_has_ended(RunDir(out.path / run.directory))]
 
 
 def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:

@@ -46,10 +46,10 @@ class RunDir:
     ``repeats/NNN/``     a directory of this kind for each repeat with another seed
     ``trials/NNN/``      a directory of this kind for each trial of a sweep
     ``sweep.yaml``       what a sweep varies
-    ``cells/``           CASE/METHOD/NNN, a directory of this kind for each cell of an experiment
+    ``cells/``           CASE/METHOD/NNN, a directory of this kind for each run of an experiment
     ``references/``      CASE, such a directory for the search that a case is measured against
     ``experiment.yaml``  what an experiment compares
-    ``anytime.npz``      the front of a cell after so many evaluations
+    ``anytime.npz``      the front of such a run after so many evaluations
     ===================  ======================================================================
 
     An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
@@ -99,7 +99,7 @@ class RunDir:
         return self.path / "trials"
 
     def children(self) -> list[RunDir]:
-        """Return the directories of its repeats, trials or cells; none for a single run."""
+        """Return the directories of its repeats, trials or runs; none for a single run."""
         found = [*self.repeats.glob("[0-9]*"), *self.trials.glob("[0-9]*")]
         found += [*self.path.glob("references/*"), *self.path.glob("cells/*/*/[0-9]*")]
         return [RunDir(path) for path in sorted(found) if path.is_dir()]

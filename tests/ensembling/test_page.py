@@ -112,8 +112,8 @@ def test_the_best_weight_is_that_of_the_most_hypervolume(whole):
 
 @pytest.mark.parametrize("name", ["ensembling", "ensembling_costs", "ensembling_weights"])
 def test_all_have_the_budgets_of_the_paper_and_equal_ones(name):
-    usual = load_grid(CONFIGS / f"{name}.yaml").cells()
-    equal = load_grid(CONFIGS / f"{name}.yaml", ["experiment.protocol=equal"]).cells()
+    usual = load_grid(CONFIGS / f"{name}.yaml").runs()
+    equal = load_grid(CONFIGS / f"{name}.yaml", ["experiment.protocol=equal"]).runs()
     assert {cell.config.budget.evaluations for cell in equal} == {3000}
     for cell in usual:
         greedy = cell.config.algorithm["kind"] in ("ges", "multi_ges")

@@ -1,4 +1,4 @@
-"""`paretolab experiment`, as its users run it: cells, tables, failures."""
+"""`paretolab experiment`, as its users run it: runs, tables, failures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def whole(tmp_path_factory):
     small.write(folder, small.raw())
     done = call("experiment", "little.yaml", "--out", "out", cwd=folder)  # as it is installed
     assert done.code == 0, done.err
-    assert re.search(r"^12/12 cells · 0:00:00 left · concave · grid\* · 3: ", done.err, re.M)
+    assert re.search(r"^12/12 runs · 0:00:00 left · concave · grid\* · 3: ", done.err, re.M)
     assert "report" in done.out
     return folder / "out"
 
@@ -69,7 +69,7 @@ def test_it_ends_in_tables_and_one_page(whole):
     assert f"{best:.4g} ±" in page
 
 
-def test_a_cell_is_a_run_like_any_other(whole, tmp_path):
+def test_a_run_of_an_experiment_is_like_any_other(whole, tmp_path):
     """The same configuration run by itself ends in the same front."""
     cell = RunDir(whole / "cells" / "concave" / "by-tens" / "001")
     assert cell.summary()["status"] == "done"
@@ -95,14 +95,14 @@ def test_what_is_done_is_not_done_again(whole, tmp_path):
     journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.sqlite")}
     small.write(tmp_path, small.raw())
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
-    assert " cells · " not in done.err
+    assert " runs · " not in done.err
     more = command(tmp_path, "resume", "out", "--set", "experiment.repeats=4")
-    assert len(re.findall(r" cells · ", more.err)) == 4
+    assert len(re.findall(r" runs · ", more.err)) == 4
     assert all(path.stat().st_mtime_ns == time for path, time in journals.items())
     assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 16
 
 
-def test_other_runs_at_the_place_of_cells_are_refused(whole, tmp_path):
+def test_other_runs_in_the_directories_are_refused(whole, tmp_path):
     shutil.copytree(whole, tmp_path / "out")
     small.write(tmp_path, small.raw())
     done = command(
@@ -112,21 +112,21 @@ def test_other_runs_at_the_place_of_cells_are_refused(whole, tmp_path):
     assert tables(tmp_path / "out") == tables(whole)
 
 
-def test_a_cell_that_fails_is_said_and_resume_runs_exactly_it(whole, tmp_path):
+def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path):
     """A directory where its journal should be: it cannot be written."""
     small.write(tmp_path, small.raw())
     broken = tmp_path / "out" / "cells" / "convex" / "grid" / "001"
     (broken / "journal.sqlite").mkdir(parents=True)
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3)
     assert done.err.count("convex · grid* · 2: failed: JournalError: ") == 2  # tried twice
-    assert "1 of 12 cells could not be run; try them with: " in done.err
+    assert "1 of 12 runs could not be run; try them with: " in done.err
     assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 11
     assert list(RunDir(tmp_path / "out").summary()["failed_cells"]) == ["cells/convex/grid/001"]
     again = command(tmp_path, "resume", "out", code=3)
-    assert re.findall(r"(\S+) cells", again.err) == ["11/12", "11/12", "12"]
+    assert re.findall(r"(\S+) runs", again.err) == ["11/12", "11/12", "12"]
     (broken / "journal.sqlite").rmdir()
     last = command(tmp_path, "resume", "out")
-    assert re.findall(r"(\d+/\d+) cells · \S+ left · (.*): front", last.err) == [
+    assert re.findall(r"(\d+/\d+) runs · \S+ left · (.*): front", last.err) == [
         ("12/12", "convex · grid* · 2")
     ]
     assert tables(tmp_path / "out") == tables(whole)
@@ -143,7 +143,7 @@ def test_a_method_that_cannot_search_a_case_is_said_before_anything_runs(tmp_pat
 
 @pytest.mark.slow
 def test_too_many_failed_rows_are_said(tmp_path):
-    """Half of the rows of a problem fail: the cell has ended, and the experiment says so."""
+    """Half of the rows of a problem fail: the run has ended, and the experiment says so."""
     content = small.raw(cases={}, repeats=1)
     content["problem"] = {"kind": "function", "name": "zdt1", "d": 4}
     content["budget"] = {"evaluations": 60}
@@ -183,7 +183,7 @@ def test_a_reference_search_is_what_runs_are_measured_against(tmp_path):
 def test_on_ray_the_tables_are_the_same(whole, tmp_path):
     small.write(tmp_path, small.raw())
     done = command(tmp_path, "experiment", "little.yaml", "--out", "out", "--workers", "2")
-    assert "cells run on Ray, 2 workers" in done.err
+    assert "runs are on Ray, 2 workers" in done.err
     assert tables(tmp_path / "out") == tables(whole)
 
 

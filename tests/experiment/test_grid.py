@@ -21,17 +21,17 @@ def mistakes(folder, content, *overrides):
     return str(caught.value).replace(f"{folder}/", "").splitlines()
 
 
-def test_cells_are_all_combinations(tmp_path):
-    cells = grid_of(tmp_path, small.raw()).cells()
-    assert [(cell.case, cell.method, cell.repeat) for cell in cells] == [
+def test_runs_are_all_combinations(tmp_path):
+    runs = grid_of(tmp_path, small.raw()).runs()
+    assert [(run.case, run.method, run.repeat) for run in runs] == [
         (case, method, repeat)
         for case in ("convex", "concave")
         for method in ("by tens", "grid*")
         for repeat in range(3)
     ]
-    assert len({cell.place for cell in cells}) == 12
-    assert cells[-1].place == "cells/concave/grid/002"
-    last = cells[-1].config
+    assert len({run.directory for run in runs}) == 12
+    assert runs[-1].directory == "cells/concave/grid/002"
+    last = runs[-1].config
     assert (last.problem["name"], last.algorithm["batch"]) == ("zdt2", 15)
     assert (last.seed, last.repeats, last.workers) == (repeat_seed(0, 2), 1, "serial")
 
@@ -72,14 +72,14 @@ def test_a_case_may_take_the_problem_of_another_file(tmp_path):
 def test_a_case_may_give_a_method_other_parameters(tmp_path):
     cases = {"convex": {}, "concave": {"methods": {"grid*": {"batch": 3}}}}
     grid = grid_of(tmp_path, small.raw(cases=cases, product={"problem.d": [3, 4]}))
-    batches = {(c.case, c.method): c.config.algorithm["batch"] for c in grid.cells()}
+    batches = {(c.case, c.method): c.config.algorithm["batch"] for c in grid.runs()}
     assert [batches[f"{case} d=4", "grid*"] for case in cases] == [15, 3]
     assert [batches[f"{case} d=3", "by tens"] for case in cases] == [10, 10]
     kept = tmp_path / "experiment.yaml"
     kept.write_text(grid.dump(), encoding="utf-8")
-    assert reload_grid(kept).cells() == grid.cells()
+    assert reload_grid(kept).runs() == grid.runs()
     cases["concave"]["methods"] = {"grid*": {"kind": "nsga2"}}  # another one: nothing is kept
-    other = grid_of(tmp_path, small.raw(cases=cases)).cells()[-1].config.algorithm
+    other = grid_of(tmp_path, small.raw(cases=cases)).runs()[-1].config.algorithm
     assert (other["kind"], other["population"]) == ("nsga2", 300)
     cases["concave"]["methods"] = {"grid": {"batch": 3}}
     assert mistakes(tmp_path, small.raw(cases=cases)) == [
@@ -88,21 +88,21 @@ def test_a_case_may_give_a_method_other_parameters(tmp_path):
     ]
 
 
-def test_a_reference_is_a_cell_of_its_own(tmp_path):
+def test_a_reference_is_a_run_of_its_own(tmp_path):
     reference = {"algorithm": {"kind": "grid"}, "budget": {"evaluations": 9}}
-    first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).cells()
-    assert (first.method, first.place) == (None, "references/convex")
+    first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).runs()
+    assert (first.method, first.directory) == (None, "references/convex")
     assert first.config.algorithm["kind"] == "grid"
     assert (first.config.budget.evaluations, second.config.budget.evaluations) == (9, 60)
 
 
-def test_what_is_kept_makes_the_same_cells_anywhere(tmp_path):
+def test_what_is_kept_makes_the_same_runs_anywhere(tmp_path):
     grid = grid_of(tmp_path, small.raw(product={"problem.d": [3, 4]}), repeats=2, seed=5)
     (tmp_path / "kept").mkdir()
     kept = tmp_path / "kept" / "experiment.yaml"
     kept.write_text(grid.dump(), encoding="utf-8")
-    assert reload_grid(kept).cells() == grid.cells()
-    assert len(reload_grid(kept, ["experiment.repeats=3"]).cells()) == 3 * len(grid.cells()) / 2
+    assert reload_grid(kept).runs() == grid.runs()
+    assert len(reload_grid(kept, ["experiment.repeats=3"]).runs()) == 3 * len(grid.runs()) / 2
     with pytest.raises(InputError, match="expected a key of the section experiment"):
         reload_grid(kept, ["budget.evaluations=3"])
 

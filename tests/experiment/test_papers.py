@@ -111,7 +111,7 @@ def test_a_method_may_have_a_problem_and_a_budget_of_its_own(tmp_path):
     content["problem"]["noise"] = 0.3
     content["experiment"]["cases"]["concave"]["methods"] = {"other": {"problem": {"d": 8}}}
     grid = load_grid(small.write(tmp_path, content))
-    found = {(c.case, c.method): c.config for c in grid.cells()}
+    found = {(c.case, c.method): c.config for c in grid.runs()}
     assert found["convex", "other"].problem == {
         "kind": "function",
         "name": "zdt1",
@@ -124,7 +124,7 @@ def test_a_method_may_have_a_problem_and_a_budget_of_its_own(tmp_path):
     assert found["convex", "by tens"].budget.evaluations == 60
     assert "problem" not in found["convex", "other"].algorithm
     (tmp_path / "kept.yaml").write_text(grid.dump(), encoding="utf-8")
-    assert reload_grid(tmp_path / "kept.yaml").cells() == grid.cells()
+    assert reload_grid(tmp_path / "kept.yaml").runs() == grid.runs()
 
 
 def test_a_protocol_is_one_key_and_what_is_given_by_hand_counts_more(tmp_path):

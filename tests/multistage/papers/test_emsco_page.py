@@ -99,7 +99,7 @@ def test_claims_on_made_up_means():
 
 
 def test_the_shipped_grid_has_the_papers_parameters():
-    cells = {(c.case.split()[0], c.method): c.config for c in load_grid(CONFIG).cells()}
+    cells = {(c.case.split()[0], c.method): c.config for c in load_grid(CONFIG).runs()}
     found = {
         data: tuple(
             cells[data, EMSCO].algorithm[key] for key in ("mutation_rate", "crossover_rate", "beta")
