@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import mlflow.models
@@ -14,9 +15,8 @@ class ChosenModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
     def load_context(self, context: Any) -> None:
         """Read the model directory."""
-        import paretolab  # the public name: the same from a clone and from a wheel
-
-        self.model = paretolab.load_model(context.artifacts["model"])
+        # by its public name: the same from a clone and from a wheel
+        self.model = import_module("paretolab").load_model(context.artifacts["model"])
 
     # a frame as the only hint: MLflow asks for one and takes others for the records' schema
     def predict(  # type: ignore[no-untyped-def]
