@@ -37,7 +37,8 @@ from algorithms.multistage.papers.budgeted import CostOrdered
 from algorithms.multistage.papers.tuning import BaselineConfig, BaselineProblem, measure
 from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import choose
-from framework.analysis.report import Claim, Page, claims_table
+from framework.analysis.compare import Claim, Page
+from framework.analysis.report import claims_table
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, TrackingConfig, load_config

@@ -74,11 +74,9 @@ def _outside_functions(node):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_layer_imports_only_what_lies_below(path):
     layer = layer_of(path)
-    # MLflow copies this file into a model, where it is outside code that has the public names alone
-    allowed = {"paretolab"} if path.name == "pyfunc_model.py" else ALLOWED[layer]
     for module, line in imported(path):
         package = module.split(".")[0]
-        assert package not in OURS - allowed, f"{path}:{line}: {layer} imports {module}"
+        assert package not in OURS - ALLOWED[layer], f"{path}:{line}: {layer} imports {module}"
 
 
 def room_of(module):

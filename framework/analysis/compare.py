@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,13 +18,65 @@ from framework.pareto import nondominated
 from framework.roles import Roles
 
 if TYPE_CHECKING:
-    from framework.analysis.report import Claim, Page
+    from matplotlib.figure import Figure
 
 NUMBERS = ("evaluations", "distinct", "seconds", "solutions")
 """Columns of a comparison that are averaged over runs, besides the indicators."""
 
 Blocks = Literal["auto", "groups", "cases", "runs"]
 Paper = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
+class Claim(NamedTuple):
+    """A statement of a paper, what was found, and whether it holds."""
+
+    claim: str
+    paper: str
+    here: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods ranked by numbers of a paper's own: drawn as critical-difference diagrams.
+
+    Attributes
+    ----------
+    methods : sequence of str
+    tests : mapping of str to RankTests
+        By what is ranked, methods in that order.
+    blocks : str
+        What a block of the tests is, in the plural.
+    """
+
+    methods: Sequence[str]
+    tests: Mapping[str, RankTests]
+    blocks: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A part of a report.
+
+    Attributes
+    ----------
+    title, text : str
+        ``text`` says what was done, in a sentence or two.
+    claims : sequence of Claim
+    tables : mapping of str to DataFrame
+        By the name of their file in ``tables/``.
+    figures : mapping of str to Figure
+        By the name of their file in ``plots/``.
+    rankings : mapping of str to Ranking
+        By the name of their file in ``plots/``.
+    """
+
+    title: str
+    text: str = ""
+    claims: Sequence[Claim] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

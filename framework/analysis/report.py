@@ -2,7 +2,8 @@
 
 The tables are data frames; reports and CSV files show the same ones. A package registers a function
 under ``paretolab.pages`` that takes a :class:`~framework.analysis.compare.Comparison` and returns a
-:class:`Page`; an experiment that names it in ``experiment.pages`` has it in its report::
+:class:`~framework.analysis.compare.Page`. An experiment that names it in ``experiment.pages`` has it
+in its report::
 
     [project.entry-points."paretolab.pages"]
     my-paper = "mine.paper:page"
@@ -11,78 +12,20 @@ under ``paretolab.pages`` that takes a :class:`~framework.analysis.compare.Compa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pydantic import model_validator
 from scipy import stats
 
-from framework.analysis.compare import Comparison
-from framework.analysis.statistics import RankTests, score, verdict
+from framework.analysis.compare import Claim, Comparison
+from framework.analysis.statistics import score, verdict
 from framework.arrays import FloatArray
 from framework.settings import Section
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 LEVEL = 0.95  # of intervals
-
-
-class Claim(NamedTuple):
-    """A statement of a paper, what was found, and whether it holds."""
-
-    claim: str
-    paper: str
-    here: str
-    holds: bool
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Methods ranked by numbers of a paper's own: drawn as critical-difference diagrams.
-
-    Attributes
-    ----------
-    methods : sequence of str
-    tests : mapping of str to RankTests
-        By what is ranked, methods in that order.
-    blocks : str
-        What a block of the tests is, in the plural.
-    """
-
-    methods: Sequence[str]
-    tests: Mapping[str, RankTests]
-    blocks: str
-
-
-@dataclass(frozen=True)
-class Page:
-    """A part of a report.
-
-    Attributes
-    ----------
-    title, text : str
-        ``text`` says what was done, in a sentence or two.
-    claims : sequence of Claim
-    tables : mapping of str to DataFrame
-        By the name of their file in ``tables/``.
-    figures : mapping of str to Figure
-        By the name of their file in ``plots/``.
-    rankings : mapping of str to Ranking
-        By the name of their file in ``plots/``.
-    """
-
-    title: str
-    text: str = ""
-    claims: Sequence[Claim] = ()
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    rankings: Mapping[str, Ranking] = field(default_factory=dict)
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from framework import registry
-from framework.analysis.report import Claim, Page
+from framework.analysis.compare import Claim, Page
 from framework.errors import InputError
 from framework.experiment.comparison import compare, write_results
 from framework.experiment.grid_load import load_grid, reload_grid

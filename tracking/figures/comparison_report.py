@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
-from framework.analysis.compare import NUMBERS, Case, Comparison
-from framework.analysis.report import Claim, Page, claims_table, has_groups, tables
+from framework.analysis.compare import NUMBERS, Case, Claim, Comparison, Page
+from framework.analysis.report import claims_table, has_groups, tables
 from tracking.figures.comparison_figures import (
     ARROW,
     anytime,

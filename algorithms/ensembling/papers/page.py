@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from framework.analysis.compare import Case, ComparedRun, Comparison
-from framework.analysis.report import Page, Ranking
+from framework.analysis.compare import Case, ComparedRun, Comparison, Page, Ranking
 from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import FloatArray
 from framework.errors import InputError

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from framework.algorithm import Algorithm as Algorithm
     from framework.algorithm import Outcome as Outcome
     from framework.analysis.choose import choose as choose
+    from framework.analysis.compare import Page as Page
     from framework.analysis.indicators import Indicator as Indicator
     from framework.analysis.indicators import Judged as Judged
-    from framework.analysis.report import Page as Page
     from framework.batch import Evaluated as Evaluated
     from framework.errors import InputError as InputError
     from framework.errors import ParetolabError as ParetolabError
@@ -107,7 +107,7 @@ _HOMES = {
     "Library": "framework.libraries.library:Library",
     "check_certificates": "framework.testing:certificates_hold",
     "Judged": "framework.analysis.indicators:Judged",
-    "Page": "framework.analysis.report:Page",
+    "Page": "framework.analysis.compare:Page",
     "library_from_models": "framework.libraries.importing:from_models",
     "Cost": "framework.libraries.library:Cost",
     "load_library": "framework.libraries.library:load_library",

@@ -19,8 +19,7 @@ import pandas as pd
 from scipy.spatial import ConvexHull
 
 from algorithms.hull.network import NetworkProblem
-from framework.analysis.compare import Case, ComparedRun, Comparison
-from framework.analysis.report import Claim, Page, Ranking
+from framework.analysis.compare import Case, Claim, ComparedRun, Comparison, Page, Ranking
 from framework.analysis.statistics import rank_tests, score, verdict
 from framework.arrays import BoolArray, FloatArray
 from framework.experiment.run_dir import RunDir

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from framework.analysis.compare import Comparison
+from framework.analysis.compare import Claim, Comparison, Page
 from framework.analysis.indicators import Indicator, Judged
-from framework.analysis.report import Claim, Page, groups
+from framework.analysis.report import groups
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import GENE_PREFIX

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from framework.analysis.compare import Case, ComparedRun, Comparison
+from framework.analysis.compare import Case, Claim, ComparedRun, Comparison, Page, Ranking
 from framework.analysis.indicators import Indicator
-from framework.analysis.report import Claim, Page, Ranking
 from framework.analysis.statistics import rank_tests
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
