@@ -2,8 +2,8 @@
 
 The tables are data frames; reports and CSV files show the same ones. A package registers a function
 under ``paretolab.pages`` that takes a :class:`~framework.analysis.compare.Comparison` and returns a
-:class:`~framework.analysis.compare.Page`. An experiment that names it in ``experiment.pages`` has it
-in its report::
+:class:`~framework.analysis.compare.Page`. An experiment that names it in ``experiment.pages`` has
+it in its report::
 
     [project.entry-points."paretolab.pages"]
     my-paper = "mine.paper:page"
