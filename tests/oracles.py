@@ -104,7 +104,7 @@ def cascade(
 ) -> dict[str, Fraction]:
     """Send records through the stages one at a time (EMSCO paper, Section 2.2).
 
-    ``probabilities`` has, for each feature set, a row a record.
+    ``probabilities`` has, for each feature set, one row per record.
     """
     answered = right = answered_negatives = false_positives = 0
     cost = Fraction(0)

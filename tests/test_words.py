@@ -26,6 +26,8 @@ FILES = [
     ).stdout.split()
     if name not in ("CHANGELOG.md", "tests/test_words.py")
 ]
+OLD_KEY = re.compile(r"lookahead")  # of configurations: still read, and only where it is
+READ_IN = {"framework/experiment/config.py", "framework/journal.py", "tests/test_config.py"}
 
 
 def test_no_home_made_words() -> None:
@@ -34,6 +36,8 @@ def test_no_home_made_words() -> None:
     for path in FILES:
         place, text = path.relative_to(ROOT), path.read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines(), start=1):
+            if str(place) in READ_IN:
+                line = OLD_KEY.sub("", line)
             found += [f"{place}:{number}: {match[0]}" for match in word.finditer(line)]
         flat = " ".join(text.split())
         for phrase in PHRASES:

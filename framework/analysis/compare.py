@@ -176,7 +176,7 @@ class Comparison:
     indicators : mapping of str to Indicator
         Those that have a meaning for these objectives, by column.
     frame : pandas.DataFrame
-        The cases' rows, with these indicators only: a row a run.
+        The cases' rows, with these indicators only: one row per run.
     units : pandas.DataFrame
         The same, with the mean over the folds of each unit as one row; column ``case`` names the
         unit. The same rows as ``frame`` where nothing has folds.

@@ -68,7 +68,7 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
     Raises
     ------
     InputError
-        Whatever is wrong with it, a line a mistake.
+        Whatever is wrong with it, one line per error.
     """
     raw = read_yaml(path)
     for text in overrides:
@@ -172,7 +172,7 @@ def _lines(library: Library) -> list[tuple[str, str]]:
 
 
 def library_table(library: Library, by: str = "score") -> Table:
-    """Return a row a model: id, family, validation and test score, costs.
+    """Return one row per model: id, family, validation and test score, costs.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from framework.experiment.execute import Watcher
+from framework.experiment.execute import ProgressDisplay
 from framework.preparation import PreparationProgress
 from framework.run.driver import Progress as RunProgress
 
@@ -51,7 +51,7 @@ class _Rate:
         return (progress.evaluations - self._before) / elapsed
 
 
-class ProgressBar(Watcher):
+class ProgressBar(ProgressDisplay):
     """A bar that fills with the budget and never goes back; below it one of the work under way."""
 
     def __init__(self, console: Console) -> None:
@@ -105,7 +105,7 @@ class ProgressBar(Watcher):
         self._bar.update(self._task, completed=self._share, total=total, text=text)
 
 
-class ProgressLines(Watcher):
+class ProgressLines(ProgressDisplay):
     """A plain line every few seconds where it has changed, and one at the end; or that alone."""
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:

@@ -25,7 +25,7 @@ from framework.cli.tables import console, front_table, next_steps, show_steps, s
 from framework.experiment.config import RunConfig
 from framework.experiment.execute import (
     Options,
-    Watcher,
+    ProgressDisplay,
     execute,
     new_directory,
     resumed_config,
@@ -94,14 +94,14 @@ def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iter
     errors = console(stderr=True)
     bar = errors.is_terminal and not args.quiet
 
-    def watcher() -> Watcher:
+    def display() -> ProgressDisplay:
         return ProgressBar(errors) if bar else ProgressLines(quiet=args.quiet)
 
     report = report_to(errors)
     report(f"{config.name}: {run_dir.path}")
     with resumable(run_dir):
         yield Options(
-            args.address, not args.no_mlflow, report, watcher=watcher, plots=not args.no_plots
+            args.address, not args.no_mlflow, report, display=display, plots=not args.no_plots
         )
 
 

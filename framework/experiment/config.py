@@ -148,7 +148,7 @@ class RunConfig(Section):
         return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
 
     def identity(self) -> dict[str, Any]:
-        """Return the dotted keys that decide which rows a run evaluates, and their values.
+        """Return the dotted keys that decide which candidates are evaluated, and their values.
 
         Budget, workers, cluster, repeats, memory, tracking and the name are not among them: a run
         may be resumed with other ones.

@@ -33,7 +33,7 @@ _BOUNDS = (*sorted(_LENGTHS), "patience")
 _PREFIX = "budget."
 
 
-class Watcher(Callback):
+class ProgressDisplay(Callback):
     """A callback that shows the progress of a run, until it is closed."""
 
     def close(self) -> None:
@@ -52,8 +52,8 @@ class Options:
         Whether to log to MLflow.
     report : callable
         Shows a line of text to the user.
-    watcher : callable
-        Returns a new :class:`Watcher`, which shows the progress of a run.
+    display : callable
+        Returns a new :class:`ProgressDisplay`, which shows the progress of a run.
     ended : callable
         Takes each run of an experiment, or trial of a sweep, that has ended.
     plots : bool
@@ -63,7 +63,7 @@ class Options:
     address: str | None
     track: bool
     report: Callable[[str], None]
-    watcher: Callable[[], Watcher] = Watcher
+    display: Callable[[], ProgressDisplay] = ProgressDisplay
     ended: Callable[[Any], None] = lambda ended: None
     plots: bool = True
 
@@ -124,8 +124,8 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
     """
     problem = make_problem(config, options.address)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
-    watcher = options.watcher()
-    with followed(config, run_dir, options) as callbacks, closing(watcher):
+    display = options.display()
+    with followed(config, run_dir, options) as callbacks, closing(display):
         if config.repeats == 1:
             left = BudgetLeft()
             evaluated_by = evaluator_for(config, problem, options.address, left, options.report)
@@ -136,7 +136,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
                     problem,
                     run_dir,
                     evaluator,
-                    callbacks=[left, *callbacks, watcher],
+                    callbacks=[left, *callbacks, display],
                     evaluated_by=description,
                     about=about,
                     report=options.report,
@@ -151,7 +151,7 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
             summary = run_repeats(
                 config, problem, run_dir, address=options.address, report=options.report
             )
-        watcher.close()
+        display.close()
         conclude(problem, run_dir, summary, options)
     return summary
 

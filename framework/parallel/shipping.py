@@ -43,7 +43,7 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
     Raises
     ------
     InputError
-        The section brings code that nobody vouched for, or names what is not there.
+        The section brings code that the user did not trust, or names what is not there.
     """
     checked = user_env(config)
     trusted = os.environ.get(TRUST_VARIABLE) == "1"

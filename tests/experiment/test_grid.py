@@ -1,4 +1,4 @@
-"""The section experiment: what it makes, and what it refuses, a line a mistake."""
+"""The section experiment: what it makes, and what it refuses, one line per error."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PROBLEM = FunctionProblem("zdt1", 4)
 ROLES = roles_of(PROBLEM)
 
 
-class Watcher(Callback):
+class Recorder(Callback):
     def __init__(self):
         self.started = 0
         self.seen = []
@@ -60,7 +60,7 @@ def open_journal(path):
 
 def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch, batch=10):
     """Run; return the front and what an callback saw."""
-    watcher = Watcher()
+    recorder = Recorder()
     algorithm = cls(PROBLEM, ROLES, seed=0, batch=batch)
     go = partial(
         run,
@@ -68,12 +68,12 @@ def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch,
         algorithm,
         evaluator or SerialEvaluator(problem),
         budget=budget,
-        callbacks=[watcher],
+        callbacks=[recorder],
     )
     if path is None:
-        return go(), watcher
+        return go(), recorder
     with open_journal(path) as journal:
-        return go(journal=journal), watcher
+        return go(journal=journal), recorder
 
 
 # --- budgets ----------------------------------------------------------------------------------
@@ -81,31 +81,31 @@ def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch,
 
 @pytest.mark.parametrize("generations", [0, 1, 7])
 def test_generations_count_batches_after_the_first(generations):
-    _, watcher = search(Budget(generations=generations))
-    assert [p.generation for p in watcher.seen] == list(range(generations + 1))
-    assert watcher.end.evaluations == 10 * (generations + 1)
-    assert watcher.end.stopped == "generations"
-    assert watcher.end.share == 1.0
+    _, recorder = search(Budget(generations=generations))
+    assert [p.generation for p in recorder.seen] == list(range(generations + 1))
+    assert recorder.end.evaluations == 10 * (generations + 1)
+    assert recorder.end.stopped == "generations"
+    assert recorder.end.share == 1.0
 
 
 @pytest.mark.parametrize("evaluations", [1, 10, 25, 40])
 def test_evaluations_are_met_exactly(evaluations):
-    _, watcher = search(Budget(evaluations=evaluations))
-    assert watcher.end.evaluations == evaluations
-    assert watcher.end.stopped == "evaluations"
+    _, recorder = search(Budget(evaluations=evaluations))
+    assert recorder.end.evaluations == evaluations
+    assert recorder.end.stopped == "evaluations"
 
 
 def test_the_first_budget_to_be_spent_ends_the_run():
-    _, watcher = search(Budget(evaluations=25, generations=1))
-    assert (watcher.end.evaluations, watcher.end.stopped) == (20, "generations")
+    _, recorder = search(Budget(evaluations=25, generations=1))
+    assert (recorder.end.evaluations, recorder.end.stopped) == (20, "generations")
 
 
 def test_seconds_count_all_sessions(tmp_path):
     path = tmp_path / "journal.sqlite"
-    _, watcher = search(Budget(seconds=0.2), path)
-    assert watcher.end.stopped == "seconds"
-    assert 0.2 <= watcher.end.seconds < 2
-    told = watcher.end.evaluations
+    _, recorder = search(Budget(seconds=0.2), path)
+    assert recorder.end.stopped == "seconds"
+    assert 0.2 <= recorder.end.seconds < 2
+    told = recorder.end.evaluations
     _, again = search(Budget(seconds=0.2), path)
     assert again.end.evaluations <= told + 4 * 10  # what it may look ahead by
     assert all(p.replayed for p in again.seen[: told // 10])
@@ -113,13 +113,13 @@ def test_seconds_count_all_sessions(tmp_path):
 
 def test_patience_counts_batches_without_a_change(tmp_path):
     path = tmp_path / "journal.sqlite"
-    front, watcher = search(Budget(patience=5), path, batch=50)
-    assert watcher.end.stopped == "patience"
-    sizes = [(p.front_size, p.hypervolume) for p in watcher.seen]
+    front, recorder = search(Budget(patience=5), path, batch=50)
+    assert recorder.end.stopped == "patience"
+    sizes = [(p.front_size, p.hypervolume) for p in recorder.seen]
     assert len(set(sizes[-6:])) == 1
-    assert watcher.end.share is None
+    assert recorder.end.share is None
     again, replay = search(Budget(patience=5), path, batch=50)
-    assert len(replay.seen) == len(watcher.seen)
+    assert len(replay.seen) == len(recorder.seen)
     same_front(front, again, "replayed under patience")
 
 
@@ -136,17 +136,17 @@ def test_a_gate_ends_a_run_at_the_same_row(tmp_path, order):
     path = tmp_path / "journal.sqlite"
     for _ in range(2):
         with open_journal(path) as journal:
-            watcher, random = Watcher(), RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
+            recorder, random = Recorder(), RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
             found = run(
                 PROBLEM,
                 random,
                 ShuffledEvaluator(PROBLEM, 0, order),
                 budget=Budget(evaluations=80),
                 journal=journal,
-                callbacks=[watcher],
+                callbacks=[recorder],
                 stopping_criterion=gate,
             )
-        assert (watcher.end.evaluations, watcher.end.stopped) == (30, "enough")
+        assert (recorder.end.evaluations, recorder.end.stopped) == (30, "enough")
         same_front(found, expected, "gate")
         assert [rows for rows, _ in seen] == [10, 20, 30]
         assert seen.pop()[1] == len(expected)
@@ -154,28 +154,28 @@ def test_a_gate_ends_a_run_at_the_same_row(tmp_path, order):
 
 
 def test_the_algorithm_may_be_done_first():
-    _, watcher = search(Budget(generations=100), cls=Finite)
-    assert watcher.end.stopped == "covered"
-    assert watcher.end.evaluations < 100
+    _, recorder = search(Budget(generations=100), cls=Finite)
+    assert recorder.end.stopped == "covered"
+    assert recorder.end.evaluations < 100
 
 
 # --- failures ---------------------------------------------------------------------------------
 
 
 def test_too_many_failures_stop_a_run_once_enough_rows_are_in():
-    front, watcher = search(Budget(generations=100), problem=BrokenProblem(PROBLEM))
-    assert watcher.end.stopped == "failures"
-    assert 50 <= watcher.end.evaluations <= 50 + 4 * 10
-    assert watcher.end.failed == watcher.end.evaluations
+    front, recorder = search(Budget(generations=100), problem=BrokenProblem(PROBLEM))
+    assert recorder.end.stopped == "failures"
+    assert 50 <= recorder.end.evaluations <= 50 + 4 * 10
+    assert recorder.end.failed == recorder.end.evaluations
     assert len(front) == 0
 
 
 def test_failures_within_the_budget_do_not(tmp_path):
     genomes = RandomSearch(PROBLEM, ROLES, seed=0, batch=10).ask()
     failing = FailingProblem(PROBLEM, [genomes[0].tobytes()], [genomes[1].tobytes()])
-    front, watcher = search(Budget(generations=9, max_failed_share=0.05), problem=failing)
-    assert watcher.end.stopped == "generations"
-    assert watcher.end.failed == 2
+    front, recorder = search(Budget(generations=9, max_failed_share=0.05), problem=failing)
+    assert recorder.end.stopped == "generations"
+    assert recorder.end.failed == 2
     assert not {0, 1} & set(front.ids.tolist())
     _, strict = search(Budget(generations=9, max_failed_share=0.0), problem=failing)
     assert strict.end.stopped == "failures"
@@ -189,12 +189,12 @@ def test_a_partial_batch_is_completed_when_the_budget_grows(tmp_path):
     counting = CountingProblem(PROBLEM)
     whole, _ = search(Budget(generations=5))
     for evaluations in (3, 7, 10, 34, 60):
-        front, watcher = search(Budget(evaluations=evaluations), path, counting)
-        assert watcher.end.evaluations == evaluations
+        front, recorder = search(Budget(evaluations=evaluations), path, counting)
+        assert recorder.end.evaluations == evaluations
     same_front(whole, front, "grown bit by bit")
     assert sorted(counting.evaluated.elements()) == list(range(60))
-    _, watcher = search(Budget(evaluations=20), path, counting)
-    assert watcher.end.evaluations == 20
+    _, recorder = search(Budget(evaluations=20), path, counting)
+    assert recorder.end.evaluations == 20
     assert sum(counting.evaluated.values()) == 60
 
 
@@ -216,8 +216,8 @@ def test_ctrl_c_keeps_what_was_told(tmp_path):
         assert journal.n_batches == 3
         so_far = Front.from_journal(journal, ROLES, PROBLEM.gene_names)
     same_front(search(Budget(generations=2))[0], so_far, "interrupted")
-    front, watcher = search(Budget(generations=5), path)
-    assert [p.replayed for p in watcher.seen] == 3 * [True] + 3 * [False]
+    front, recorder = search(Budget(generations=5), path)
+    assert [p.replayed for p in recorder.seen] == 3 * [True] + 3 * [False]
     same_front(search(Budget(generations=5))[0], front, "resumed")
 
 
@@ -326,11 +326,11 @@ class AtOnce(SerialEvaluator):
 @pytest.mark.parametrize("batch", [1, 3, 10])
 def test_generations_of_pieces_count_those_after_the_first(generations, batch):
     """The first generation is number 0, and the last one is met exactly, amid a piece too."""
-    _, watcher = search(Budget(generations=generations), cls=Piecewise, batch=batch)
-    assert watcher.end.evaluations == 10 * (generations + 1)
-    assert watcher.end.generation == generations
-    assert watcher.end.stopped == "generations"
-    assert watcher.end.share == 1.0
+    _, recorder = search(Budget(generations=generations), cls=Piecewise, batch=batch)
+    assert recorder.end.evaluations == 10 * (generations + 1)
+    assert recorder.end.generation == generations
+    assert recorder.end.stopped == "generations"
+    assert recorder.end.share == 1.0
 
 
 @pytest.mark.parametrize(("cls", "batch"), [(Stepwise, 10), (Stepwise, 1), (Piecewise, 3)])
@@ -349,10 +349,10 @@ def test_rows_scored_at_once_are_those_that_were_waited_for(tmp_path, cls, batch
     found = []
     for kind in (AtOnce, Submitted):
         path, evaluator = tmp_path / f"{kind.__name__}.sqlite", kind(problem)
-        front, watcher = search(budget, path, problem, evaluator, cls, batch)
+        front, recorder = search(budget, path, problem, evaluator, cls, batch)
         with Journal(path) as journal:
             rows = Evaluated.concat([rows for rows, _ in journal.batches()])
-        found.append((front, rows, watcher.end.stopped, watcher.end.failed))
+        found.append((front, rows, recorder.end.stopped, recorder.end.failed))
         if kind is AtOnce:
             assert evaluator.count > 3
     (front, rows, *end), (other, others, *ended) = found
@@ -392,13 +392,13 @@ def test_an_algorithm_that_waits_for_nothing_is_named():
 
 
 def test_callbacks_see_every_batch():
-    front, watcher = search(Budget(generations=4))
-    assert watcher.started == 1
-    assert [p.evaluations for p in watcher.seen] == [10, 20, 30, 40, 50]
-    assert [p.share for p in watcher.seen] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
-    assert watcher.end.front_size == len(front)
-    assert watcher.end.hypervolume == pytest.approx(front.hypervolume())
-    volumes = [p.hypervolume for p in watcher.seen]
+    front, recorder = search(Budget(generations=4))
+    assert recorder.started == 1
+    assert [p.evaluations for p in recorder.seen] == [10, 20, 30, 40, 50]
+    assert [p.share for p in recorder.seen] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert recorder.end.front_size == len(front)
+    assert recorder.end.hypervolume == pytest.approx(front.hypervolume())
+    volumes = [p.hypervolume for p in recorder.seen]
     assert volumes == sorted(volumes)
 
 
@@ -420,7 +420,7 @@ def test_callbacks_are_told_of_the_parts_that_a_batch_waits_for():
         def components(self):
             return self.calls, 4
 
-    class Listener(Watcher):
+    class Listener(Recorder):
         def __init__(self):
             super().__init__()
             self.work = []

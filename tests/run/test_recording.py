@@ -1,4 +1,4 @@
-"""The rows that are out: values in any order and any pieces, batches back in the order asked."""
+"""Pending evaluations: values in any order and any pieces, batches back in the order proposed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The front after each generation, stored as changes: when a row entered it and when it left.
 
-``fronts.csv`` has one row a solution that ever was on the front: ``id``, ``entered_generation``,
+``fronts.csv`` has one row per solution that ever was on the front: ``id``, ``entered_generation``,
 ``left_generation`` (empty where it stayed), the metrics and the ``gene_`` columns. The front of
 generation ``g`` is the rows with entered <= g < left.
 """
