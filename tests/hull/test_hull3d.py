@@ -136,6 +136,45 @@ def test_points_come_and_go(points, random):
         check(hull, list(alive.values()))
 
 
+@settings(max_examples=200, deadline=None)
+@given(grids, st.randoms(use_true_random=False))
+def test_any_point_comes_and_goes(points, random):
+    """No point stays for good; what would leave a plane is refused and changes nothing."""
+    if brute_force(points) is None:
+        return
+    hull, there = Hull3D(np.array(points), room=40), dict(enumerate(points))
+    for _ in range(40):
+        if random.random() < 0.6:
+            gone = random.choice(sorted(there))
+            rest = [point for number, point in there.items() if number != gone]
+            if brute_force(rest) is None:
+                with pytest.raises(InputError, match="span a volume"):
+                    hull.delete(gone)
+            else:
+                hull.delete(gone)
+                del there[gone]
+                with pytest.raises(InputError, match=f"found {gone}"):
+                    hull.delete(gone)
+        else:
+            point = random.choice(points)
+            there[hull.insert(np.array(point))] = point
+        expected = brute_force(list(there.values()))
+        assert expected is not None
+        found = hull.vertices.tolist()
+        assert set(found) <= set(there)  # by number too: nothing that left is a vertex
+        assert len(found) == len(expected[0])  # of equal points one
+        assert ({there[number] for number in found}, hull.volume6) == expected
+
+
+def test_a_deleted_point_does_not_come_back():
+    cube = np.array([(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)])
+    hull = Hull3D(cube)
+    hull.delete(7)
+    hull.delete(0)
+    assert hull.vertices.tolist() == [1, 2, 3, 4, 5, 6]
+    assert hull.volume6 == 4
+
+
 @pytest.mark.parametrize("n", [10, 100, 1000])
 def test_spheres_agree_with_qhull_at_full_scale(n):
     rng = np.random.default_rng(n)
@@ -163,10 +202,7 @@ def test_deleting_down_to_little_at_full_scale():
     points = np.concatenate([cube, np.rint((sphere + 1) * 2.0**19).astype(np.int64)])
     hull = Hull3D(points)
     for v in range(4, 150):
-        if v in hull.vertices:
-            hull.delete(v)
-        else:
-            hull._state.points[v] = points[0]
+        hull.delete(v)
     qhull = ConvexHull(np.concatenate([points[:4], points[150:]]))
     assert hull.volume == pytest.approx(qhull.volume, rel=1e-12)
 

@@ -546,23 +546,45 @@ class Hull3D:
         self._state = empty_state(len(given) + room)
         self._state.points[: len(given)] = given
         self._n = len(given)
+        self._there = np.zeros(len(given) + room, dtype=np.bool_)  # not deleted
+        self._there[: len(given)] = True
         if not build(self._state, self._n):
             raise InputError("hull: expected points that span a volume, found a plane's or fewer")
 
     def insert(self, point: IntArray) -> int:
         """Add a point; return its number, whether it is a vertex or not."""
         self._state.points[self._n] = point
+        self._there[self._n] = True
         insert(self._state, self._n)
         self._n += 1
         return self._n - 1
 
-    def delete(self, vertex: int) -> None:
-        """Take a vertex out for good; points that it hid become vertices."""
+    def delete(self, number: int) -> None:
+        """Take a point out for good; points that it hid become vertices.
+
+        Raises
+        ------
+        InputError
+            No such point, or what stays lies in one plane: nothing changed.
+        """
         state = self._state
-        delete(state, vertex)
-        state.points[vertex] = state.points[self.vertices[0]]  # a duplicate is never a vertex
-        for p in np.flatnonzero(state.facet_of[: self._n] < 0).tolist():
+        if not (0 <= number < self._n and self._there[number]):
+            raise InputError(f"hull: expected the number of a point in it, found {number}")
+        self._there[number] = False
+        if state.facet_of[number] < 0:  # inside: no vertex leaves
+            return
+        delete(state, number)
+        # the vertices left may lie in one plane for a while: both sides of a polygon are facets
+        hidden = self._there[: self._n] & (state.facet_of[: self._n] < 0)
+        for p in np.flatnonzero(hidden).tolist():
             insert(state, p)
+        if state.counts[VOLUME] == 0:
+            insert(state, number)
+            self._there[number] = True
+            raise InputError(
+                f"hull: expected that points which span a volume stay, found that without {number} "
+                "they lie in one plane"
+            )
 
     def contribution(self, vertex: int) -> float:
         """Return the volume lost with a vertex (Equation 8), were there no points inside."""
@@ -571,7 +593,7 @@ class Hull3D:
     @property
     def volume6(self) -> int:
         """Six times the volume, a whole number."""
-        return int(self._state.counts[2])
+        return int(self._state.counts[VOLUME])
 
     @property
     def volume(self) -> float:
