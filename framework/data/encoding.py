@@ -59,6 +59,9 @@ class Numeric:
         _check_finite(numbers, name)
         return self.standardised(numbers)[:, np.newaxis]
 
+    def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
+        return self.standardised(_numbers(column, name))
+
     def standardised(self, numbers: FloatArray) -> FloatArray:
         filled = np.where(np.isnan(numbers), self.median, numbers)
         return np.asarray((filled - self.mean) / self.scale)
@@ -96,11 +99,15 @@ class Categorical:
         return cls(tuple(sorted(frequent)), rest=True)
 
     def encode(self, column: pd.Series[Any], name: str) -> FloatArray:
+        codes = self.identity(column, name)
+        return np.asarray(codes[:, np.newaxis] == np.arange(self.width), dtype=np.float64)
+
+    def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
         texts, missing = to_texts(column)
         codes = pd.Index(self.categories, dtype=object).get_indexer(pd.Index(texts, dtype=object))
         codes[(codes < 0) & self.rest] = len(self.categories)
         codes[missing] = -1
-        return np.asarray(codes[:, np.newaxis] == np.arange(self.width), dtype=np.float64)
+        return np.asarray(codes, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
         rest = {"rest": True} if self.rest else {}
@@ -134,6 +141,9 @@ class Date:
             angle = 2 * np.pi * (days % period) / period
             parts += [np.nan_to_num(np.sin(angle)), np.where(np.isnan(days), 0.0, np.cos(angle))]
         return np.column_stack(parts)
+
+    def identity(self, column: pd.Series[Any], name: str) -> FloatArray:
+        return self.day.standardised(_days(column, name))
 
     def to_json(self) -> dict[str, Any]:
         return {"date": self.day.to_json(), "clock": self.clock}
@@ -288,6 +298,24 @@ class Encoder:
             A column is missing, or a numeric feature holds text or infinite values.
         """
         return self.transform_features(data, range(len(self.feature_names)))
+
+    def identities(self, data: pd.DataFrame | Array) -> FloatArray:
+        """Return one number per feature, float64 (n, features): what the encoder knows of a record.
+
+        Records that it cannot tell apart have equal numbers, to the bit: 4 and 4.0, a missing
+        value and what stands for it. They depend on no other record, and on no order of columns.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`transform`.
+        """
+        numbers = self._transform_numbers(data, range(len(self.features)), None)
+        if numbers is None:
+            numbers = np.empty((len(data), len(self.features)))
+            for i, (kind, name) in enumerate(zip(self.features, self.feature_names, strict=True)):
+                numbers[:, i] = kind.identity(self._read(data, i, None), name)
+        return np.asarray(numbers + 0.0)  # -0.0 is 0.0
 
     def transform_features(
         self,

@@ -89,8 +89,8 @@ def export_mixture(
 ) -> bool:
     """Write the mixture of several solutions as one model; see :func:`export`.
 
-    The lots are drawn from the seed 0, in the order of the records. A model of something else
-    stays where it is.
+    A record's lot is a hash of its values, with the key 0. A model of something else stays where
+    it is.
     """
     if not isinstance(problem, Deployable):
         return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray, IntArray
+from framework.data.columns import to_texts
 from framework.errors import InputError
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
@@ -21,8 +24,10 @@ from framework.registry import load
 class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
     """Answers each record by one of its members, drawn by lot: a point between them on a hull.
 
-    Its expected rates are the members' rates, weighted (Provost and Fawcett 2001). The lots of a
-    call are drawn from ``seed`` in the order of the records: the same table gets the same answers.
+    Its expected rates are the members' rates, weighted (Provost and Fawcett 2001). A record's lot
+    is a hash of its values, as the members read them, with ``seed`` as the key: a record has the
+    same answer alone and in any table, and so have records that the members cannot tell apart.
+    Over many different records the shares of the members are their chances.
 
     Attributes
     ----------
@@ -93,14 +98,18 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         raise InputError("fit: a mixture is made of models of a run, it is not trained here")
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the label (n,) that each record's member gives."""
+        """Return the label (n,) that each record's member gives; no other member is asked."""
         check_is_fitted(self)
-        drawn = self._drawn(len(X))
-        answers = np.array([member.predict(X) for member in self.members_])
-        return np.asarray(answers[drawn, np.arange(len(drawn))])
+        X = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+        drawn = self._drawn(X)
+        labels = np.empty(len(drawn), dtype=self.classes_.dtype)
+        for number, rows in self._shares(drawn):
+            chosen = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
+            labels[rows] = self.members_[number].predict(chosen)
+        return labels
 
     def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return the chances of each label (n, C), the lots not drawn yet."""
+        """Return the chances of each label (n, C) before lots are drawn; all members are asked."""
         check_is_fitted(self)
         total: FloatArray = np.zeros((len(X), len(self.classes_)))
         for weight, member in zip(self.weights_, self.members_, strict=True):
@@ -109,17 +118,18 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         return total
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``label``, ``confidence`` (the chance of that label) and ``member``."""
+        """Return ``label`` and ``confidence`` as the member drawn gives them, and ``member``."""
         check_is_fitted(self)
-        drawn = self._drawn(len(frame))
-        answers = np.array([m.predict_table(frame)["label"].to_numpy() for m in self.members_])
-        labels = answers[drawn, np.arange(len(drawn))]
-        chance = np.zeros(len(frame))
-        for weight, answer in zip(self.weights_, answers, strict=True):
-            chance += weight * (answer == labels)
+        drawn = self._drawn(frame)
+        labels = np.empty(len(drawn), dtype=self.classes_.dtype)
+        confidences = np.full(len(drawn), np.nan)
+        for number, rows in self._shares(drawn):
+            answers = self.members_[number].predict_table(frame.iloc[rows])
+            labels[rows] = answers["label"].to_numpy()
+            if "confidence" in answers:
+                confidences[rows] = answers["confidence"].to_numpy()
         return pd.DataFrame(
-            {"label": labels, "confidence": np.minimum(chance, 1.0), "member": drawn},
-            index=frame.index,
+            {"label": labels, "confidence": confidences, "member": drawn}, index=frame.index
         )
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
@@ -163,23 +173,55 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         return Card(
             title=f"A randomised mixture of {len(rows)} model{'s' * (len(rows) > 1)}",
             text=(
-                "Each record is answered by one member, drawn by lot with the chances below from "
-                f"seed {self.seed_}."
+                "Each record is answered by one member, drawn by lot with the chances below: a "
+                f"hash of the record's values decides, with the key {self.seed_}. So a record has "
+                "the same answer each time it is asked, alone or among others, and copies of a "
+                "record have one answer; over many different records the members' shares are "
+                "their chances. No other member than the one drawn is asked."
                 + (f" Expected: {expected}." if expected else "")
                 + "\n\n| member | chance | what |\n| --- | --- | --- |\n"
                 + "\n".join(rows)
             ),
-            answers="the columns `label`, `confidence` and `member`",
+            answers="the columns `label` and `confidence`, both of the member drawn, and `member`",
             methods="a scikit-learn classifier: `predict`, `predict_proba`",
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
 
-    def _drawn(self, n: int) -> IntArray:
-        draws = np.random.default_rng(self.seed_).random(n)
-        places = np.searchsorted(np.cumsum(self.weights_), draws, side="right")
-        return np.minimum(places, len(self.weights_) - 1).astype(np.int64)
+    def _shares(self, drawn: IntArray) -> Iterator[tuple[int, IntArray]]:
+        """Yield each member that was drawn, and its records."""
+        for number in np.unique(drawn).tolist():
+            yield number, np.flatnonzero(drawn == number)
+
+    def _drawn(self, X: pd.DataFrame | Array) -> IntArray:
+        """Return the member (n,) of each record."""
+        key = hashlib.blake2b(str(self.seed_).encode()).digest()
+        numbers = [
+            int.from_bytes(hashlib.blake2b(record, digest_size=8, key=key).digest(), "little")
+            for record in self._identities(X)
+        ]
+        draws = np.array(numbers, dtype=np.uint64) / 2.0**64
+        places: IntArray = np.searchsorted(np.cumsum(self.weights_), draws, side="right")
+        # the sum of chances may be less than 1 by rounding: the last one that has a chance
+        last = int(np.flatnonzero(self.weights_)[-1])
+        return np.asarray(np.minimum(places, last), dtype=np.int64)
+
+    def _identities(self, X: pd.DataFrame | Array) -> list[bytes]:
+        """Return what the members know of each record: its encoded features, or all it has."""
+        encoders = (getattr(member, "encoder_", None) for member in self.members_)
+        encoder = next((found for found in encoders if found is not None), None)
+        if encoder is not None:
+            return [row.tobytes() for row in encoder.identities(X).astype("<f8")]
+        frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and set(names) <= set(frame.columns):
+            frame = frame[list(names)]
+        columns = [to_texts(frame.iloc[:, i]) for i in range(frame.shape[1])]
+        return [
+            json.dumps([None if gaps[i] else texts[i] for texts, gaps in columns]).encode()
+            for i in range(len(frame))
+        ]
 
 
 class _Folder(ModelFiles):
