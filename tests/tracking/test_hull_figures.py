@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 from itertools import combinations
 
+import matplotlib.image
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framework.roles import Metric
 from tests.tracking.test_run_report import finished, is_a_picture
-from tracking.figures.hull_figures import facing_hull, read_error_rates, read_hull
+from tracking.figures.hull_figures import facing_hull, rates_png, read_error_rates, read_hull
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_plots
 
@@ -85,16 +87,35 @@ def test_no_points_of_reference_no_hull(run_dir):
     assert read_error_rates(read_run_data(run_dir)) is None  # it has one of the two rates
 
 
-def test_rates_of_errors_are_drawn_with_the_corners_of_their_hull(run_dir):
+def with_error_rates(run_dir, *, mixes):
+    """Return what is drawn of a run whose solutions have rates of both errors, made up."""
     data = read_run_data(run_dir)
     n = len(data.front)
     rng = np.random.default_rng(0)
-    values = data.front.rows.values
-    values["false_positive_rate"] = rng.random(n) * 0.5
-    values["false_negative_rate"] = rng.random(n) * 0.5
+    for name in ("false_positive_rate", "false_negative_rate"):
+        data.front.rows.values[name] = rng.random(n) * 0.5
+        data.roles.metrics[name] = Metric(name, "min", mixes=mixes)
+    return data
+
+
+def test_rates_of_errors_are_drawn_with_the_corners_of_their_hull(run_dir, tmp_path):
+    data = with_error_rates(run_dir, mixes=True)
     x, y, corners = read_error_rates(data)
     chain = np.concatenate([[0], x[corners], [1]]), np.concatenate([[1], y[corners], [0]])
     assert (np.diff(chain[0]) >= 0).all()
     slopes = np.diff(chain[1]) / np.diff(chain[0])
     assert (np.diff(slopes) > 0).all()  # convex
     assert (np.interp(x, *chain) <= y + 1e-12).all()  # nothing is below it
+    rates_png(data, (x, y, corners), tmp_path / "rates.png")
+    assert is_a_picture(tmp_path / "rates.png")
+
+
+def test_systems_that_may_not_answer_have_no_chords(run_dir, tmp_path):
+    data = with_error_rates(run_dir, mixes=False)
+    rates = read_error_rates(data)
+    assert rates[2] is None
+    rates_png(data, rates, tmp_path / "rates.png")
+    pixels = matplotlib.image.imread(tmp_path / "rates.png")[..., :3].reshape(-1, 3)
+    blue = np.array([0x00, 0x72, 0xB2]) / 255
+    assert np.abs(pixels - blue).max(axis=1).min() > 0.02  # no line of the hull
+    assert is_a_picture(tmp_path / "rates.png")

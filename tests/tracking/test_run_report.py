@@ -9,10 +9,16 @@ import pytest
 
 from framework.analysis.choose import choose
 from framework.experiment.run_dir import RunDir
+from framework.front import Front
 from framework.models.walk import StageWalk, Walk
 from tests.tracking import made_up
 from tracking.figures.run_data import read_run_data
-from tracking.figures.run_figures import genome_lines, hover_texts, parallel_html
+from tracking.figures.run_figures import (
+    genome_lines,
+    hover_texts,
+    parallel_html,
+    scatter_html,
+)
 from tracking.figures.run_report import write_chosen, write_plots, write_run_page
 
 PLOTS = {"progress.png", "test.png"}
@@ -89,13 +95,59 @@ def test_the_report_of_a_run_is_one_page(run_dir):
     run_dir.choice_file.unlink()
 
 
+def are_dominated(losses, by) -> np.ndarray:
+    """Return which rows some row of ``by`` dominates, shape (n,)."""
+    found = [(by <= row).all(axis=1) & (by < row).any(axis=1) for row in losses]
+    return np.array([any_of.any() for any_of in found], dtype=bool)
+
+
 def test_background_is_dominated_and_sampled(run_dir):
     data = read_run_data(run_dir)
-    best = set(map(tuple, data.front.losses.tolist()))
-    losses = data.roles.losses(data.background)
+    losses = data.roles.losses(data.background.dominated)
     assert 0 < len(losses) <= 2000
-    assert not best & set(map(tuple, losses.tolist()))
+    assert are_dominated(losses, data.front.losses).all()
     assert np.isfinite(losses).all()
+    assert not len(data.background.infeasible["cost"])
+
+
+def with_constraint(run_dir: RunDir, **constraint) -> RunDir:
+    """Let a constraint hold, for a front that keeps to it."""
+    about = run_dir.about()
+    about["constraints"] = [constraint]
+    run_dir.about_file.write_text(json.dumps(about))
+    names = run_dir.front().gene_names
+    with run_dir.journal() as journal:
+        Front.from_journal(journal, run_dir.roles(), names).save(run_dir.front_file)
+    return run_dir
+
+
+def test_what_breaks_a_constraint_is_not_called_dominated(tmp_path):
+    run_dir = with_constraint(finished(tmp_path / "out"), metric="accuracy", at_least=0.8)
+    data = read_run_data(run_dir)
+    dominated, infeasible = (data.roles.losses(part) for part in data.background)
+    assert len(dominated)
+    assert are_dominated(dominated, data.front.losses).all()
+    assert not are_dominated(infeasible, data.front.losses).all()
+    assert (data.background.infeasible["accuracy"] < 0.8).all()
+    assert (data.background.dominated["accuracy"] >= 0.8).all()
+    with run_dir.journal() as journal:
+        rows = sum(int(batch.ok.sum()) for batch, _ in journal.batches())
+    assert len(dominated) + len(infeasible) + len(data.front) == rows
+    names = [trace.name for trace in scatter_html(data, background=True).data]
+    assert names == ["evaluated, dominated", "breaks a constraint", "the front", *names[3:]]
+    write_chosen(run_dir)
+    assert is_a_picture(run_dir.plots / "front.png")
+    page = (run_dir.plots / "front.html").read_text(encoding="utf-8")
+    assert "breaks a constraint" in page
+
+
+def test_solutions_that_are_not_drawn_are_not_called_dominated(run_dir, monkeypatch):
+    complete = read_run_data(run_dir)
+    monkeypatch.setattr("tracking.figures.run_data._DRAWN", len(complete.front) // 4)
+    reduced = complete.reduced()
+    assert len(reduced.front) < len(complete.front)
+    for name, values in complete.background.dominated.items():
+        np.testing.assert_array_equal(reduced.background.dominated[name], values)
 
 
 def test_what_it_costs_goes_to_the_right(run_dir):

@@ -20,7 +20,7 @@ from tracking.figures.style import BLUE, GREY, ORANGE, plain_axes, save, titled
 
 _BEYOND = 1e-6  # how far beyond the ideal point one stands: a front may have the point itself
 
-ErrorRates = tuple[FloatArray, FloatArray, IntArray]
+ErrorRates = tuple[FloatArray, FloatArray, IntArray | None]
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,18 @@ def read_error_rates(data: RunData) -> ErrorRates | None:
     """Return rates of false alarms and misses of a front, and the corners of their hull.
 
     The two rates have a value a solution; the corners are positions in them, by rising rate of
-    false alarms, of which (0, 1) and (1, 0), answering one class always, are left out. None where
-    the problem has no such rates.
+    false alarms, of which (0, 1) and (1, 0), answering one class always, are left out. None in
+    place of the corners where no mixture has the rates between them: those of systems that may
+    give no answer are shares of the records they answer. None at all where the problem has no
+    such rates.
     """
     values = data.front.rows.values
     if FALSE_POSITIVES not in values or FALSE_NEGATIVES not in values or not len(data.front):
         return None
     x, y = values[FALSE_POSITIVES], values[FALSE_NEGATIVES]
+    metrics = data.roles.metrics
+    if not (metrics[FALSE_POSITIVES].mixes and metrics[FALSE_NEGATIVES].mixes):
+        return x, y, None
     points = np.concatenate([np.column_stack([x, y]), [[0.0, 1.0], [1.0, 0.0]]])
     corners = np.unique(facing_hull(points))
     corners = corners[corners < len(x)]
@@ -124,28 +129,39 @@ def hull_png(data: RunData, found: Hull, path: Path) -> None:
 
 
 def rates_png(data: RunData, rates: ErrorRates, path: Path) -> None:
-    """Draw the front's error rates as ROC and DET curves with their convex hull.
+    """Draw the front's error rates on the axes of ROC and DET curves.
 
-    The axes of the DET curve are normal deviates; a rate of 0 is drawn at half the least one above
-    it.
+    With the convex hull that mixtures reach, where they do. The axes of the DET curve are normal
+    deviates; a rate of 0 is drawn at half the least one above it.
     """
-    false_positives, false_negatives, corners = rates
+    x, y, corners = rates
     figure = titled(data.title, data.subtitle, 9.6, 5.0)
     left, right = figure.subplots(1, 2)
-    x = np.concatenate([[0.0], false_positives[corners], [1.0]])
-    y = np.concatenate([[1.0], false_negatives[corners], [0.0]])
-    left.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
-    _curve(left, (x, 1 - y), (false_positives, 1 - false_negatives))
+    among = ""
+    if corners is None:
+        among = " (of answered records)"
+        _points(left, x, 1 - y, "front; no hull: rates of systems that may not answer do not mix")
+    else:
+        hull = (
+            np.concatenate([[0.0], x[corners], [1.0]]),
+            np.concatenate([[1.0], y[corners], [0.0]]),
+        )
+        left.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+        label = "convex hull: what mixtures reach"
+        left.plot(hull[0], 1 - hull[1], color=BLUE, linewidth=1.4, label=label)
+        _points(left, x, 1 - y, "front")
     left.set(box_aspect=1, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     left.set_title("ROC", size=10)
-    plain_axes(left, "false positive rate  ↓ better", "true positive rate  ↑ better")
-    _det(right, (x, y), (false_positives, false_negatives))
+    names = [f"{name} rate{among}" for name in ("false positive", "true positive")]
+    plain_axes(left, f"{names[0]}  ↓ better", f"{names[1]}  ↑ better")
+    _det(right, None if corners is None else hull, (x, y))
+    plain_axes(right, f"{names[0]}  ↓ better", f"false negative rate{among}  ↓ better")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
     save(figure, path)
 
 
-def _det(axes: Axes, hull: tuple[FloatArray, FloatArray], all: tuple[FloatArray, ...]) -> None:
+def _det(axes: Axes, hull: tuple[FloatArray, ...] | None, all: tuple[FloatArray, ...]) -> None:
     """Draw the two error rates against each other, by normal deviates."""
     from scipy.special import ndtri
 
@@ -155,27 +171,23 @@ def _det(axes: Axes, hull: tuple[FloatArray, FloatArray], all: tuple[FloatArray,
     def deviates(shares: FloatArray) -> FloatArray:
         return np.asarray(ndtri(np.clip(shares, low, 1 - low)))
 
-    # between two corners a mixture's rates are on a line, which deviates bend
-    steps = np.linspace(0, 1, 400)
-    places = np.linspace(0, 1, len(hull[0]))
-    x, y = (np.interp(steps, places, side) for side in hull)
-    axes.plot(deviates(x), deviates(y), color=BLUE, linewidth=1.4)
-    axes.scatter(
-        deviates(all[0]), deviates(all[1]), s=26, color=ORANGE, edgecolors="#333333", linewidths=0.4
-    )
+    if hull is not None:
+        # between two corners a mixture's rates are on a line, which deviates bend
+        steps = np.linspace(0, 1, 400)
+        places = np.linspace(0, 1, len(hull[0]))
+        x, y = (np.interp(steps, places, side) for side in hull)
+        axes.plot(deviates(x), deviates(y), color=BLUE, linewidth=1.4)
+    _points(axes, deviates(all[0]), deviates(all[1]))
     ticks = [tick for tick in _DET_TICKS if tick >= low]
     for side in (axes.xaxis, axes.yaxis):
         side.set_ticks(ndtri(ticks).tolist(), [f"{tick:.3g}" for tick in ticks])
     axes.set_box_aspect(1)
     axes.set_title("DET, by normal deviates", size=10)
-    plain_axes(axes, "false positive rate  ↓ better", "false negative rate  ↓ better")
 
 
-def _curve(axes: Axes, hull: tuple[FloatArray, ...], all: tuple[FloatArray, ...]) -> None:
-    axes.plot(*hull, color=BLUE, linewidth=1.4, label="convex hull: what mixtures reach")
-    x, y = all
+def _points(axes: Axes, x: FloatArray, y: FloatArray, label: str | None = None) -> None:
     axes.scatter(
-        x, y, s=26, color=ORANGE, edgecolors="#333333", linewidths=0.4, zorder=3, label="front"
+        x, y, s=26, color=ORANGE, edgecolors="#333333", linewidths=0.4, zorder=3, label=label
     )
 
 
@@ -236,9 +248,13 @@ def hull_html(data: RunData, found: Hull, path: Path) -> None:
         scene=titles | {"camera_eye": camera, "aspectmode": "cube"},
         margin={"l": 20, "r": 20, "t": 20, "b": 20},
     )
+    mixes = all(data.roles.metrics[name].mixes for name in data.roles.names)
+    reached = (
+        "; whatever lies on them is had by drawing lots between their corners" if mixes else ""
+    )
     text = (
-        "Facets seen from the ideal point; whatever lies on them is had by drawing lots between "
-        "their corners. R are trivial classifiers. Drag to turn, point at a corner for its values."
+        f"Facets seen from the ideal point{reached}. R are trivial classifiers. Drag to turn, "
+        "point at a corner for its values."
     )
     write_figures_page(path, data.title, data.subtitle, [("The convex hull", text, figure)])
 

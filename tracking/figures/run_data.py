@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,23 @@ _POINTS, _FEWEST = 120, 30  # of a line of progress; the fewest where the front 
 _SORTED = 600_000  # solutions of fronts on the way that are sorted for it, about
 _DRAWN = 2500  # solutions of the front drawn, at most
 _FINEST = 1000  # cells of a grid an axis: a picture has no more pixels
-_BACKGROUND = 2000  # dominated points drawn, at most
+_BACKGROUND = 2000  # points beside the front drawn, at most
 _WIDE = 300.0  # amounts further apart than this are drawn on a logarithmic scale
+
+
+class Background(NamedTuple):
+    """Candidates that are no solutions, by metric: the objectives of some of them.
+
+    Attributes
+    ----------
+    dominated : mapping of str to numpy.ndarray
+        Those that a solution of the front dominates.
+    infeasible : mapping of str to numpy.ndarray
+        Those that break a constraint; nothing need dominate them.
+    """
+
+    dominated: Mapping[str, Array]
+    infeasible: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,8 @@ class RunData:
         Of the chosen design on the front, else of the recommended one; 0 where there is none.
     chosen : Chosen, optional
         How records go through that design, where it is the run's model.
+    whole : Front, optional
+        All of the front, where ``front`` is what is drawn of it.
     """
 
     title: str
@@ -52,6 +69,7 @@ class RunData:
     sources: Sequence[RunDir]
     position: int = 0
     chosen: Chosen | None = None
+    whole: Front | None = None
 
     @cached_property
     def progress(self) -> list[dict[str, FloatArray]]:
@@ -67,14 +85,14 @@ class RunData:
         return found
 
     @cached_property
-    def background(self) -> Mapping[str, Array]:
-        """Some of the candidates that differ from all solutions of the front, by metric."""
+    def background(self) -> Background:
+        """Some of the candidates that are no solutions, at most 2000 of all repeats together."""
         pieces = []
         for source in self.sources:
             with source.journal() as journal:
                 step = max(1, journal.n_rows * len(self.sources) // _BACKGROUND)
                 pieces += [b.take(b.ok & (b.ids % step == 0)) for b, _ in journal.batches()]
-        return _dominated(pieces, self.front)
+        return _background(pieces, self.whole or self.front)
 
     def reduced(self) -> RunData:
         """Return it with no more of the front's solutions than a picture can show.
@@ -98,6 +116,7 @@ class RunData:
         return replace(
             self,
             front=front,
+            whole=self.front,
             position=int(np.searchsorted(kept, self.position)),
             subtitle=f"{self.subtitle}, {len(kept):,} drawn",
         )
@@ -200,13 +219,21 @@ def _spread(values: FloatArray, most: int) -> IntArray:
         cells = cells * 4 // 5
 
 
-def _dominated(pieces: list[Evaluated], front: Front) -> dict[str, Array]:
-    """Return the rows that differ from all solutions of the front, by metric."""
+def _background(pieces: list[Evaluated], front: Front) -> Background:
+    """Return the objectives of rows that break a constraint, and of those that are dominated.
+
+    A row with the values of a solution is neither.
+    """
+    roles = front.roles
     values = {
         name: np.concatenate([piece.values[name] for piece in pieces] or [np.zeros(0)])
-        for name in front.roles.names
+        for name in roles.metrics
     }
+    feasible = roles.violation(values) == 0
     best = set(map(tuple, front.losses.tolist()))
-    others = [row not in best for row in map(tuple, front.roles.losses(values).tolist())]
-    keep = np.array(others, dtype=bool)
-    return {name: column[keep] for name, column in values.items()}
+    others = [row not in best for row in map(tuple, roles.losses(values).tolist())]
+    dominated = feasible & np.array(others, dtype=bool)
+    return Background(
+        {name: values[name][dominated] for name in roles.names},
+        {name: values[name][~feasible] for name in roles.names},
+    )

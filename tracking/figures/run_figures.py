@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,18 @@ from framework.front import Front
 from framework.roles import Objective
 from tracking.figures.html_page import write_figures_page
 from tracking.figures.run_data import RunData
-from tracking.figures.style import BLUE, GREY, ORANGE, display_name, plain_axes, save, titled
+from tracking.figures.style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PURPLE,
+    display_name,
+    plain_axes,
+    save,
+    titled,
+)
+
+DOMINATED, INFEASIBLE = "evaluated, dominated", "breaks a constraint"
 
 _SERIES = {
     "hypervolume": ("hypervolume  ↑ better", BLUE),
@@ -29,21 +41,35 @@ def front_png(data: RunData, path: Path) -> None:
     """Draw the front: the cost to the right, the next objective upwards, the third as colour.
 
     Of two objectives the staircase they reach is drawn; where there are more than three, the
-    page shows the rest. Light colours are the better ones.
+    page shows the rest. Light colours are the better ones. Candidates that break a constraint
+    are crosses: none need dominate them.
     """
     x, y, *others = data.axes()
     figure = titled(data.title, data.subtitle, 8.4, 5.6)
     axes = figure.add_subplot()
     values = data.front.rows.values
-    axes.scatter(
-        data.background[x.metric],
-        data.background[y.metric],
-        s=7,
-        color=GREY,
-        alpha=0.35,
-        linewidths=0,
-        label="evaluated, dominated",
-    )
+    dominated, infeasible = data.background
+    if len(dominated[x.metric]):
+        axes.scatter(
+            dominated[x.metric],
+            dominated[y.metric],
+            s=7,
+            color=GREY,
+            alpha=0.35,
+            linewidths=0,
+            label=DOMINATED,
+        )
+    if len(infeasible[x.metric]):
+        axes.scatter(
+            infeasible[x.metric],
+            infeasible[y.metric],
+            s=12,
+            marker="x",
+            color=PURPLE,
+            alpha=0.8,
+            linewidths=0.7,
+            label=INFEASIBLE,
+        )
     if others:
         scatter_coloured(data, figure, axes, [x, y, others[0]])
     else:
@@ -60,7 +86,7 @@ def front_png(data: RunData, path: Path) -> None:
     mark_chosen(axes, data, "the chosen design")
     axes.set(xscale=data.scale(x), yscale=data.scale(y))
     plain_axes(axes, data.label(x), data.label(y))
-    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=8.5)
+    figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize=8.5)
     save(figure, path)
 
 
@@ -220,15 +246,6 @@ def scatter_html(data: RunData, *, background: bool) -> Any:
     values, i = data.front.rows.values, data.position
     texts = hover_texts(data.front)
     colour = colour_scale(data, others[0]) if others else {"color": BLUE}
-    faint = go.Scatter(
-        x=data.background[x.metric],
-        y=data.background[y.metric],
-        mode="markers",
-        name="evaluated, dominated",
-        hoverinfo="skip",
-        opacity=0.5,
-        marker={"size": 4, "color": GREY},
-    )
     best = go.Scatter(
         x=values[x.metric],
         y=values[y.metric],
@@ -247,7 +264,7 @@ def scatter_html(data: RunData, *, background: bool) -> Any:
         hoverinfo="text",
         marker={"size": 18, "color": ORANGE, "symbol": "star", "line": {"width": 1}},
     )
-    figure = go.Figure([faint, best, chosen] if background else [best, chosen])
+    figure = go.Figure([*(_background(data) if background else ()), best, chosen])
     figure.update_layout(
         template="plotly_white",
         height=520,
@@ -257,6 +274,26 @@ def scatter_html(data: RunData, *, background: bool) -> Any:
         legend={"orientation": "h", "x": 0, "y": 1.08},
     )
     return figure
+
+
+def _background(data: RunData) -> Iterator[Any]:
+    """Yield the candidates that are no solutions: those dominated, those that are infeasible."""
+    x, y, *_ = data.axes()
+    looks = (
+        (DOMINATED, {"size": 4, "color": GREY}),
+        (INFEASIBLE, {"size": 6, "color": PURPLE, "symbol": "x-thin-open", "line": {"width": 1}}),
+    )
+    for points, (name, marker) in zip(data.background, looks, strict=True):
+        if len(points[x.metric]):
+            yield go.Scatter(
+                x=points[x.metric],
+                y=points[y.metric],
+                mode="markers",
+                name=name,
+                hoverinfo="skip",
+                opacity=0.5,
+                marker=marker,
+            )
 
 
 def parallel_html(data: RunData) -> Any:

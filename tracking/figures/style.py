@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette: distinguishable with every kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9AA0A6"
+BLUE, ORANGE, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#9AA0A6"
 
 _DPI = 150
 _NO_GLYPHS = "Last Resort"  # a font that has a box for everything
