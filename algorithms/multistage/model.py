@@ -266,8 +266,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         Returns
         -------
         DataFrame (n, 5), indexed as ``frame``
-            ``label`` (or the reject label), ``confidence``, ``stage`` (from 1), ``cost``, and
-            ``missing``, the names of the features that were wanted and have no value.
+            ``label`` (or the reject label), ``confidence`` (NaN where no stage had all its values,
+            so that there is none), ``stage`` (from 1), ``cost``, and ``missing``, the names of the
+            features that were wanted and have no value.
 
         Raises
         ------
@@ -289,10 +290,12 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         if stopped.any():
             labels = labels.astype(object)
             labels[stopped] = None if self.missing == "ask" else self.reject_label
+        confidence = outcome.probabilities.max(axis=1)
+        confidence[stopped & (outcome.stage == 1)] = np.nan
         costs = np.concatenate([[0.0], self.cumulative_costs()])
         columns = {
             "label": labels,
-            "confidence": outcome.probabilities.max(axis=1),
+            "confidence": confidence,
             "stage": outcome.stage,
             "cost": costs[outcome.stage - stopped],
             "missing": missing,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import sys
+import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -20,13 +24,24 @@ from framework.security import parse_json
 MOST_BYTES = 64 * 10**6
 """Of the body of a request."""
 
+MOST_CONNECTIONS = 32
+"""That are served at a time, each by a thread; others wait until one ends."""
+
 _BODY = Path("body")  # as messages call a request's
 _SECONDS = 30  # that a client may take between two pieces of a request
+_WAITING = 128  # connections that the machine keeps waiting
+_LOOK = 0.2  # seconds between looks whether the service ends, while all threads are busy
 _CALLS = {
     "GET /": "what this is",
+    "GET /health": "whether it answers",
+    "GET /openapi.json": "these calls, as OpenAPI describes them",
     "POST /predict": "records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike",
     "POST /next": "one record as JSON, what is known of it; the answer, or what to acquire next",
 }
+_NULL = (
+    "null where there is none: no label for a record that is not answered yet, no confidence where "
+    "no stage had all its values, so that nothing was computed; an empty field in CSV"
+)
 
 
 class Service(ThreadingHTTPServer):
@@ -47,9 +62,12 @@ class Service(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = _WAITING
 
     def __init__(self, model: DeployableModel, host: str = "127.0.0.1", port: int = 0) -> None:
         self.model, self.host = model, host
+        self._free = threading.Semaphore(MOST_CONNECTIONS)
+        self._ends = False
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
@@ -72,6 +90,44 @@ class Service(ThreadingHTTPServer):
         name = host.rsplit(":", 1)[0].strip("[]")
         return not is_loopback(self.host) or name == self.host or is_loopback(name)
 
+    @property
+    def busy(self) -> bool:
+        """Whether as many connections are served as may be."""
+        if self._free.acquire(blocking=False):
+            self._free.release()
+            return False
+        return True
+
+    def shutdown(self) -> None:
+        """End :meth:`serve_forever`, also where it waits for a thread."""
+        self._ends = True
+        super().shutdown()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread, as soon as one is free."""
+        while not self._free.acquire(timeout=_LOOK):
+            if self._ends:
+                self.shutdown_request(request)
+                return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()  # the machine starts no more threads
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection; then its thread is free."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say in a line what went wrong; nothing where the client is gone."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            print(f"paretolab: a request failed: {type(error).__name__}: {error}", file=sys.stderr)
+
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a host."""
@@ -91,20 +147,25 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._refused():
             return
-        card = self.server.model.card()
-        if self.path == "/":
-            self._send(HTTPStatus.OK, {"model": card.title, "calls": _CALLS})
+        model, path = self.server.model, urlsplit(self.path).path
+        if path == "/":
+            self._send(HTTPStatus.OK, {"model": model.card().title, "calls": _CALLS})
+        elif path == "/health":
+            self._send(HTTPStatus.OK, {"status": "ok", "model": model.card().title})
+        elif path == "/openapi.json":
+            self._send(HTTPStatus.OK, openapi(model))
         else:
             self._send(HTTPStatus.NOT_FOUND, {"error": _unknown(f"GET {self.path}")})
 
     def do_POST(self) -> None:
         if self._refused():
             return
+        path = urlsplit(self.path).path
         try:
             body = self._body()
-            if self.path == "/predict":
+            if path == "/predict":
                 self._predict(body)
-            elif self.path == "/next":
+            elif path == "/next":
                 record = _json(body)
                 if not isinstance(record, dict):
                     raise InputError("body: expected one record, an object of names and values")
@@ -113,6 +174,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.NOT_FOUND, {"error": _unknown(f"POST {self.path}")})
         except ParetolabError as error:
             self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        except ConnectionError:  # nobody is there to be answered
+            raise
         except Exception as error:  # the model may be anyone's
             sentence = f"expected records that the model can answer, found {type(error).__name__}"
             self._send(HTTPStatus.BAD_REQUEST, {"error": f"{sentence}: {error}"})
@@ -138,7 +201,13 @@ class _Handler(BaseHTTPRequestHandler):
                 f"body: expected a Content-Length of at most {MOST_BYTES:,} bytes, found "
                 f"{length or 'none'}"
             )
-        return self.rfile.read(int(length))
+        try:
+            body = self.rfile.read(int(length))
+        except TimeoutError as error:
+            raise ConnectionAbortedError("a body that stopped coming") from error
+        if len(body) < int(length):
+            raise ConnectionAbortedError("a body that ended early")
+        return body
 
     def _refused(self) -> bool:
         host = self.headers.get("Host", "")
@@ -155,8 +224,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
+        if self.close_connection or self.server.busy:  # somebody else waits for the thread
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(content)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no request, or one of another kind, as every mistake is answered."""
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self._send(status, {"error": f"expected one of {', '.join(_CALLS)}; {message or status}"})
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the terminal is the user's."""
@@ -181,3 +258,57 @@ def _plain(value: Any) -> Any:
 
 def _unknown(call: str) -> str:
     return f"expected one of {', '.join(_CALLS)}; found {call}"
+
+
+def openapi(model: DeployableModel) -> dict[str, Any]:
+    """Return the calls of a model's service as OpenAPI 3.1 has them.
+
+    Records and answers are objects whose keys are those of the model: its README lists them.
+    """
+    card = model.card()
+    cell = {"type": ["number", "string", "boolean", "null"]}
+    record = {"type": "object", "additionalProperties": cell}
+    answer = record | {"description": f"{card.answers}. A value is {_NULL}."}
+    table = {"schema": {"type": "string", "description": "a header, then a line a record"}}
+    wrong = _answer("A sentence that says what was expected.", _object(error={"type": "string"}))
+    paths = {
+        "/": {"get": _call("GET /", _object(model=cell, calls={"type": "object"}))},
+        "/health": {"get": _call("GET /health", _object(status={"const": "ok"}, model=cell))},
+        "/openapi.json": {"get": _call("GET /openapi.json", {"type": "object"})},
+    }
+    predict = _call("POST /predict", _object(answers={"type": "array", "items": answer}))
+    predict["responses"]["200"]["content"]["text/csv"] = table
+    records = _object(records={"type": "array", "items": record, "minItems": 1})
+    predict["requestBody"] = {
+        "required": True,
+        "content": {"application/json": {"schema": records}, "text/csv": table},
+    }
+    predict["responses"]["400"] = wrong
+    paths["/predict"] = {"post": predict}
+    if type(model).next_features is not DeployableModel.next_features:
+        step = _object(
+            status={"enum": ["answer", "inconclusive", "acquire"]},
+            label=cell | {"description": _NULL},
+            confidence={"type": ["number", "null"], "description": _NULL},
+        )
+        following = _call("POST /next", step | {"additionalProperties": True})
+        following["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": record}},
+        }
+        following["responses"]["400"] = wrong
+        paths["/next"] = {"post": following}
+    info = {"title": card.title, "version": version("paretolab")}
+    return {"openapi": "3.1.0", "info": info, "paths": paths}
+
+
+def _call(name: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"summary": _CALLS[name], "responses": {"200": _answer("The answer.", answer)}}
+
+
+def _answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}

@@ -1,11 +1,8 @@
-"""Records met step by step, values that are missing, and the service that answers over HTTP."""
+"""Records met step by step, and values that are missing."""
 
 from __future__ import annotations
 
 import json
-import threading
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pandas as pd
@@ -13,9 +10,8 @@ import pytest
 
 from framework.data.costs import CostGroups
 from framework.errors import InputError
-from framework.models.service import Service
 from framework.models.store import load_model, save_model
-from tests.multistage.test_model import data, fitted
+from tests.multistage.test_model import fitted
 
 
 def shared():
@@ -89,6 +85,9 @@ def test_a_missing_value_is_not_made_up(policy, tmp_path):
     few = model.predict_table(frame[["f4", "f1"]])  # later columns are not there at all
     assert (few["missing"][imputed["stage"] > 1] == "f0").all()
     assert (few["missing"][imputed["stage"] == 1] == "").all()
+    nothing = model.predict_table(frame[["f4"]].assign(f1=np.nan))
+    assert nothing["confidence"].isna().all()  # no stage was complete
+    assert answers["confidence"].notna().all()
     unknown = dict.fromkeys(frame.columns)
     step = model.next_features(unknown)
     assert step["status"] == ("acquire" if policy == "ask" else "inconclusive")
@@ -103,63 +102,3 @@ def test_columns_that_are_kept_come_first(tmp_path):
     assert again.answers(named)["patient"].tolist() == named["patient"].tolist()
     assert list(again.answers(named).columns)[:2] == ["patient", "label"]
     pd.testing.assert_frame_equal(again.answers(frame), model.predict_table(frame))
-
-
-@pytest.fixture(scope="module")
-def service():
-    model, _, _ = fitted()
-    with Service(model) as service:
-        thread = threading.Thread(target=service.serve_forever, daemon=True)
-        thread.start()
-        yield service
-        service.shutdown()
-        thread.join()
-
-
-def ask(service, path, body=None, kind="application/json", host=None):
-    headers = {"Content-Type": kind} | ({"Host": host} if host else {})
-    request = urllib.request.Request(service.address + path, body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-
-
-def test_the_service_answers_tables_and_steps(service):
-    frame, _ = data()
-    want = service.model.predict_table(frame)
-    status, found = ask(service, "/predict", frame.to_csv(index=False).encode(), "text/csv")
-    assert (status, found.decode()) == (200, want.to_csv(index=False))
-    rows = frame.head(20).astype(object).where(frame.head(20).notna(), None)
-    body = json.dumps({"records": rows.to_dict(orient="records")}).encode()
-    status, found = ask(service, "/predict", body)
-    assert status == 200
-    assert [row["label"] for row in json.loads(found)["answers"]] == want["label"][:20].tolist()
-    status, found = ask(service, "/next", json.dumps({"f4": 0.5}).encode())
-    assert json.loads(found)["next"] == {"f1": 2.0}
-    assert "POST /next" in json.loads(ask(service, "/")[1])["calls"]
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "sentence"),
-    [
-        ("/predict", b"{", "body: expected JSON"),
-        ("/predict", b"[]", "one object a record"),
-        ("/predict", b'[{"f1": 1}]', "expected a column 'f4'"),
-        ("/next", b"[1]", "expected one record"),
-        ("/next", b'{"f1": "low", "f4": 1}', "expected numbers, found 'low'"),
-        ("/else", b"{}", "expected one of GET /"),
-    ],
-)
-def test_mistakes_are_sentences(service, path, body, sentence):
-    status, found = ask(service, path, body)
-    assert status in (400, 404)
-    assert sentence in json.loads(found)["error"]
-
-
-def test_names_of_strangers_are_refused(service):
-    status, found = ask(service, "/", host="evil.example:80")
-    assert status == 403
-    assert b"expected this machine" in found
-    assert ask(service, "/", host="localhost:1")[0] == 200
