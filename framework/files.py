@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -62,9 +65,81 @@ def check_database(path: Path) -> None:
             )
 
 
+LOCK = ".lock"
+"""Name of the lock file of a directory."""
+
+_PART = ".paretolab-"  # what the name of a directory begins with that is not whole yet
+_LEFT_BEHIND = 60.0  # seconds after which such a directory is that of a process that was killed
+
+
+@contextmanager
+def new_directory(
+    files: Mapping[str, str], near: Path, place: Callable[[Path], Path]
+) -> Iterator[Path]:
+    """Make a directory so that it is there whole or not at all, whatever happens meanwhile.
+
+    It is made under another name beside its place, with its files and with its lock held, and
+    then renamed. The lock is held until the end of the block: no other process can take it
+    between. What was left beside by processes that were killed before the renaming is removed.
+
+    Parameters
+    ----------
+    files : mapping of str to str
+        By name, what the directory has from its first moment on.
+    near : pathlib.Path
+        The folder of the place; it is made where it is missing.
+    place : callable
+        Takes the path of the whole directory, renames it to its place, and returns that.
+
+    Yields
+    ------
+    pathlib.Path
+        Its place.
+
+    Raises
+    ------
+    OSError
+        It cannot be made, or ``place`` finds another one there.
+    """
+    near.mkdir(parents=True, exist_ok=True)
+    _remove_left_behind(near)
+    part = near / f"{_PART}{uuid.uuid4().hex}"
+    part.mkdir()
+    try:
+        with locked(part / LOCK):
+            for name, content in files.items():
+                write_whole(part / name, content)
+            yield place(part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)  # it is there only where it found no place
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory so that it is there whole or not at all, whatever happens meanwhile."""
+    with suppress(OSError):
+        gone = path.with_name(f"{_PART}{uuid.uuid4().hex}")
+        os.rename(path, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    for part in folder.glob(f"{_PART}*"):
+        with suppress(OSError):  # another process may remove it, too
+            if time.time() - part.stat().st_mtime < _LEFT_BEHIND:
+                continue
+            with suppress(Timeout), FileLock(part / LOCK, blocking=False):
+                shutil.rmtree(part)
+
+
 @contextmanager
 def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold a lock file. The system lets go of it when the process ends, however it does.
+
+    It is a lock of ``flock`` (through filelock, which also knows Windows). The locks of ``fcntl``
+    would be lost as soon as any part of the process closes the file, and do not count between its
+    threads. Linux sends ``flock`` to the server of an NFS folder, so that it counts between
+    machines as well. A file system that has neither (Lustre without ``-o flock``) gets a lock file
+    with the number of the process instead, which is taken over on the same machine alone.
 
     Parameters
     ----------
@@ -77,7 +152,13 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
     ------
     OSError
         The file cannot be made.
+    InputError
+        A link or a folder is in its place.
     """
+    if path.is_symlink() or path.is_dir():
+        raise InputError(
+            f"{path}: expected a file that is a lock, found a link or a folder; remove it"
+        )
     lock = FileLock(path)
     try:
         lock.acquire(blocking=False)

@@ -387,6 +387,7 @@ def _is_sound(path: Path) -> bool:
     """
     db = sqlite3.connect(path)
     try:
+        db.execute("BEGIN")  # a reader may look while another process writes: all of one moment
         if db.execute("PRAGMA quick_check").fetchone() != ("ok",):
             return False
         if not _tables(db):

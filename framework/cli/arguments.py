@@ -223,7 +223,7 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        begun = run_dir.config_file.is_file()
+        begun = run_dir.has_begun
         text = (
             f"interrupted; go on with: {again}" if begun else "interrupted before the search began"
         )

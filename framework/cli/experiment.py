@@ -22,7 +22,7 @@ from framework.cli.arguments import (
 )
 from framework.cli.compare import show
 from framework.cli.tables import console, program
-from framework.experiment.execute import Options, new_directory
+from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -66,11 +66,10 @@ class Experiment:
             return _execute(grid, out, args)
 
     @staticmethod
-    def resume(args: argparse.Namespace) -> int:
+    def resume(out: RunDir, args: argparse.Namespace) -> int:
         """Go on with an experiment, as `paretolab resume` is asked to; return the exit code."""
         from framework.experiment.grid_load import reload_grid
 
-        out = RunDir.existing(args.directory)
         grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
         return _execute(grid, out, args)
 
@@ -81,7 +80,7 @@ def _directory(grid: Grid, out: str | None) -> Iterator[RunDir]:
     if out is not None and RunDir(out).experiment_file.is_file():
         yield RunDir(out)
         return
-    with new_directory(grid.base, out) as made:
+    with new_run(grid.base, out, experiment_file=grid.dump()) as made:
         yield made
 
 

@@ -27,7 +27,7 @@ from framework.experiment.execute import (
     Options,
     ProgressDisplay,
     execute,
-    new_directory,
+    new_run,
     resumed_config,
 )
 from framework.experiment.export import marked
@@ -49,7 +49,7 @@ class Run:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         config = config_of(args)
-        with new_directory(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
+        with new_run(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
             return _result(config, run_dir, execute(config, run_dir, options), options)
 
 
@@ -67,18 +67,23 @@ class Resume:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         run_dir = RunDir.existing(args.directory)
-        if run_dir.sweep_file.is_file():
-            code: int = registry.load("commands", "sweep").resume(args)
-            return code
-        if run_dir.experiment_file.is_file():
-            from framework.cli.experiment import Experiment
+        with run_dir.owned():
+            return _resume(run_dir, args)
 
-            return Experiment.resume(args)
-        report = report_to(console(stderr=True))
-        workers = workers_of(args.workers)
-        config = resumed_config(run_dir, overrides(args), workers=workers, report=report)
-        with _shown(config, run_dir, args) as options:
-            return _result(config, run_dir, execute(config, run_dir, options), options)
+
+def _resume(run_dir: RunDir, args: argparse.Namespace) -> int:
+    if run_dir.sweep_file.is_file():
+        code: int = registry.load("commands", "sweep").resume(run_dir, args)
+        return code
+    if run_dir.experiment_file.is_file():
+        from framework.cli.experiment import Experiment
+
+        return Experiment.resume(run_dir, args)
+    report = report_to(console(stderr=True))
+    workers = workers_of(args.workers)
+    config = resumed_config(run_dir, overrides(args), workers=workers, report=report)
+    with _shown(config, run_dir, args) as options:
+        return _result(config, run_dir, execute(config, run_dir, options), options)
 
 
 def _plots_argument(parser: argparse.ArgumentParser) -> None:

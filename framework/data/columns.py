@@ -91,7 +91,7 @@ def is_text(column: pd.Series[Any]) -> bool:
 
 
 def to_numbers(column: pd.Series[Any]) -> FloatArray:
-    """Return a column as float64 (n,), missing values as NaN.
+    """Return a column as float64 (n,), missing values as NaN, numbers too large for it as infinite.
 
     Raises
     ------
@@ -100,7 +100,18 @@ def to_numbers(column: pd.Series[Any]) -> FloatArray:
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    try:
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    except OverflowError:  # whole numbers of hundreds of digits, which Python has
+        return to_numbers(column.map(_within_floats, na_action="ignore"))
+
+
+def _within_floats(value: Any) -> Any:
+    try:
+        float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+    return value
 
 
 def to_texts(column: pd.Series[Any]) -> tuple[Array, BoolArray]:

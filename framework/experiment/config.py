@@ -147,6 +147,10 @@ class RunConfig(Section):
     def constraint_roles(self) -> list[Constraint]:
         return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
 
+    def dump(self) -> str:
+        """Return it as the content of a YAML file."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
     def identity(self) -> dict[str, Any]:
         """Return the dotted keys that decide which candidates are evaluated, and their values.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ from framework.experiment.single_run import (
     make_problem,
     make_roles,
 )
+from framework.files import LOCK, new_directory, remove_directory, write_whole
 from framework.problem import Deployable, Problem
 from framework.run.driver import Callback
 
@@ -69,50 +70,107 @@ class Options:
 
 
 @contextmanager
-def new_directory(config: RunConfig, out: str | None) -> Iterator[RunDir]:
+def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]:
     """Make the directory of a new run: ``out``, or the first free one of ``runs/NAME-001``, ...
 
-    It is removed again at the end if no search has begun in it.
+    It is there whole or not at all, with all that a process needs to resume the run, and this
+    process owns it. It is removed again at the end if no search has begun in it.
+
+    Parameters
+    ----------
+    config : RunConfig
+    out : str, optional
+    **more
+        Contents of further files that it has from the start, by an attribute of the directory:
+        ``sweep_file``, ``experiment_file``.
 
     Raises
     ------
     InputError
         ``out`` holds a run already, or cannot be written.
     """
-    path = Path("runs" if out is None else out)
-    if out is not None and RunDir(out).config_file.exists():
-        raise InputError(
-            f"--out {path}: expected a new directory, found a run in it; `paretolab resume {path}` "
-            "goes on with that one"
-        )
-    made = out is None or not path.exists()
-    try:
-        if out is None:
-            path = _made_path(config.name)
-        path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise InputError(
-            f"--out {path}: expected a directory that can be written, found: {error.strerror}; "
-            "give another --out"
-        ) from error
-    run_dir = RunDir(path)
-    try:
+    path = None if out is None else Path(out)
+    if path is not None and RunDir(path).config_file.exists():
+        raise _occupied(path)
+    files = {getattr(RunDir(""), key).name: text for key, text in more.items()}
+    files[RunDir("").config_file.name] = config.dump()  # last: it makes a folder a run's
+    with ExitStack() as stack:
+        try:
+            if path is not None and path.exists():
+                run_dir = stack.enter_context(_begun_in(path, files))
+            else:
+                run_dir = stack.enter_context(_made(path, config.name, files))
+        except OSError as error:
+            raise InputError(
+                f"--out {path or 'runs'}: expected a directory that can be written, found: "
+                f"{error.strerror}; give another --out"
+            ) from error
         yield run_dir
-    finally:
-        begun = run_dir.summary_file.exists() or any(path.rglob(run_dir.journal_file.name))
-        if made and not begun:
-            shutil.rmtree(path, ignore_errors=True)
 
 
-def _made_path(name: str) -> Path:
-    """Make the first free directory: of processes that start together each has its own."""
+@contextmanager
+def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[RunDir]:
+    """Make a directory, the first free one of a name where no path is given."""
+
+    def place(whole: Path) -> Path:
+        if path is None:
+            return _first_free(whole, name)
+        try:
+            os.rename(whole, path)
+        except OSError as error:
+            if path.exists():  # another process was quicker
+                raise _occupied(path) from error
+            raise
+        return path
+
+    with new_directory(files, Path("runs") if path is None else path.parent, place) as found:
+        run_dir = RunDir(found, owned=True)
+        try:
+            yield run_dir
+        finally:
+            if not run_dir.has_begun:
+                remove_directory(found)
+
+
+@contextmanager
+def _begun_in(path: Path, files: Mapping[str, str]) -> Iterator[RunDir]:
+    """Begin a run in a directory that the user has made, which stays."""
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    run_dir = RunDir(path)
+    with run_dir.owned():
+        if run_dir.config_file.exists():
+            raise _occupied(path)
+        for name, content in files.items():
+            write_whole(path / name, content)
+        try:
+            yield run_dir
+        finally:
+            if not run_dir.has_begun:
+                for name in (*files, run_dir.about_file.name, LOCK):
+                    (path / name).unlink(missing_ok=True)
+
+
+def _occupied(path: Path) -> InputError:
+    return InputError(
+        f"--out {path}: expected a new directory, found a run in it; `paretolab resume {path}` "
+        "goes on with that one"
+    )
+
+
+def _first_free(whole: Path, name: str) -> Path:
+    """Rename a directory to the first free name: of processes that start together each has one."""
     for number in count(1):
-        path = Path("runs", f"{name}-{number:03d}")
-        with suppress(FileExistsError):
-            path.mkdir(parents=True)
-            return path
+        path = whole.with_name(f"{name}-{number:03d}")
+        if path.exists():
+            continue
+        try:
+            os.rename(whole, path)
+        except OSError:
+            if not path.exists():
+                raise
+            continue  # another process was quicker
+        return path
     raise AssertionError
 
 
@@ -121,7 +179,17 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
 
     Repeats that are finished are not run again. If anything fails, the journals contain every
     batch that was evaluated before.
+
+    Raises
+    ------
+    InputError
+        Another process runs it.
     """
+    with run_dir.owned():
+        return _execute(config, run_dir, options)
+
+
+def _execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
     problem = make_problem(config, options.address)
     about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
     display = options.display()

@@ -21,7 +21,6 @@ from framework.experiment.grid import Grid, PlannedRun
 from framework.experiment.many_runs import (
     Problems,
     RunExecutor,
-    alone,
     run_arguments,
     run_has_ended,
     run_of_experiment,
@@ -76,7 +75,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
     """
     runs = grid.runs()
     with ExitStack() as stack:
-        stack.enter_context(alone(out, "experiment"))
+        stack.enter_context(out.owned())
         todo = _open_runs(runs, out)
         runner = _Runner(grid, out, options, len(runs) - len(todo), len(runs))
         _write_start(grid, out, runner.problems)
@@ -176,9 +175,8 @@ class _Runner:
     def _begin(self, run: PlannedRun) -> tuple[Any, ...]:
         """Write what the directory of a run is; return the arguments of its task."""
         run_dir = RunDir(self._out.path / run.directory)
-        run_dir.path.mkdir(parents=True, exist_ok=True)
+        run_dir.make(run.config)
         problem = self.problems.of(run.config)
-        run_dir.write_config(run.config)
         run_dir.write_about(problem, make_roles(run.config, problem), data=dict(problem.describe()))
         return run_arguments(run.config, problem, run_dir)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.experiment.history import keep_moments
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, make_problem, run_single
-from framework.files import locked, write_whole
+from framework.files import LOCK, write_whole
 from framework.parallel.executor import Executor
 from framework.problem import Problem
 from framework.run.evaluator import SerialEvaluator
@@ -105,7 +103,9 @@ class _RunTask:
             return {}
         with TemporaryDirectory() as folder:
             self._work(config, problem, RunDir(folder), *more)
-            files = (file for file in Path(folder).rglob("*") if file.is_file())
+            files = (
+                file for file in Path(folder).rglob("*") if file.is_file() and file.name != LOCK
+            )
             return {str(Path(path, file.relative_to(folder))): file.read_bytes() for file in files}
 
 
@@ -135,7 +135,7 @@ def run_of_experiment(config: RunConfig, problem: Problem, run_dir: RunDir) -> N
 
     A process that was left behind by a driver that was killed is waited for; what it did is done.
     """
-    with locked(run_dir.path / ".lock"):
+    with run_dir.owned(wait=True):
         if run_dir.summary().get("status") not in (DONE, FAILED):
             run_single(
                 config,
@@ -147,23 +147,3 @@ def run_of_experiment(config: RunConfig, problem: Problem, run_dir: RunDir) -> N
             )
         if not run_dir.anytime_file.is_file():
             keep_moments(run_dir)
-
-
-@contextmanager
-def alone(out: RunDir, kind: str) -> Iterator[None]:
-    """Hold the lock of a directory of some kind (``experiment``, ``sweep``).
-
-    Raises
-    ------
-    InputError
-        Another process holds it.
-    """
-
-    def refuse() -> None:
-        raise InputError(
-            f"{out.path}: expected {'an' if kind[0] in 'aeiou' else 'a'} {kind} that nobody runs, "
-            "found that another process does; wait for it or stop it"
-        )
-
-    with locked(out.path / f"{kind}.lock", refuse):
-        yield

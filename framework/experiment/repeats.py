@@ -40,9 +40,9 @@ def run_repeats(
     repeats = []
     for number in range(config.repeats):
         repeat_dir = RunDir(run_dir.repeats / f"{number:03d}")
-        repeat_dir.path.mkdir(parents=True, exist_ok=True)
         if not has_ended(repeat_dir, config):
             repeats.append((config_of_repeat(config, number), repeat_dir))
+            repeat_dir.make(repeats[-1][0])
     left: dict[str, str] = {}
     # repeats may be long, and there are several: Ray is used at once unless it is turned down
     workers = "all" if config.workers == "auto" else config.workers
@@ -86,7 +86,9 @@ def config_of_repeat(config: RunConfig, number: int) -> RunConfig:
 
 
 def _run_one(config: RunConfig, problem: Problem, repeat_dir: RunDir) -> None:
-    run_single(config, problem, repeat_dir, SerialEvaluator(problem, config.seed))
+    """Do a repeat; a process that was left behind by a driver that was killed is waited for."""
+    with repeat_dir.owned(wait=True):
+        run_single(config, problem, repeat_dir, SerialEvaluator(problem, config.seed))
 
 
 def _line(repeat_dir: RunDir, config: RunConfig) -> str:

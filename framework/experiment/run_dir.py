@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from pydantic import TypeAdapter
 
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError, damaged
 from framework.experiment.config import RunConfig, check, read_yaml
-from framework.files import write_whole
+from framework.files import LOCK, locked, new_directory, write_whole
 from framework.front import Front, csv_of
 from framework.journal import Journal
 from framework.problem import Problem
@@ -50,12 +49,19 @@ class RunDir:
     ``references/``      CASE, such a directory for the search that a case is measured against
     ``experiment.yaml``  what an experiment compares
     ``anytime.npz``      the front of such a run after so many evaluations
+    ``.lock``            held by the process that writes into the directory
     ===================  ======================================================================
 
     An algorithm may add tables of its own, such as ``upper_bound.csv`` (``Outcome.tables``).
+
+    Parameters
+    ----------
+    path : path-like
+    owned : bool
+        Whether this process holds the lock of the directory already; see :meth:`owned`.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, owned: bool = False) -> None:
         self.path = Path(path)
         self.config_file = self.path / "config.yaml"
         self.journal_file = self.path / "journal.sqlite"
@@ -73,6 +79,7 @@ class RunDir:
         self.plots = self.path / "plots"
         self.model = self.path / "model"
         self._front: tuple[tuple[int, ...], Front] | None = None  # what a file holds, and which
+        self._owned = owned
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> RunDir:
@@ -108,6 +115,63 @@ class RunDir:
         """Return the directories of its repeats or trials, or its own if it has none."""
         return self.children() or [self]
 
+    @contextmanager
+    def owned(self, *, wait: bool = False) -> Iterator[None]:
+        """Hold the lock of the directory, as whoever runs in it must; where it is held, do nothing.
+
+        The system lets go of it when the process ends, however it does.
+
+        Parameters
+        ----------
+        wait : bool
+            Whether to wait for a process that holds it.
+
+        Raises
+        ------
+        InputError
+            Another process holds it, and it is not waited for.
+        """
+        if self._owned:
+            yield
+            return
+
+        def refuse() -> None:
+            if wait:
+                return
+            kind = "a sweep" if self.sweep_file.is_file() else "a run"
+            kind = "an experiment" if self.experiment_file.is_file() else kind
+            raise InputError(
+                f"{self.path}: expected {kind} that nobody runs, found that another process does; "
+                "wait for it or stop it"
+            )
+
+        with locked(self.path / LOCK, refuse):
+            self._owned = True
+            try:
+                yield
+            finally:
+                self._owned = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a search has begun in it."""
+        return self.summary_file.exists() or any(self.path.rglob(self.journal_file.name))
+
+    def make(self, config: RunConfig) -> None:
+        """Make the directory, with its configuration from its first moment on.
+
+        Of one that exists, only the configuration is written.
+        """
+        if self.path.is_dir():
+            self.write_config(config)
+            return
+        with new_directory({self.config_file.name: config.dump()}, self.path.parent, self._replace):
+            pass
+
+    def _replace(self, whole: Path) -> Path:
+        os.rename(whole, self.path)
+        return self.path
+
     def config(self) -> RunConfig:
         """Return the configuration of the run; its sections are not checked again."""
         raw = read_yaml(self.config_file)
@@ -117,8 +181,7 @@ class RunDir:
 
     def write_config(self, config: RunConfig) -> None:
         """Write ``config.yaml``, which makes the folder the directory of a run."""
-        text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-        write_whole(self.config_file, text)
+        write_whole(self.config_file, config.dump())
 
     def write_about(self, problem: Problem, roles: Roles, **more: Any) -> None:
         """Write ``about.json``: what readers of the directory need to know of the problem."""

@@ -170,6 +170,8 @@ class SingleRun:
 
     Raises
     ------
+    InputError
+        Another process runs it.
     JournalError
         The directory holds another run, or cannot be written.
     """
@@ -204,6 +206,7 @@ class SingleRun:
         self._report_needs()
         owner = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         with ExitStack() as stack:
+            stack.enter_context(run_dir.owned())
             self._journal = stack.enter_context(
                 Journal(
                     run_dir.journal_file,

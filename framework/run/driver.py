@@ -14,7 +14,7 @@ import numpy as np
 from framework.algorithm import Algorithm
 from framework.arrays import Array, IntArray, kept
 from framework.batch import Evaluated
-from framework.errors import ContractError
+from framework.errors import ContractError, JournalError
 from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.preparation import Checkpoints, Preparation, PreparationProgress
@@ -26,6 +26,7 @@ from framework.settings import Budget
 _REPORT_SECONDS = 0.5  # between two reports while a batch is awaited
 _SMALL_FRONT = 64  # solutions up to which the front is measured after every batch
 _MEASURING_SHARE = 0.02  # of the run's time that measuring a larger one may take
+_PIECES = 32  # of a first batch that may be cut where the time is over
 _FAILURES_COUNT_FROM = 50  # evaluations before the share of failed ones can stop a run
 
 
@@ -206,6 +207,8 @@ class Driver:
         self.replay = JournalReplay(journal)
         self.writer = JournalWriter(journal, self.seconds)
         self._awaited = PendingEvaluations(algorithm.metric_names)
+        self._is_broken = False  # whether a batch was cut
+        self._submitted = 0  # candidates that the evaluator has not returned yet
         self._limit = self._evaluation_limit()
         self._last: list[Evaluated] = []
         self._unchanged = 0  # generations since the front changed
@@ -300,27 +303,57 @@ class Driver:
         """Submit the candidates whose values the journal does not know."""
         self._awaited.add(X)
         known = self.replay.take(self.n_proposed, X)
-        if known is None:
-            self.evaluator.submit(ids, X)
-        else:
+        if known is not None:
             self._awaited.receive(known, new=False)
-            if len(known) < len(X):
-                missing = ~np.isin(ids, known.ids)
-                self.evaluator.submit(ids[missing], X[missing])
+            if len(known) == len(X):
+                return
+            missing = ~np.isin(ids, known.ids)
+            ids, X = ids[missing], X[missing]
+        self._submitted += len(ids)
+        size = self._piece(len(ids))
+        for start in range(0, len(ids), size):
+            self.evaluator.submit(ids[start : start + size], X[start : start + size])
+
+    def _piece(self, n: int) -> int:
+        """Return how many of n candidates are submitted together: all, where time is no limit.
+
+        Where the time is over in the midst of a batch, only whole pieces of it are kept.
+        """
+        if self.budget.seconds is None:
+            return n
+        if not self.n_evaluated:
+            return -(-n // _PIECES)
+        affordable = int(_REPORT_SECONDS * self.n_evaluated / max(self.seconds(), 1e-9))
+        return max(1, min(n, affordable))
 
     def learn_oldest(self) -> None:
         """Await the oldest pending batch, write it to the journal, and let the algorithm learn.
 
-        Evaluations may arrive in any order.
+        Evaluations may arrive in any order. Where the time is over, the batch is cut: what has
+        arrived is kept, at least one candidate of the run, and the algorithm does not learn from
+        it. The journal then holds the candidates that were kept, so that a resumed run is cut at
+        the same ones, or evaluates the others where it has more time.
+
+        Raises
+        ------
+        JournalError
+            Candidates are awaited that nobody evaluates.
         """
         evaluated = self.pending[0].evaluated
         if evaluated is None:
             since = time.perf_counter()
-            while self._awaited.incomplete:
+            while self._awaited.incomplete and not self._is_cut():
+                if not self._submitted:
+                    raise JournalError(
+                        f"expected values of row {self.n_evaluated} or later from the journal or "
+                        "the evaluator, found that neither has any to come: the run was resumed at "
+                        "a wrong row"
+                    )
                 pieces = self.evaluator.collect(self.writer.patience(_REPORT_SECONDS))
                 for piece in pieces:
                     # checked before it is written: a wrong answer must not get into the journal
                     self._awaited.receive(piece, new=True)
+                    self._submitted -= len(piece)
                     if self.per_generation is not None:
                         self.writer.add(piece)
                 self.writer.flush_where_due()
@@ -330,14 +363,19 @@ class Driver:
         else:
             batch, new = evaluated, evaluated
         pending = self.pending.popleft()
+        if not len(batch):  # cut before any of it was evaluated
+            self._is_broken = True
+            return
         # Law 3: a batch is in the journal before the algorithm learns from it
         if self.per_generation is None and new is not None:
             self.writer.write(new)
         elif evaluated is not None:  # pieces that were awaited were written as they arrived
             self.writer.add(evaluated)
             self.writer.flush_where_due()
-        if len(batch) == pending.n_proposed:
+        if len(batch) == pending.n_proposed and not self._is_broken:
             self.algorithm.tell(batch)
+        else:  # the algorithm learns from nothing that comes after a batch it has not seen whole
+            self._is_broken = True
         self.n_evaluated += len(batch)
         self.n_failed += len(batch.errors)
         self._last = [batch]
@@ -346,6 +384,12 @@ class Driver:
             progress = self.progress(replayed=new is None)
             for callback in self.callbacks:
                 callback.on_batch(progress)
+
+    def _is_cut(self) -> bool:
+        """Return whether what is pending is given up: the time is over, and something is known."""
+        if not self._out_of_time() or not self.replay.over:
+            return False
+        return self.n_evaluated > 0 or self._awaited.some_known
 
     def _report_components(self, seconds: float) -> None:
         """Report the components that the oldest batch waits for."""

@@ -37,6 +37,7 @@ class JournalReplay:
         batches = [] if journal is None else [batch for batch, _ in journal.batches()]
         self._path = "" if journal is None else journal.path
         self._rows = Evaluated.concat(batches) if batches else None
+        self._taken = 0
         self._left = 0 if self._rows is None else len(self._rows)
         if self._rows is not None and (np.diff(self._rows.ids) == 0).any():
             raise JournalError(f"{self._path}: expected each row once, found one twice")
@@ -52,11 +53,16 @@ class JournalReplay:
         Raises
         ------
         JournalError
-            It has other genomes there.
+            It has other genomes there, or has some before ``first`` that were not taken.
         """
         if self._rows is None or not self._left:
             return None
         start, stop = np.searchsorted(self._rows.ids, [first, first + len(X)]).tolist()
+        if start != self._taken:
+            raise JournalError(
+                f"{self._path}: expected to go on after row {self._rows.ids[self._taken]}, found "
+                f"that the search goes on at row {first}: rows between would be lost"
+            )
         rows = self._rows.take(np.arange(start, stop))
         if not len(rows):
             return None
@@ -67,6 +73,7 @@ class JournalReplay:
                 "algorithm asks for, found others: the journal was written by another version"
             )
         self._left -= len(rows)
+        self._taken += len(rows)
         return rows
 
 
@@ -134,10 +141,16 @@ class PendingEvaluations:
             raise ContractError("collect: expected each row once, found one twice")
         self._fill(at, piece, new)
 
-    def pop(self) -> tuple[Evaluated, Evaluated | None]:
-        """Remove the oldest batch, which is complete; return it and the part of it that is new.
+    @property
+    def some_known(self) -> bool:
+        """Whether a candidate of any batch has values."""
+        return self._complete is not None or bool(self._arrived[self._start : self._stop].any())
 
-        The second is None where nothing is new.
+    def pop(self) -> tuple[Evaluated, Evaluated | None]:
+        """Remove the oldest batch; return what is known of it, and the part of that which is new.
+
+        The second is None where nothing is new. Of a batch that is not complete only the
+        candidates with values are returned.
         """
         X = self._batches.popleft()
         n, first = len(X), self._first
@@ -146,15 +159,18 @@ class PendingEvaluations:
             (rows, is_new), self._complete = self._complete, None
             self._separate.popleft()
             return rows, rows if is_new else None
+        self._lay_out()
         inside = slice(self._start, self._start + n)
         values = {name: self._values[inside, j].copy() for j, name in enumerate(self._metrics)}
         ids = np.arange(first, first + n)
         errors: dict[int, str] = {}
         if self._errors:
             errors = {id: self._errors.pop(id) for id in ids.tolist() if id in self._errors}
-        new = self._new[inside]
-        self._start, self._known = self._start + n, self._known - n
+        new, arrived = self._new[inside], self._arrived[inside]
         rows = Evaluated(ids, X, values, errors)
+        if not arrived.all():
+            rows, new = rows.take(arrived), new[arrived]
+        self._start, self._known = self._start + n, max(0, self._known - n)
         if new.all():
             return rows, rows
         return rows, rows.take(new) if new.any() else None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data.columns import MARKS, as_numbers, marks_of
+from framework.data.columns import MARKS, as_numbers, marks_of, to_numbers
 from framework.data.datasets import DatasetConfig, load_table
 from framework.data.encoding import Encoder
 from framework.data.table_files import FileOptions, read_frame
@@ -239,3 +239,9 @@ def test_a_folder_of_parquet_files_is_a_table(tmp_path):
     assert table.name == "parts"
     with pytest.raises(InputError, match="expected a column 'agee', found none of that name; did"):
         read_frame(folder, FileOptions(columns=("agee",)))
+
+
+def test_whole_numbers_of_hundreds_of_digits_are_infinite():
+    column = pd.Series([1, 10**400, None, -(10**400)], dtype=object)
+    assert to_numbers(column)[[0, 1, 3]].tolist() == [1.0, np.inf, -np.inf]
+    assert np.isnan(to_numbers(column)[2])

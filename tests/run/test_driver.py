@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ from framework.errors import ContractError, JournalError
 from framework.front import Front
 from framework.journal import Journal
 from framework.problems.functions import FunctionProblem
-from framework.run.driver import Callback
+from framework.run.driver import Callback, Driver
 from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
@@ -109,6 +110,45 @@ def test_seconds_count_all_sessions(tmp_path):
     _, again = search(Budget(seconds=0.2), path)
     assert again.end.evaluations <= told + 4 * 10  # what it may look ahead by
     assert all(p.replayed for p in again.seen[: told // 10])
+
+
+class SlowProblem(CountingProblem):
+    """Takes so long for each row."""
+
+    def evaluate(self, X, streams):
+        time.sleep(0.01 * len(X))
+        return super().evaluate(X, streams)
+
+
+@pytest.mark.parametrize("make", [SerialEvaluator, partial(ShuffledEvaluator, order=3)])
+@pytest.mark.parametrize("cls", ["Stepwise", "Piecewise", "RandomSearch"])
+def test_the_time_bounds_the_first_generation_too(tmp_path, cls, make):
+    path, cls = tmp_path / "journal.sqlite", globals()[cls]
+    problem = SlowProblem(PROBLEM)
+    began = time.perf_counter()
+    front, watcher = search(Budget(seconds=0.3), path, problem, make(problem, 0), cls, batch=300)
+    if make is SerialEvaluator:  # the other one returns pieces of any size
+        assert time.perf_counter() - began < 2  # of 3 s and more
+        assert watcher.end.evaluations < 300
+    assert watcher.end.stopped == "seconds"
+    assert watcher.end.evaluations >= 1
+    with Journal(path) as journal:  # which says where the batch was cut
+        assert journal.n_rows == watcher.end.evaluations
+        same_front(front, Front.from_journal(journal, ROLES, PROBLEM.gene_names), "journal")
+    counted = sum(problem.evaluated.values())
+    again, watched = search(Budget(seconds=0.3), path, problem, make(problem, 0), cls, batch=300)
+    same_front(front, again, "resumed with as much time")
+    assert (watched.end.evaluations, watched.end.stopped) == (watcher.end.evaluations, "seconds")
+    assert sum(problem.evaluated.values()) == counted
+    whole, _ = search(Budget(evaluations=1500), None, PROBLEM, None, cls, batch=300)
+    longer, _ = search(Budget(evaluations=1500), path, PROBLEM, make(PROBLEM, 0), cls, batch=300)
+    same_front(whole, longer, "resumed with more time")
+
+
+def test_one_row_is_evaluated_however_short_the_time_is():
+    front, watcher = search(Budget(seconds=1e-9), problem=SlowProblem(PROBLEM), batch=64)
+    assert 1 <= watcher.end.evaluations < 64
+    assert len(front) >= 1
 
 
 def test_patience_counts_batches_without_a_change(tmp_path):
@@ -231,6 +271,37 @@ def test_a_journal_of_other_genomes_is_refused(tmp_path):
 
     with pytest.raises(JournalError, match="at row 0"):
         search(Budget(generations=2), path, cls=Mirrored)
+
+
+def test_rows_that_a_search_would_pass_over_are_named(tmp_path):
+    """A search that begins at another row than its journal ends there, and does not wait."""
+    path = tmp_path / "journal.sqlite"
+    search(Budget(generations=3), path)
+    with open_journal(path) as journal:
+        driver = Driver(
+            PROBLEM,
+            RandomSearch(PROBLEM, ROLES, seed=0, batch=10),
+            SerialEvaluator(PROBLEM),
+            budget=Budget(generations=9),
+            journal=journal,
+        )
+        driver.n_proposed = 10
+        with pytest.raises(JournalError, match="go on after row 0, found"):
+            driver.run()
+
+
+def test_values_that_nobody_computes_are_not_waited_for():
+    driver = Driver(
+        PROBLEM,
+        RandomSearch(PROBLEM, ROLES, seed=0, batch=10),
+        SerialEvaluator(PROBLEM),
+        budget=Budget(generations=2),
+    )
+    driver.propose_pending()
+    driver._submitted = 0  # as after a resume at a wrong row
+    driver.evaluator._queue.clear()
+    with pytest.raises(JournalError, match="resumed at a wrong row"):
+        driver.learn_oldest()
 
 
 # --- evaluators -------------------------------------------------------------------------------

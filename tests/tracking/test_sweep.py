@@ -233,7 +233,7 @@ def test_killed_it_goes_on_and_loses_nothing(tmp_path, plain):
 def test_two_at_once_are_refused(done, tmp_path, capsys, plain):
     import fcntl
 
-    with (done[0] / "sweep.lock").open("w") as lock:
+    with (done[0] / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main(["resume", str(done[0])]) == 2
     assert "found that another process does" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from framework.cli.arguments import (
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.experiment.config import read_yaml
-from framework.experiment.execute import Options, new_directory
+from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 
@@ -62,15 +62,14 @@ class Sweep:
             trials=args.trials,
             join=args.join,
         )
-        with new_directory(plan.config, args.out) as out:
+        with new_run(plan.config, args.out, sweep_file=plan.dump()) as out:
             return _execute(plan, out, args)
 
     @staticmethod
-    def resume(args: argparse.Namespace) -> int:
+    def resume(out: RunDir, args: argparse.Namespace) -> int:
         """Go on with a sweep, as `paretolab resume` is asked to; return the exit code."""
         from tracking.sweep.config import check_plan
 
-        out = RunDir.existing(args.directory)
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
         plan = check_plan(raw, out.config_file, overrides(args), workers=workers_of(args.workers))
         return _execute(plan, out, args)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import yaml
 from pydantic import Field, field_validator, model_validator
 
 from framework.errors import InputError, damaged
@@ -284,6 +285,11 @@ class SweepPlan(NamedTuple):
     def draft_with(self, params: Mapping[str, Any]) -> RunConfig:
         """Return the same, unchecked: to show what could not be run."""
         return RunConfig.model_validate(changed(self.config, params))
+
+    def dump(self) -> str:
+        """Return the section ``sweep`` as the content of a YAML file."""
+        section = self.sweep.model_dump(mode="json")
+        return yaml.safe_dump(section, sort_keys=False, allow_unicode=True)
 
     def configured(self) -> dict[str, Any]:
         """Return the values that the configuration itself has for what is varied."""

@@ -6,12 +6,11 @@ import time
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import yaml
 from rich.table import Table
 
 from framework.errors import ParetolabError
 from framework.experiment.execute import Options, followed, uid_of
-from framework.experiment.many_runs import Problems, RunExecutor, alone
+from framework.experiment.many_runs import Problems, RunExecutor
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
 from framework.files import check_database, write_whole
@@ -70,7 +69,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
     roles = make_roles(plan.config, problem)
     meter = TrialMeter(plan.sweep, roles, f"{plan.path}: sweep")
     with ExitStack() as stack:
-        stack.enter_context(alone(out, "sweep"))
+        stack.enter_context(out.owned())
         uid = uid_of(out)
         if not out.about_file.is_file():
             out.write_about(problem, roles, uid=uid)  # the study's name rests on it
@@ -201,8 +200,7 @@ class _Trials:
 
 def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
     """Write what the directory is; the configuration last, which makes it a run's."""
-    text = yaml.safe_dump(plan.sweep.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    write_whole(out.sweep_file, text)
+    write_whole(out.sweep_file, plan.dump())
     out.write_about(
         problem, roles, uid=uid, data=dict(problem.describe()), trials=plan.sweep.trials
     )

@@ -15,7 +15,6 @@ from framework.experiment.many_runs import Problems, run_arguments
 from framework.experiment.repeats import conclude_repeats, config_of_repeat, has_ended
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles, run_single
-from framework.files import locked
 from framework.front import Front
 from framework.machine import no_result, reason_of
 from framework.parallel.executor import Executor
@@ -73,7 +72,7 @@ def run_one(
     What ``criterion`` finds on the way is in ``summary.json`` afterwards. A process that was left
     behind by a driver that was killed is waited for.
     """
-    with locked(run_dir.path / ".lock"):
+    with run_dir.owned(wait=True):
         evaluator = SerialEvaluator(problem, config.seed)
         summary = run_single(
             config,
@@ -133,11 +132,10 @@ class TrialRuns:
         """
         self._params[number], self._under_way[number], self._raised[number] = params, set(), {}
         trial = self._directory(number)
-        trial.path.mkdir(parents=True, exist_ok=True)
         try:
             config = self._config_of(params)
+            trial.make(config)
             problem = self._problems.of(config)
-            trial.write_config(config)
             trial.write_about(problem, make_roles(config, problem))
             if config.repeats == 1:
                 self._submit(config, trial, (number, 0), self._criterion(limits))
@@ -147,8 +145,8 @@ class TrialRuns:
                 if self._plan.sweep.resplit:
                     own = resplit(own, repeat)
                 repeat_dir = RunDir(trial.repeats / f"{repeat:03d}")
-                repeat_dir.path.mkdir(parents=True, exist_ok=True)
                 if not has_ended(repeat_dir, own):
+                    repeat_dir.make(own)
                     self._submit(own, repeat_dir, (number, repeat), None)
         except Exception as error:  # this trial's misfortune, whatever it is
             self._raised[number][0] = error
@@ -233,7 +231,7 @@ class TrialRuns:
         trial, text = self._directory(number), reason_of(error)
         if not trial.about_file.is_file():  # it did not get as far
             problem = self._problems.of(self._plan.config)
-            trial.write_config(self._plan.draft_with(params))
+            trial.make(self._plan.draft_with(params))
             trial.write_about(problem, make_roles(self._plan.config, problem))
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
         return TrialOutcome(number, params, error=text)

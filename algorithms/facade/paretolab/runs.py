@@ -13,7 +13,7 @@ from framework.analysis.choose import choose
 from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check_config, load_config
-from framework.experiment.execute import Options, execute, new_directory, resumed_config
+from framework.experiment.execute import Options, execute, new_run, resumed_config
 from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
@@ -143,7 +143,7 @@ def run(
         config = check_config(config, Path("config"))
     elif not isinstance(config, RunConfig):
         config = load_config(config)
-    with new_directory(config, None if out is None else os.fspath(out)) as run_dir:
+    with new_run(config, None if out is None else os.fspath(out)) as run_dir:
         execute(config, run_dir, _options(address, track, quiet, plots))
     return RunResult(run_dir.path)
 

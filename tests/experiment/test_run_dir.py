@@ -1,0 +1,95 @@
+"""A run has one owner: its directory is there whole or not at all, and locked by who writes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from framework.errors import InputError
+from framework.experiment.config import check_config
+from framework.experiment.execute import new_run
+from framework.experiment.run_dir import RunDir
+from tests.command import call, small, start, write
+
+LONG = small(
+    problem={"kind": "function", "name": "zdt1", "d": 4},
+    objectives=[{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+    algorithm={"kind": "random", "batch": 20},
+    budget={"seconds": 60},
+)
+CONFIG = check_config(LONG, Path("long.yaml"))
+
+
+def test_a_second_resume_is_refused_and_no_journal_is_moved(tmp_path):
+    write(tmp_path / "long.yaml", LONG)
+    running = start("run", "long.yaml", "--quiet", "--out", "run", cwd=tmp_path)
+    try:
+        while not (tmp_path / "run" / "journal.sqlite").exists():
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.05)
+        for word in (["resume", "run"], ["run", "long.yaml", "--out", "run"]):
+            done = call(*word, "--quiet", cwd=tmp_path)
+            assert done.code == 2
+            assert len(done.err.splitlines()) == 1
+            assert "found that another process does" in done.err or "found a run" in done.err
+        assert running.poll() is None
+        assert not list(tmp_path.rglob("*.torn"))
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+    with RunDir(tmp_path / "run").owned():  # its death let go of the lock
+        pass
+
+
+def test_the_owner_enters_again(tmp_path):
+    run_dir = RunDir(tmp_path)
+    with run_dir.owned():
+        with run_dir.owned():
+            pass
+        with pytest.raises(InputError, match="another process does"), RunDir(tmp_path).owned():
+            pass
+    with RunDir(tmp_path).owned():
+        pass
+
+
+def test_a_directory_appears_with_its_configuration_and_its_owner(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    rename = os.rename
+
+    def watched(source, target):
+        seen.append(sorted(os.listdir(source)))
+        with pytest.raises(InputError):
+            RunDir(source).owned().__enter__()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", watched)
+    with new_run(CONFIG, None, sweep_file="a: 1") as run_dir:
+        assert seen == [[".lock", "config.yaml", "sweep.yaml"]]
+        run_dir.write_summary({})
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [run_dir.path.name]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_where_no_search_has_begun_nothing_is_left(tmp_path, exists):
+    path = tmp_path / "folder" / "run"
+    if exists:
+        path.mkdir(parents=True)
+        (path / "mine.txt").touch()
+    with new_run(CONFIG, str(path)):
+        assert (path / "config.yaml").is_file()
+    left = [p.name for p in path.parent.rglob("*")]
+    assert left == (["run", "mine.txt"] if exists else [])
+
+
+def test_what_a_killed_process_has_left_is_removed_once_it_is_old(tmp_path):
+    for name, age in ((".paretolab-old", 3600), (".paretolab-new", 0)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    with new_run(CONFIG, str(tmp_path / "run")) as run_dir:
+        run_dir.write_summary({})
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".paretolab-new", "run"]
