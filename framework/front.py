@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +127,53 @@ class Archive:
         self._losses = candidates[order[keep[order]]]
         self._changed = True
         return True
+
+
+def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:
+    """Return a sentence on why no candidate of some batches is on a front.
+
+    It names the most frequent error where all failed; else the constraints that none meets, with
+    the best value reached, or the candidate that comes nearest to meeting all together.
+    """
+    errors: Counter[str] = Counter()
+    example: dict[str, str] = {}
+    total, nearest = 0, inf
+    best: dict[tuple[str, str, float], tuple[float, float, int]] = {}  # by bound: gap, value, id
+    near = ""
+    for batch in batches:
+        total += len(batch)
+        for error in batch.errors.values():
+            kind = error.partition(": ")[2] or error  # what comes before names the candidate's part
+            errors[kind] += 1
+            example.setdefault(kind, error)
+        rows = batch.take(batch.ok)
+        if not len(rows):
+            continue
+        for metric, sign, limit in roles.limits_of_constraints():
+            gaps = rows.values[metric] - limit if sign == "<=" else limit - rows.values[metric]
+            at = int(np.argmin(gaps))
+            found = float(gaps[at]), float(rows.values[metric][at]), int(rows.ids[at])
+            best[metric, sign, limit] = min(best.get((metric, sign, limit), found), found)
+        broken = roles.violation(rows.values)
+        at = int(np.argmin(broken))
+        if broken[at] < nearest:
+            nearest = float(broken[at])
+            near = f"candidate {rows.ids[at]} comes nearest, with " + ", ".join(
+                f"{metric} {rows.values[metric][at]:.6g} ({sign} {limit:g} is asked for)"
+                for metric, sign, limit in roles.limits_of_constraints()
+            )
+    if not total:
+        return "no candidate was evaluated"
+    if sum(errors.values()) == total:
+        kind, count = errors.most_common(1)[0]
+        return f"all {total:,} evaluations failed, {count:,} of them by: {example[kind]}"
+    never = [
+        f"no candidate has {metric} {sign} {limit:g}; the best is {value:.6g} (candidate {id}), by "
+        f"{gap:.3g} too {'high' if sign == '<=' else 'low'}"
+        for (metric, sign, limit), (gap, value, id) in best.items()
+        if gap > 0
+    ]
+    return "; ".join(never) or f"each constraint is met, but not all by one candidate: {near}"
 
 
 def volume(losses: FloatArray, roles: Roles) -> float:

@@ -154,6 +154,16 @@ class Roles:
         """The kind of each objective's metric, ``bounded`` or ``ratio``."""
         return tuple(self.metrics[name].kind for name in self.names)
 
+    def limits_of_constraints(self) -> list[tuple[str, Literal["<=", ">="], float]]:
+        """Return what the constraints ask for: metric, ``<=`` or ``>=``, and limit."""
+        found: list[tuple[str, Literal["<=", ">="], float]] = []
+        for constraint in self.constraints:
+            if constraint.at_most is not None:
+                found.append((constraint.metric, "<=", constraint.at_most))
+            if constraint.at_least is not None:
+                found.append((constraint.metric, ">=", constraint.at_least))
+        return found
+
     def violation(self, values: Mapping[str, Array]) -> FloatArray:
         """Return by how much each row breaks the constraints, summed; 0 is feasible, shape (n,)."""
         n = len(next(iter(values.values())))

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Archive, Front, columns_of, csv_of
+from framework.front import Archive, Front, columns_of, csv_of, why_empty
 from framework.pareto import epsilon_additive, hypervolume, igd_plus, nondominated
 from framework.roles import Constraint, Metric, Objective, Roles
 from framework.testing.tools import same_front
@@ -238,3 +238,39 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"expected|rows|convert"):
         columns_of(path)
+
+
+# --- why a front is empty ---------------------------------------------------------------------
+
+
+def evaluated(first, errors=(), **values):
+    n = len(next(iter(values.values())))
+    columns = {metric.name: np.array(values.get(metric.name, [0.5] * n)) for metric in METRICS}
+    ids = np.arange(first, first + n)
+    for i, _ in errors:
+        for column in columns.values():
+            column[i - first] = np.nan
+    return Evaluated(ids, np.zeros((n, 1)), columns, dict(errors))
+
+
+def test_the_constraint_that_none_meets_is_told_with_the_best_value():
+    asked = roles(2, Constraint("a", at_least=0.9), Constraint("d", at_most=0.7))
+    batches = [evaluated(0, a=[0.1, 0.8]), evaluated(2, [(3, "X: bad")], a=[0.75, 0.99])]
+    assert why_empty(batches, asked) == (
+        "no candidate has a >= 0.9; the best is 0.8 (candidate 1), by 0.1 too low"
+    )
+
+
+def test_constraints_that_none_meets_together():
+    asked = roles(2, Constraint("a", at_least=0.9), Constraint("d", at_most=0.1))
+    found = why_empty([evaluated(0, a=[0.9, 0.2], d=[0.3, 0.0])], asked)
+    assert found.startswith("each constraint is met, but not all by one candidate: candidate 0")
+    assert "d 0.3 (<= 0.1 is asked for)" in found
+
+
+def test_the_most_frequent_error_is_told():
+    errors = [(0, "part a: bad"), (1, "part b: bad"), (2, "part c: worse")]
+    assert why_empty([evaluated(0, errors, a=[1.0, 1.0, 1.0])], roles(2)) == (
+        "all 3 evaluations failed, 2 of them by: part a: bad"
+    )
+    assert why_empty([], roles(2)) == "no candidate was evaluated"

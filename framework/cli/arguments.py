@@ -81,6 +81,14 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")
 
 
+def tracked_as_asked(config: RunConfig, args: argparse.Namespace) -> RunConfig:
+    """Return a configuration without tracking where ``--no-mlflow`` is given.
+
+    The directory keeps it, so that ``resume`` logs nothing either.
+    """
+    return config.model_copy(update={"tracking": None}) if args.no_mlflow else config
+
+
 def config_of(args: argparse.Namespace) -> RunConfig:
     """Return the configuration that the arguments name, checked. Raises InputError."""
     return load_config(

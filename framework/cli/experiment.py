@@ -6,6 +6,7 @@ import argparse
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from framework.cli.arguments import (
     resumable,
     run_arguments,
     set_argument,
+    tracked_as_asked,
     workers_argument,
     workers_of,
 )
@@ -62,6 +64,7 @@ class Experiment:
             seed=args.seed,
             workers=workers_of(args.workers),
         )
+        grid = _tracked_as_asked(grid, args)
         with _directory(grid, args.out) as out:
             return _execute(grid, out, args)
 
@@ -71,7 +74,12 @@ class Experiment:
         from framework.experiment.grid_load import reload_grid
 
         grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
-        return _execute(grid, out, args)
+        return _execute(_tracked_as_asked(grid, args), out, args)
+
+
+def _tracked_as_asked(grid: Grid, args: argparse.Namespace) -> Grid:
+    cases = {name: tracked_as_asked(config, args) for name, config in grid.cases.items()}
+    return replace(grid, cases=cases)
 
 
 @contextmanager

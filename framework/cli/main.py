@@ -1,7 +1,7 @@
 """The ``paretolab`` command.
 
-Exit codes: 0 done, 2 bad input, 3 finished with failed rows over the limit, 130 interrupted
-(resumable).
+Exit codes: 0 done, 2 bad input, 3 finished with failed rows over the limit or an empty front, 130
+interrupted (resumable).
 
 Other packages add commands by registering a class of the form
 :class:`framework.cli.arguments.Command` under ``paretolab.commands``.

@@ -17,6 +17,7 @@ from framework.cli.arguments import (
     resumable,
     run_arguments,
     set_argument,
+    tracked_as_asked,
     workers_argument,
     workers_of,
 )
@@ -48,7 +49,7 @@ class Run:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
-        config = config_of(args)
+        config = tracked_as_asked(config_of(args), args)
         with new_run(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
             return _result(config, run_dir, execute(config, run_dir, options), options)
 
@@ -82,6 +83,7 @@ def _resume(run_dir: RunDir, args: argparse.Namespace) -> int:
     report = report_to(console(stderr=True))
     workers = workers_of(args.workers)
     config = resumed_config(run_dir, overrides(args), workers=workers, report=report)
+    config = tracked_as_asked(config, args)
     with _shown(config, run_dir, args) as options:
         return _result(config, run_dir, execute(config, run_dir, options), options)
 
@@ -119,7 +121,7 @@ def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options
         tracked = config.tracking is not None and options.track
         show_steps(out, next_steps(run_dir, front, tracked))
     else:
-        out.print("the front is empty: no row was successful and feasible")
+        out.print(f"the front is empty: {run_dir.why_empty()}", markup=False, highlight=False)
     if summary["rows_failed"]:
         options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
-    return 3 if summary["status"] == FAILED else 0
+    return 3 if summary["status"] == FAILED or not len(front) else 0

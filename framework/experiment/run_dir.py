@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError, damaged
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.files import LOCK, locked, new_directory, write_whole
-from framework.front import Front, csv_of
+from framework.front import Front, csv_of, why_empty
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
@@ -229,6 +229,14 @@ class RunDir:
             if points.ndim != 2 or points.shape[1] != len(self.roles().names):
                 raise ValueError(f"points of shape {points.shape}")
         return points
+
+    def why_empty(self) -> str:
+        """Return a sentence on why the front of the run is empty."""
+        with ExitStack() as stack:
+            runs = [run for run in self.runs() if run.journal_file.is_file()]
+            journals = [stack.enter_context(run.journal()) for run in runs]
+            batches = (batch for journal in journals for batch, _ in journal.batches())
+            return why_empty(batches, self.roles())
 
     def journal(self) -> Journal:
         """Open the journal for reading."""

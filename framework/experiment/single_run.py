@@ -255,7 +255,8 @@ class SingleRun:
                 f"{self._evaluations_before:,} evaluated rows: the run ends there now "
                 f"({progress.stopped})"
             )
-        status = FAILED if progress.stopped == "failures" else DONE
+        failed = progress.stopped == "failures" or 0 < progress.evaluations == progress.failed
+        status = FAILED if failed else DONE
         return self._write(tested(front, self._problem, self._config.seed), status)
 
     def _write(self, front: Front, status: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from scipy.special import expit, softmax
 
 from framework import registry
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError
+from framework.errors import InputError, first_line
 from framework.models.calibration import CalibratedProbability, Calibration
 from framework.models.files import ModelFiles
 from framework.security import load_estimator, trusted
@@ -98,7 +98,7 @@ class ClassifierConfig(BaseModel):
                 raise ValueError(f"expected C above 0 and at most 1e6, found {c!r}")
             return self
         try:
-            make_estimator(self.kind, self.parameters)
+            _check_values(make_estimator(self.kind, self.parameters))
         except InputError as error:
             raise ValueError(str(error)) from error
         return self
@@ -150,6 +150,24 @@ def classifier_class(kind: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"expected a class at {path!r}, found none ({error})") from error
+
+
+def _check_values(estimator: Any) -> None:
+    """Have an estimator of scikit-learn check its parameters, as it else does when it is fitted.
+
+    Raises
+    ------
+    InputError
+        A value is none that it takes.
+    """
+    if not hasattr(estimator, "_parameter_constraints"):  # of another library
+        return
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        raise InputError(
+            f"expected values that {type(estimator).__name__} takes, found: {first_line(error)}"
+        ) from error
 
 
 def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:

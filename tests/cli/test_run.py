@@ -170,12 +170,51 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
         "--set",
         "constraints=[{metric: cost, at_most: 0.001}]",
     )
-    assert done.code == 0
-    assert "the front is empty: no row was successful and feasible" in done.out
+    assert done.code == 3
+    reason = r"the front is empty: no candidate has cost <= 0\.001; the best is [\d.]+ \(candidate "
+    assert re.search(reason + r"\d+\), by [\d.]+ too high", done.out)
     assert json.loads((place / "infeasible" / "summary.json").read_text())["front_size"] == 0
     chosen = command("choose", "infeasible")
     assert chosen.code == 2
     assert "front: expected at least one solution, found none" in chosen.err
+
+
+def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
+    done = command(
+        "run",
+        "small.yaml",
+        "--out",
+        "all failed",
+        "--no-plots",
+        "--set",
+        "budget.generations=0",
+        "--set",
+        "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
+    )
+    assert done.code == 3
+    assert re.search(r"the front is empty: all 30 evaluations failed, \d+ of them by: ", done.out)
+    assert "n_neighbors" in done.out
+    summary = json.loads((place / "all failed" / "summary.json").read_text())
+    assert (summary["status"], summary["rows_failed"]) == ("failed", 30)
+
+
+def test_values_that_a_classifier_does_not_take_are_refused(command):
+    for word in ("run", "check"):
+        done = command(
+            word, "small.yaml", "--set", "problem.classifier={kind: k_neighbors, metric: no_such}"
+        )
+        assert done.code == 2
+        assert "expected values that KNeighborsClassifier takes, found: The 'metric'" in done.err
+
+
+def test_resume_remembers_that_nothing_is_logged(command, place):
+    uri = f"sqlite:///{place / 'not made.db'}"
+    options = ["--set", f"tracking={{uri: '{uri}'}}", "--no-mlflow", "--no-plots"]
+    assert command("run", "small.yaml", "--out", "unlogged", *options).code == 0
+    more = ["--set", "budget.generations=6", "--no-plots"]
+    assert command("resume", "unlogged", *more).code == 0
+    assert not (place / "not made.db").exists()
+    assert not (place / "unlogged" / "tracking.json").exists()
 
 
 @pytest.mark.slow

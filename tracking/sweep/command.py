@@ -17,6 +17,7 @@ from framework.cli.arguments import (
     resumable,
     run_arguments,
     set_argument,
+    tracked_as_asked,
     workers_argument,
     workers_of,
 )
@@ -62,6 +63,7 @@ class Sweep:
             trials=args.trials,
             join=args.join,
         )
+        plan = plan._replace(config=tracked_as_asked(plan.config, args))
         with new_run(plan.config, args.out, sweep_file=plan.dump()) as out:
             return _execute(plan, out, args)
 
@@ -72,6 +74,7 @@ class Sweep:
 
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
         plan = check_plan(raw, out.config_file, overrides(args), workers=workers_of(args.workers))
+        plan = plan._replace(config=tracked_as_asked(plan.config, args))
         return _execute(plan, out, args)
 
 

@@ -143,6 +143,8 @@ def run(
         config = check_config(config, Path("config"))
     elif not isinstance(config, RunConfig):
         config = load_config(config)
+    if not track:  # which the directory keeps
+        config = config.model_copy(update={"tracking": None})
     with new_run(config, None if out is None else os.fspath(out)) as run_dir:
         execute(config, run_dir, _options(address, track, quiet, plots))
     return RunResult(run_dir.path)
@@ -187,6 +189,8 @@ def resume(
         )
     options = _options(address, track, quiet, plots)
     config = resumed_config(run_dir, overrides, report=options.report)
+    if not track:
+        config = config.model_copy(update={"tracking": None})
     execute(config, run_dir, options)
     return RunResult(run_dir.path)
 
