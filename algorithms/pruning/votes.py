@@ -31,6 +31,25 @@ class Weights(NamedTuple):
     false_positive: float = 0
 
 
+class Rate(NamedTuple):
+    """A rate as a weighted sum of the confusion matrix, divided by ``of``; both whole numbers."""
+
+    weights: Weights
+    of: int
+
+
+def rates_of(n0: int, n1: int) -> dict[str, Rate]:
+    """Return the rates that ``n0`` negative and ``n1`` positive records have, by name."""
+    return {
+        "accuracy": Rate(Weights(1, 0, 1, 0), n0 + n1),
+        "balanced_accuracy": Rate(Weights(n0, 0, n1, 0), 2 * n0 * n1),
+        "true_positive_rate": Rate(Weights(1, 0, 0, 0), n1),
+        "true_negative_rate": Rate(Weights(0, 0, 1, 0), n0),
+        "false_positive_rate": Rate(Weights(0, 0, 0, 1), n0),
+        "false_negative_rate": Rate(Weights(0, 1, 0, 0), n1),
+    }
+
+
 @dataclass(frozen=True)
 class VoteTable:
     """The votes of ``K`` classifiers, records with equal votes merged.

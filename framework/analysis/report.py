@@ -7,6 +7,10 @@ it in its report::
 
     [project.entry-points."paretolab.pages"]
     my-paper = "mine.paper:page"
+
+Where a page needs cases of a certain kind or name, a function ``check(configs)`` that it has as an
+attribute is asked before any run is started, with the configuration of each case by its name; it
+raises :class:`~framework.errors.InputError`.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def check_names(
     """Check that indicators, and what values and claims are of, exist.
 
     A problem that does not list its metrics may have any: its indicators are looked at once it is
-    made.
+    made. Pages say whether they can be made of these cases.
 
     Raises
     ------
@@ -138,6 +138,10 @@ def check_names(
     ]
     if found:
         raise InputError("\n".join(found))
+    for name in section.pages:
+        check = getattr(registry.load("pages", name), "check", None)
+        if check is not None:
+            check(cases)
 
 
 @dataclass(frozen=True)

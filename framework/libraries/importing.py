@@ -185,6 +185,11 @@ def _classes_of(models: Mapping[str, Any]) -> list[Any] | None:
                 f"{type(first).__name__} without; calibrate it (CalibratedClassifierCV)"
             )
         return None
+    if not hasattr(first, "classes_"):
+        raise InputError(
+            f"model {next(iter(models))!r}: expected a fitted classifier, found one that is not "
+            "fitted; call its fit first"
+        )
     return plain_labels(first.classes_)
 
 

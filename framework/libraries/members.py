@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,10 +195,16 @@ def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        Two have the same name, or a tuple is no name with a model.
+        They are none, two have the same name, or a tuple is no name
+        with a model.
     """
     if isinstance(models, Mapping):
         pairs = list(models.items())
+    elif isinstance(models, str) or not isinstance(models, Iterable):
+        raise InputError(
+            "models: expected a list of fitted models, or a mapping of names to them, found "
+            f"{type(models).__name__}"
+        )
     else:
         pairs = [m if isinstance(m, tuple) else (f"model_{i}", m) for i, m in enumerate(models)]
     if any(len(pair) != 2 for pair in pairs):

@@ -22,7 +22,7 @@ from framework.libraries.config import ImportConfig, TabRepoConfig
 from framework.libraries.importing import from_models, import_library, measured_costs
 from framework.libraries.library import Library, load_library
 from framework.libraries.measure import UNITS
-from framework.libraries.members import load_member, predictions
+from framework.libraries.members import load_member, named_models, predictions
 from framework.libraries.prediction_files import from_tabrepo
 
 IDS = ["forest", "network", "linear"]
@@ -342,3 +342,13 @@ def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
     (tmp_path / "configs.parquet").unlink()
     with pytest.raises(InputError, match=r"configs.parquet: expected TabRepo's metrics"):
         tabrepo(tmp_path, 1)
+
+
+def test_a_classifier_that_is_not_fitted_is_refused():
+    with pytest.raises(InputError, match="model 'bayes': expected a fitted classifier"):
+        from_models({"bayes": GaussianNB()}, np.zeros((2, 1)), [0, 1])
+
+
+def test_models_that_are_no_list_are_refused():
+    with pytest.raises(InputError, match=r"expected a list of fitted models.*found LogisticReg"):
+        named_models(LogisticRegression())

@@ -72,6 +72,8 @@ def test_the_front_is_that_of_all_genomes(threshold, cells, metric, against):
         Constraint("members", at_most=3.0),
         Constraint("memory", at_most=90.0),
         Constraint("pfc_mean", at_least=0.6),
+        Constraint("false_positive_rate", at_most=0.3),
+        Constraint("true_positive_rate", at_least=0.7),
     ],
     ids=lambda c: c.metric,
 )

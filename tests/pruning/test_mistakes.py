@@ -102,6 +102,26 @@ def test_demands_that_no_ensemble_meets(command, kind):
     assert "proved that none does" in said.err
 
 
+def test_a_page_that_cannot_be_made_is_refused_before_any_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("signal.signal", lambda *handler: None)
+    config = {
+        "name": "x",
+        "problem": {"kind": "function", "name": "zdt1", "d": 5},
+        "objectives": [{"metric": "f1", "sense": "min"}, {"metric": "f2", "sense": "min"}],
+        "budget": {"evaluations": 10},
+        "workers": "serial",
+        "tracking": None,
+        "experiment": {"methods": {"all": {"kind": "random"}}, "pages": ["pruning"]},
+    }
+    code = main(["experiment", str(write(tmp_path / "x.yaml", config)), "--out", "out", "--quiet"])
+    assert code == 2
+    assert "expected cases of kind pruning for the page pruning" in complaint(
+        capsys.readouterr().err
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_smallest_budget_has_an_ensemble_and_a_gap(command):
     given, rng = made_up(k=30, n=300), np.random.default_rng(0)
     right = rng.random((30, 300)) < 0.6

@@ -28,15 +28,11 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Two data sets (a library, and its classes turned round) with two libraries as folds."""
-    place = tmp_path_factory.mktemp("pruning")
-    for number in (0, 1):
-        folder(made_up(n=40, m=30, seed=number), place / f"pool{number}")
+def started(place, cases, folds):
+    """Run the methods on the cases in a folder; return where the results are."""
     section = {
-        "cases": CASES,
-        "folds": {"problem.library.path": ["pool0", "pool1"]},
+        "cases": cases,
+        "folds": {"problem.library.path": folds},
         "methods": METHODS,
         "indicators": ["accuracy", "proof_gap"],
         "judge": "returned",
@@ -54,6 +50,15 @@ def whole(tmp_path_factory):
     write(place / "little.yaml", given)
     command(place, "experiment", "little.yaml", "--out", "out", "--quiet")
     return place / "out"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two data sets (a library, and its classes turned round) with two libraries as folds."""
+    place = tmp_path_factory.mktemp("pruning")
+    for number in (0, 1):
+        folder(made_up(n=40, m=30, seed=number), place / f"pool{number}")
+    return started(place, CASES, ["pool0", "pool1"])
 
 
 def table(out, name):
@@ -98,3 +103,9 @@ def test_the_page_gives_gaps_of_exact_methods_alone(whole):
     gaps = page.split("gap ↓")[2].split("</table>")[0]  # the first is of all methods
     assert "F3" in gaps
     assert "BFT" not in gaps
+
+
+def test_cases_without_a_k_in_their_names_have_that_of_their_pool(tmp_path):
+    folder(made_up(n=40, m=30), tmp_path / "pool0")
+    out = started(tmp_path, {"any name": {"problem.models": 7}}, ["pool0"])
+    assert table(out, "table4")["K"].tolist() == [7]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from algorithms.pruning.branch_and_bound.instance import Budget, Requirements
 from algorithms.pruning.diversity import Demand, demand_of, failure_credit
-from algorithms.pruning.papers.printed_program import Program, check_solver
+from algorithms.pruning.papers.printed_program import PrintedProgram, Program, check_solver
+from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.searches.ip import IntegerProgram
 from algorithms.pruning.votes import Weights
 from framework.errors import InputError
+from framework.libraries.library import Cost
+from framework.roles import Constraint, Objective, Roles
+from tests.made_up_libraries import made_up
 from tests.pruning.test_solver import WEIGHTS, brute_force, pool
 
 
@@ -81,3 +88,35 @@ def test_a_limit_without_a_solution_is_no_solution():
 def test_a_solver_that_is_missing_is_named(solver):
     with pytest.raises(InputError, match=rf"HIGHS.*found '{solver}'"):
         check_solver(solver)
+
+
+@settings(max_examples=12)
+@given(st.integers(2, 5), st.integers(4, 20), st.integers(0, 10_000))
+def test_rates_and_costs_in_tiny_units_are_kept_to_the_last_bit(k, n, seed):
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(1, 50, k) * 1e-7
+    library = replace(made_up(k=k, n=n, seed=seed), costs={"memory": Cost(costs, "MB")})
+    assume(len(np.unique(library.validation > 0.5, axis=0)) > 1)
+    limit = float(rng.choice([costs[: k - 1].sum(), 5e-6]))
+    asked = (
+        Constraint("memory", at_most=limit),
+        Constraint("false_positive_rate", at_most=float(rng.choice([0.1, 1 / 3, 0.7]))),
+        Constraint("accuracy", at_least=float(rng.choice([0.0, 0.5, 0.7]))),
+    )
+    problem = PruningProblem(library)
+    roles = Roles(problem.metrics, [Objective("balanced_accuracy", "max")], asked)
+    every = np.indices((2,) * k + (k + 1,)).reshape(k + 1, -1).T
+    values = problem.evaluate(every[problem.space.contains(every) & every[:, :k].any(axis=1)])
+    meets = roles.violation(values) == 0
+    for cls in (PrintedProgram, IntegerProgram):
+        search = cls(problem, roles, seed=0)
+        if not meets.any():
+            with pytest.raises(
+                InputError, match=r"constraints: .*proved that none does \(memory at"
+            ):
+                search.propose()
+            continue
+        found = problem.evaluate(search.propose())
+        assert roles.violation(found).tolist() == [0.0]
+        assert found["balanced_accuracy"][0] == values["balanced_accuracy"][meets].max()
+        assert search.reason.startswith("proven best")

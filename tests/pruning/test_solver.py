@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.pruning.branch_and_bound import relaxation
 from algorithms.pruning.branch_and_bound.cuts import (
     Box,
     broken_counts,
@@ -18,15 +20,20 @@ from algorithms.pruning.branch_and_bound.cuts import (
 )
 from algorithms.pruning.branch_and_bound.instance import (
     Budget,
+    Cap,
     Instance,
     Requirements,
     best_threshold,
 )
-from algorithms.pruning.branch_and_bound.local_search import improve
-from algorithms.pruning.branch_and_bound.relaxation import Relaxation, closure_bound
+from algorithms.pruning.branch_and_bound.local_search import first_members, improve
+from algorithms.pruning.branch_and_bound.relaxation import (
+    Relaxation,
+    closure_bound,
+    implications,
+)
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.diversity import Demand, demand_of, failure_credit
-from algorithms.pruning.votes import VoteTable, Weights, weights_of
+from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
 from framework.errors import InputError
 
 
@@ -150,11 +157,116 @@ def test_a_cap_on_false_positives_is_kept(k, n, seed, majority):
             assert min(bounds) >= best
 
 
+def some_demands(votes, y, rng):
+    """Return random requirements: rates, sizes, costs of tiny units, majority or not."""
+    k, (n0, n1) = len(votes), (int((~y).sum()), int(y.sum()))
+    caps = []
+    for _ in range(int(rng.integers(1, 4))):
+        rate = list(rates_of(n0, n1).values())[rng.integers(6)]
+        sign, part = int(rng.choice([-1, 1])), rng.choice([0.0, 0.1, 0.3, 0.5, 0.8, 1.0])
+        caps.append(Cap(Weights(*(sign * w for w in rate.weights)), sign * round(part * rate.of)))
+    unit, budgets = float(rng.choice([1e-7, 1.0])), []
+    for sign in rng.permutation([1, -1])[: rng.integers(0, 3)]:
+        costs = sign * rng.integers(1, 9, k) * unit
+        budgets.append(Budget(costs, float(sign * rng.integers(2, 20) * unit)))
+    fewest = int(rng.integers(1, max(2, k // 2)))
+    return Requirements(
+        bool(rng.integers(2)),
+        int(rng.integers(fewest, k + 1)),
+        tuple(budgets),
+        caps=tuple(caps),
+        fewest=fewest,
+    )
+
+
+def best_by_counting(votes, y, weights, must):
+    """Return the greatest weighted sum of all that meets the requirements, by counting records."""
+    best = -np.inf
+    for x in every_ensemble(len(votes)):
+        if not must.fewest <= x.sum() <= must.max_members or any(
+            sum(c for c, m in zip(costs, x, strict=True) if m) > limit
+            for costs, limit in must.budgets
+        ):
+            continue
+        counted = votes[x == 1].sum(axis=0)
+        for threshold in [x.sum() // 2] if must.majority else range(len(votes) + 1):
+            called = counted > threshold
+            cells = (
+                (called & y).sum(),
+                (~called & y).sum(),
+                (~called & ~y).sum(),
+                (called & ~y).sum(),
+            )
+            if all(np.dot(cap.weights, cells) <= cap.limit for cap in must.caps):
+                best = max(best, float(np.dot(weights, cells)))
+    return best
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 6), st.integers(4, 30), st.integers(0, 100_000), st.sampled_from(WEIGHTS))
+def test_bounds_of_rates_are_kept_and_what_cannot_be_is_proven(k, n, seed, weights):
+    votes, y = pool(k, n, seed)
+    must = some_demands(votes, y, np.random.default_rng(seed))
+    best = best_by_counting(votes, y, weights, must)
+    solver, bounds = solved(Instance.of(VoteTable.of(votes, y), weights, must))
+    assert min(bounds) >= best - 1e-9
+    if best == -np.inf:
+        assert solver.incumbent is None
+        assert solver.bound == -np.inf
+        return
+    found = solver.incumbent
+    assert found.value == pytest.approx(best, abs=1e-9)
+    assert must.admits(found.x)
+    table = VoteTable.of(votes, y)
+    assert table.value(found.x, found.threshold, weights) == pytest.approx(best, abs=1e-9)
+    for cap in must.caps:
+        assert table.value(found.x, found.threshold, cap.weights) <= cap.limit
+
+
+def test_members_are_found_where_nothing_may_be_called_positive():
+    # each negative record is voted positive by all, so only calling nothing positive keeps to the
+    # cap, and no classifier alone, pair or all of them are admitted
+    votes, y = pool(6, 20, 0)
+    votes[:, ~y] = True
+    costs = np.array([1.0, 1, 1, 5, 5, 5])
+    budgets = (Budget(costs, 3.0), Budget(-np.array([2.0, 1, 0, 9, 9, 9]), -3.0))
+    must = Requirements(budgets=budgets, caps=(Cap(Weights(0, 0, 0, 1), 0),))
+    instance = Instance.of(VoteTable.of(votes, y), Weights(), must)
+    assert first_members(instance) is None
+    solver, _ = solved(instance)
+    assert solver.incumbent.x.tolist()[:2] == [1, 1]
+    assert solver.incumbent.value == (~y).sum() == solver.bound
+    none = replace(must, budgets=(Budget(costs, 3.0), Budget(-costs, -4.0)))
+    solver, _ = solved(Instance.of(VoteTable.of(votes, y), Weights(), none))
+    assert solver.incumbent is None
+
+
 @given(st.integers(2, 7), st.integers(4, 40), st.integers(0, 10_000), st.sampled_from(WEIGHTS))
 def test_closure_bounds_every_ensemble(k, n, seed, weights):
     votes, y = pool(k, n, seed)
     instance = Instance.of(VoteTable.of(votes, y), weights)
     assert closure_bound(instance).bound >= brute_force(votes, y, weights) - 1e-9
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10_000), st.integers(1, 300))
+def test_blocks_of_patterns_choose_the_same_cuts_and_pairs(seed, block):
+    votes, y = pool(9, 80, seed)
+    instance = Instance.of(VoteTable.of(votes, y), Weights())
+    rng = np.random.default_rng(seed)
+    one = Relaxation(instance)
+    x, z = rng.choice([0, 0.25, 0.5, 1], 9), rng.choice([0, 0.5, 1], one.p)
+    whole = one._broken_conflicts(x, z, one.patterns @ x), implications(instance)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relaxation, "_BLOCK", block)
+        parts = one._broken_conflicts(x, z, one.patterns @ x), implications(instance)
+        assert np.array_equal(whole[0][0], parts[0][0])
+        assert np.array_equal(whole[0][1], parts[0][1])
+        assert np.array_equal(whole[1], parts[1])
+        patch.setattr(relaxation, "_MOST_PAIRS", block // 4)
+        fewer = implications(instance)
+        assert np.array_equal(fewer, whole[1][: block // 4])
+        assert closure_bound(instance).bound >= brute_force(votes, y, Weights())
 
 
 def some_box(k, patterns, rng, majority):
@@ -187,26 +299,26 @@ def test_every_ensemble_of_a_box_keeps_to_all_of_its_rows(k, n, seed, majority):
     votes, y = pool(k, n, seed)
     rng = np.random.default_rng(seed)
     instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0), Requirements(majority))
-    relaxation = Relaxation(instance)
-    p, u, d = relaxation.p, relaxation.u, relaxation.d
+    program = Relaxation(instance)
+    p, u, d = program.p, program.u, program.d
     box = some_box(k, p, rng, majority)
     if box is None:
         return
     # each conflict, each count by its own votes, and counts by any set of either call
     which, negative = np.tile(np.arange(p), 6), np.arange(6 * p) >= 3 * p
     sets = rng.random((6 * p, k)) < 0.5
-    sets[:p], sets[3 * p : 4 * p] = relaxation.patterns, relaxation.patterns
+    sets[:p], sets[3 * p : 4 * p] = program.patterns, program.patterns
     cuts = np.concatenate(
         [
             conflicts(np.argwhere(np.ones((u, d))), d, k),
             counts(which, negative, sets),
         ]
     )
-    apart, free = constants(box, relaxation.patterns[which], negative, sets)
-    limits = box.limits(relaxation.ints)
-    found = relaxation.solve(box, cuts, None, None)
+    apart, free = constants(box, program.patterns[which], negative, sets)
+    limits = box.limits(program.ints)
+    found = program.solve(box, cuts, None, None)
     values = [-np.inf]
-    for x, threshold, above in ensembles_of(box, relaxation.ints, majority):
+    for x, threshold, above in ensembles_of(box, program.ints, majority):
         assert not (above & limits.never).any()
         assert (above | ~limits.always).all()
         called, inside = above[which], sets @ x
@@ -233,17 +345,19 @@ def test_a_count_over_fewer_classifiers_sees_what_the_votes_alone_do_not():
 @given(st.integers(1, 8), st.integers(1, 30), st.integers(0, 999), st.booleans())
 def test_the_best_threshold_is_that_of_all(k, n, seed, majority):
     rng = np.random.default_rng(seed)
-    votes, gains, takes = rng.integers(0, k + 1, n), rng.normal(size=n), rng.integers(0, 3, n)
-    cap = float(rng.integers(0, n + 1))
-    worths = {
-        threshold: gains[votes > threshold].sum()
-        for threshold in ([k // 2] if majority else range(k + 1))
-        if takes[votes > threshold].sum() <= cap
-    }
-    value, threshold = best_threshold(votes, gains, takes.astype(float), cap, k, majority)
-    assert value == pytest.approx(max(worths.values(), default=-np.inf))
-    if worths:
-        assert worths[threshold] == pytest.approx(value)
+    votes, gains = rng.integers(0, k + 1, n), rng.normal(size=n)
+    rows = int(rng.integers(0, 3))
+    takes = rng.integers(-2, 3, (rows, n)).astype(float)
+    caps = rng.integers(-2, n + 1, rows).astype(float)
+    worths, shorts = {}, {}
+    for threshold in [k // 2] if majority else range(k + 1):
+        above = votes > threshold
+        shorts[threshold] = np.maximum(takes[:, above].sum(axis=1) - caps, 0).sum()
+        worths[threshold] = gains[above].sum()
+    value, threshold, short = best_threshold(votes, gains, takes, caps, k, majority)
+    assert short == min(shorts.values())
+    assert value == pytest.approx(max(worths[t] for t in worths if shorts[t] == short))
+    assert worths[threshold] == pytest.approx(value)
 
 
 def test_local_search_keeps_count_of_votes():

@@ -26,7 +26,7 @@ class Rules(NamedTuple):
     ----------
     columns : numpy.ndarray of uint8, shape (K, P)
         Positive votes of each classifier.
-    gains, takes, cap :
+    gains, takes, caps :
         As for :func:`best_threshold`.
     majority : bool
     costs, limits : numpy.ndarray, shapes (C, K), (C,)
@@ -42,7 +42,7 @@ class Rules(NamedTuple):
     columns: Array
     gains: FloatArray
     takes: FloatArray
-    cap: float
+    caps: FloatArray
     majority: bool
     costs: FloatArray
     limits: FloatArray
@@ -83,12 +83,19 @@ def admitted(x: Array, rules: Rules) -> bool:
 
 @njit
 def climb(
-    x: Array, votes: IntArray, rules: Rules, value: float, looks: int, rng: np.random.Generator
-) -> tuple[float, int]:
+    x: Array,
+    votes: IntArray,
+    rules: Rules,
+    value: float,
+    short: float,
+    looks: int,
+    rng: np.random.Generator,
+) -> int:
     """Add, drop and swap members, the first improvement at a time, until none is left.
 
-    ``x``, shape (K,), and ``votes``, shape (P,), are changed in place. Returns the value reached
-    and the looks left of ``looks`` (candidates whose value is computed).
+    Better is what breaks the caps less than ``short``, then what is worth more than ``value``.
+    ``x``, shape (K,), and ``votes``, shape (P,), are changed in place. Returns the looks left of
+    ``looks`` (candidates whose value is computed).
     """
     k = len(x)
     size = int((x > 0).sum())
@@ -121,11 +128,11 @@ def climb(
                             votes[p] += rules.columns[j, p]
                     new_size = size + (sign if j < 0 else 0)
                     looks -= 1
-                    found, _ = best_threshold(
-                        votes, rules.gains, rules.takes, rules.cap, new_size, rules.majority
+                    found, _, less = best_threshold(
+                        votes, rules.gains, rules.takes, rules.caps, new_size, rules.majority
                     )
-                    if found > value:
-                        value, size, better = found, new_size, True
+                    if less < short or (less == short and found > value):
+                        value, short, size, better = found, less, new_size, True
                         if phase == 1:
                             break
                         continue
@@ -138,7 +145,7 @@ def climb(
                     x[i] = 1 - x[i]
                 else:
                     x[i], x[j] = 1, 0
-    return value, looks
+    return looks
 
 
 @njit
@@ -162,36 +169,43 @@ def improve(instance: Instance, x: Array, looks: int, rng: np.random.Generator) 
     Returns
     -------
     Pruned or None
-        The best that was found; None where ``x`` is not admitted.
+        The best that was found; None where ``x`` is not admitted, or none keeps to the caps.
     """
     if not instance.requirements.admits(x):
         return None
-    best = instance.best_threshold(x)
-    if not np.isfinite(best.value):
-        return None
-    current, rules = best.x.copy(), _rules(instance)
+    best = np.asarray(x, dtype=np.int8)
+    standing = _standing(instance, best)
+    current, rules = best.copy(), _rules(instance)
     while True:
         votes = current.astype(np.int64) @ instance.columns
-        start, _ = instance.best_sum(votes, int(current.sum()))
-        _, looks = climb(current, votes, rules, float(start), looks, rng)
-        found = instance.best_threshold(current)
-        if found.value > best.value:
-            best = found
+        short, worth = _standing(instance, current)
+        looks = climb(current, votes, rules, -worth, short, looks, rng)
+        found = _standing(instance, current)
+        if found < standing:
+            best, standing = current.copy(), found
         if looks <= 0:
-            return best
-        current = best.x.copy()
+            return instance.best_threshold(best) if standing[0] == 0 else None
+        current = best.copy()
         perturb(current, 2 + int(rng.integers(_FLIPS - 1)), rng)
         looks -= 1
         if not instance.requirements.admits(current):
-            current = best.x.copy()
+            current = best.copy()
+
+
+def _standing(instance: Instance, x: Array) -> tuple[float, float]:
+    """Return by how much members break the caps at best, and less what they are then worth."""
+    votes = np.asarray(x, dtype=np.int64) @ instance.columns
+    value, _, short = instance.best_sum(votes, int(np.sum(x)))
+    return float(short), -float(value)
 
 
 def first_members(instance: Instance) -> Array | None:
     """Return members that are admitted, if some are easily found; shape (K,).
 
-    The best of: each classifier alone, all of them, each pair where diversity is asked for. If an
-    ensemble meets a demand of diversity then some pair does, since tau <= gamma and a mean over
-    pairs is at most the greatest of them.
+    The best of: each classifier alone, all of them, each pair where diversity is asked for, the
+    best and the cheapest where several are. If an ensemble meets a demand of diversity then some
+    pair does, since tau <= gamma and a mean over pairs is at most the greatest of them. They may
+    break the caps.
     """
     k, requirements = instance.k, instance.requirements
     credit, demand = requirements.credit, requirements.demand
@@ -208,9 +222,17 @@ def first_members(instance: Instance) -> Array | None:
             tries.append(x)
             if len(tries) > 2 * k:
                 break
-    found = [instance.best_threshold(x) for x in tries if instance.requirements.admits(x)]
-    best = max(found, key=lambda p: p.value, default=None)
-    return None if best is None or not np.isfinite(best.value) else best.x
+    fewest = requirements.min_members
+    if requirements.fewest > 1:
+        alone = [_standing(instance, x) for x in np.eye(k, dtype=np.int8)]
+        orders = [np.array(sorted(range(k), key=alone.__getitem__))]
+        orders += [np.argsort(budget.costs, kind="stable") for budget in requirements.budgets]
+        for order in orders:
+            x = np.zeros(k, dtype=np.int8)
+            x[order[:fewest]] = 1
+            tries.append(x)
+    found = [x for x in tries if requirements.admits(x)]
+    return min(found, key=lambda x: _standing(instance, x), default=None)
 
 
 def _rules(instance: Instance) -> Rules:
@@ -220,7 +242,7 @@ def _rules(instance: Instance) -> Rules:
         instance.columns,
         instance.gains,
         instance.takes,
-        float(instance.cap),
+        instance.caps,
         requirements.majority,
         np.array([budget.costs for budget in budgets], dtype=np.float64).reshape(-1, k),
         np.array([budget.limit for budget in budgets], dtype=np.float64),

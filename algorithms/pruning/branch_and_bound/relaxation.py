@@ -9,7 +9,7 @@ demand of mean diversity one credit per classifier (K). Its rows are all valid f
 solution of the box:
 
 - the number of members and L are in the box, L <= S - 1 (calling nothing positive is judged
-  separately); with majority votes 2 L <= S <= 2 L + 1; budgets; the cap;
+  separately); with majority votes 2 L <= S <= 2 L + 1; budgets; the caps;
 - conflicts and counts (:mod:`algorithms.pruning.branch_and_bound.cuts`), added as they are needed;
 - diversity: each member's mean credit by one row per classifier, exact since x_k is 0 or 1; the
   ensemble's mean by a credit w_k <= x_k g_k(x) each (Glover 1975).
@@ -19,6 +19,7 @@ A further kind of row is a method beside ``_diversity_rows`` and a line in ``_fi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +36,14 @@ from algorithms.pruning.branch_and_bound.cuts import (
     of_counts,
     without,
 )
-from algorithms.pruning.branch_and_bound.instance import Instance
+from algorithms.pruning.branch_and_bound.instance import Instance, scaled
 from algorithms.pruning.diversity import TOLERANCE
 from framework.arrays import Array, FloatArray, IntArray
 
 _VIOLATED = 1e-3  # by how much a row is broken at least to be taken in
 _MOST_CUTS = 3000  # taken in at a time
+_BLOCK = 2**25  # entries of a table of patterns by patterns at a time
+_MOST_PAIRS = 2**22  # of patterns that imply one another: what a maximum flow takes memory for
 _SCALE = 2.0**29  # capacities of the flow are 32-bit whole numbers
 _BY_ROWS, _MAXIMISE = 2, -1  # as HiGHS numbers them
 _OPTIONS = {
@@ -180,17 +183,28 @@ class Relaxation:
         columns = np.flatnonzero(z[self.u :] < 1 - _VIOLATED)
         if not len(rows) or not len(columns):
             return no_cuts(self.k), np.zeros(0)
-        shared = (self.up32[rows] * x.astype(np.float32)) @ self.down32[columns].T
-        shared += (z[rows] - votes[rows]).astype(np.float32)[:, None]
-        shared -= z[self.u + columns].astype(np.float32)
-        best_column, best_row = shared.argmax(axis=1), shared.argmax(axis=0)
+        members = x.astype(np.float32)
+        own = (z[rows] - votes[rows]).astype(np.float32)
+        lost = z[self.u + columns].astype(np.float32)
+        down = self.down32[columns].T
+        best_column, by_row = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), np.float32)
+        best_row = np.zeros(len(columns), dtype=np.int64)
+        by_column = np.full(len(columns), -np.inf, dtype=np.float32)
+        for block in _blocks(len(rows), len(columns)):
+            amounts = (self.up32[rows[block]] * members) @ down
+            amounts += own[block, None]
+            amounts -= lost
+            best_column[block], by_row[block] = amounts.argmax(axis=1), amounts.max(axis=1)
+            first, most = amounts.argmax(axis=0), amounts.max(axis=0)
+            more = most > by_column
+            best_row[more], by_column[more] = block.start + first[more], most[more]
         pairs = np.concatenate(
             [
                 np.column_stack([np.arange(len(rows)), best_column]),
                 np.column_stack([best_row, np.arange(len(columns))]),
             ]
         )
-        amount = shared[pairs[:, 0], pairs[:, 1]]
+        amount = np.concatenate([by_row, by_column])
         pairs, amount = pairs[amount > _VIOLATED], amount[amount > _VIOLATED]
         pairs, first = np.unique(pairs, axis=0, return_index=True)
         numbers = np.column_stack([rows[pairs[:, 0]], columns[pairs[:, 1]]])
@@ -219,10 +233,11 @@ class Relaxation:
             rows.add(with_l, np.append(ones, -2.0), 0.0, 1.0)
         rows.add(with_l, np.append(ones, -1.0), 1.0, np.inf)
         for budget in self.must.budgets:
-            rows.add(members, budget.costs, -np.inf, budget.limit)
-        if np.isfinite(self.instance.cap):
-            down = np.arange(k + self.u, k + self.p)
-            rows.add(down, self.instance.cap_weights, -np.inf, self.instance.cap)
+            costs, limit = scaled(*budget)
+            rows.add(members, costs, -np.inf, limit)
+        for takes, cap in zip(self.instance.takes, self.instance.caps.tolist(), strict=True):
+            takes, cap = scaled(takes, cap)
+            rows.add(np.arange(k, k + self.p), takes, -np.inf, cap)
         if self.must.demand is not None:
             self._diversity_rows(rows, box)
 
@@ -410,8 +425,24 @@ def closure_bound(instance: Instance) -> Closure:
 
 
 def implications(instance: Instance) -> IntArray:
-    """Return the pairs (i, j): wherever pattern i of ``up`` is positive, so is j of ``down``."""
-    outside = instance.up_patterns.astype(np.float32) @ (~instance.down_patterns).T.astype(
-        np.float32
-    )
-    return np.argwhere(outside == 0).astype(np.int64)
+    """Return the pairs (i, j): wherever pattern i of ``up`` is positive, so is j of ``down``.
+
+    The first so many where there are more than memory is for; any of them give a bound.
+    """
+    up = instance.up_patterns.astype(np.float32)
+    outside = (~instance.down_patterns).T.astype(np.float32)
+    found, count = [np.zeros((0, 2), dtype=np.int64)], 0
+    for block in _blocks(len(up), len(instance.down)):
+        pairs = np.argwhere(up[block] @ outside == 0)[: _MOST_PAIRS - count]
+        found.append(pairs + np.array([block.start, 0]))
+        count += len(pairs)
+        if count == _MOST_PAIRS:
+            break
+    return np.concatenate(found).astype(np.int64, copy=False)
+
+
+def _blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Yield slices of rows whose tables over the columns fit into memory."""
+    step = max(1, _BLOCK // max(columns, 1))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))

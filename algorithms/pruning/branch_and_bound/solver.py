@@ -38,7 +38,7 @@ _WORTH = 0.02  # share of the gap that a round of cuts has to close
 _WHOLE = 1e-6  # how far from a whole number is one
 _LOOKS_EACH = 10  # looks of the first local search, at most, for each ensemble that there is
 _RELATIVE = 1e-9  # bound and value that differ by less are equal, where values are no whole numbers
-_VERSION = 2  # of packed solves
+_VERSION = 3  # of packed solves
 _COUNTS = ("nodes", "programs", "iterations", "_made", "_nothing")
 
 
@@ -83,6 +83,7 @@ class BranchAndBound:
         self._rng = np.random.default_rng(np.random.SeedSequence(seed))
         self._made = 0
         self._open: list[OpenBox] = []
+        self._any: BranchAndBound | None = None
         start = first_members(instance)
         if start is not None:
             few = _LOOKS_EACH * 2**instance.k  # more find nothing new
@@ -96,20 +97,24 @@ class BranchAndBound:
             (0, max(instance.max_members - 1, 0)),
         ).tightened(instance.requirements.majority)
         # calling nothing positive (L = S) is outside of the boxes; any admitted members do it
-        self._nothing = -np.inf if instance.requirements.majority else instance.constant
+        self._nothing = instance.constant if instance.nothing_admitted else -np.inf
         if box is not None:
             self._push(closure.bound, box, conflicts(closure.binding, len(instance.down), k))
+        if not self._open:
+            self._ask_for_any()
 
     @property
     def done(self) -> bool:
         """Whether the incumbent is proven best, or none exists."""
-        return not self._open
+        return not self._open and self._any is None
 
     @property
     def bound(self) -> float:
         value = -np.inf if self.incumbent is None else self.incumbent.value
-        if not self._open:
+        if self.done:
             return value
+        if not self._open:
+            return self._nothing
         return max(self._open[0].bound, value, self._nothing)
 
     @property
@@ -126,6 +131,9 @@ class BranchAndBound:
                 self._step()
 
     def _step(self) -> None:
+        if self._any is not None:
+            self._step_to_any(self._any)
+            return
         node = heapq.heappop(self._open)
         relaxation = self._relaxation
         if (node.box.x >= 0).all():
@@ -144,8 +152,8 @@ class BranchAndBound:
 
     @cached_property
     def _worths(self) -> Array:
-        """What a wrong call of each pattern costs, or takes of the cap."""
-        return np.abs(self.instance.gains) + self.instance.takes
+        """What a wrong call of each pattern costs, or takes of the caps."""
+        return np.asarray(np.abs(self.instance.gains) + np.abs(self.instance.takes).sum(axis=0))
 
     @cached_property
     def _relaxation(self) -> Relaxation:
@@ -234,6 +242,27 @@ class BranchAndBound:
         """Close all boxes once the best of them cannot hold anything better."""
         if self._open and self._open[0].bound <= self._cutoff():
             self._open.clear()
+        if not self._open:
+            self._ask_for_any()
+
+    def _ask_for_any(self) -> None:
+        """Look for any members that are admitted, where nothing is to be called positive."""
+        if self.incumbent is None and np.isfinite(self._nothing):
+            self._any = BranchAndBound(self.instance.of_members(), looks=1)
+            self._end_with_any(self._any)
+
+    def _step_to_any(self, search: BranchAndBound) -> None:
+        before = search.iterations
+        search.step()
+        self.programs += 1
+        self.iterations += search.iterations - before
+        self._end_with_any(search)
+
+    def _end_with_any(self, search: BranchAndBound) -> None:
+        if search.incumbent is not None:
+            self.incumbent = self.instance.best_threshold(search.incumbent.x)
+        if search.done or search.incumbent is not None:
+            self._any = None
 
     def _push(
         self,
@@ -307,6 +336,8 @@ def pack(solver: BranchAndBound, also: Any = None) -> bytes:
     if best is not None:
         arrays["best"] = best.x
         arrays["best_value"] = np.array([best.value, best.threshold])
+    if solver._any is not None:
+        arrays["any"] = np.frombuffer(pack(solver._any), dtype=np.uint8)
     about = {
         "version": _VERSION,
         "counts": {name: getattr(solver, name) for name in _COUNTS},
@@ -344,6 +375,9 @@ def unpack(instance: Instance, content: bytes) -> tuple[BranchAndBound, Any]:
             value, threshold = arrays["best_value"].tolist()
             solver.incumbent = Pruned(arrays["best"], int(threshold), value)
         solver._open = _boxes(arrays, instance)
+        solver._any = None
+        if "any" in arrays:
+            solver._any, _ = unpack(instance.of_members(), arrays["any"].tobytes())
     except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise ValueError(f"not a solve that can be gone on with: {error}") from error
     return solver, about["also"]

@@ -1,14 +1,15 @@
 """What the paper on ensemble pruning says, against the runs of an experiment.
 
-Cases are called ``SET K=NUMBER``; what ``product`` makes of them are repetitions, over which the
-paper's standard deviations are (the reading that its figures support), and folds are averaged
-within one. Ranks are, as there, those of the methods on each repetition of a data set; tests take
-the data sets as blocks, since repetitions of one are not independent.
+Cases are called ``SET K=NUMBER``, or ``SET``, K being then the number of classifiers there; what
+``product`` makes of them are repetitions, over which the paper's standard deviations are (the
+reading that its figures support), and folds are averaged within one. Ranks are, as there, those of
+the methods on each repetition of a data set; tests take the data sets as blocks, since repetitions
+of one are not independent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ import pandas as pd
 from framework.analysis.compare import Case, Claim, ComparedRun, Comparison, Page, Ranking
 from framework.analysis.indicators import Indicator
 from framework.analysis.statistics import rank_tests
+from framework.errors import InputError
+from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 
@@ -100,12 +103,12 @@ def repetitions(comparison: Comparison) -> pd.DataFrame:
 
 
 def _row(case: Case, run: ComparedRun) -> dict[str, object]:
-    data, _, k = case.group.rpartition(" K=")
+    data, k = _data_and_k(case.group)
     place = RunDir(Path(run.path))  # a method's own problem may have metrics of its own
     known = Front.load(place.returned_file, place.roles()).rows.values
     row: dict[str, object] = {
         "data": data,
-        "k": int(k),
+        "k": (place.about().get("data") or {}).get("models", 0) if k is None else k,
         "repetition": f"{case.unit} {run.seed}",
         "method": run.method,
         "gap": float(run.findings.get("gap", np.nan)),
@@ -114,6 +117,31 @@ def _row(case: Case, run: ComparedRun) -> dict[str, object]:
         row[name] = float(np.mean(run.metrics[name]))
         row[f"validation_{name}"] = float(np.mean(known[name]))
     return row
+
+
+def _data_and_k(group: str) -> tuple[str, int | None]:
+    """Return a case's data set and number of classifiers, None where its name has none."""
+    data, marked, k = group.rpartition(" K=")
+    return (data, int(k)) if marked and k.isdecimal() else (group, None)
+
+
+def _check(cases: Mapping[str, RunConfig]) -> None:
+    """Refuse cases that have no votes to tell of.
+
+    Raises
+    ------
+    InputError
+        A case is of another kind of problem.
+    """
+    for name, config in cases.items():
+        if config.problem["kind"] != "pruning":
+            raise InputError(
+                f"experiment.pages: expected cases of kind pruning for the page pruning, found "
+                f"{config.problem['kind']} ({name}); leave the page out"
+            )
+
+
+page.check = _check  # type: ignore[attr-defined]
 
 
 def _table(rows: pd.DataFrame, name: str, index: list[str], methods: Names) -> pd.DataFrame:

@@ -6,6 +6,7 @@ solver cvxpy knows. :mod:`algorithms.pruning.branch_and_bound` says the same in 
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from algorithms.pruning.branch_and_bound.instance import Requirements
+from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, Requirements, scaled
 from algorithms.pruning.branch_and_bound.solver import share_of_gap
 from algorithms.pruning.diversity import Demand
 from algorithms.pruning.searches.base import ProgramSearch
@@ -65,12 +66,15 @@ class Program:
         With a majority 2 L <= S <= 2 L + 1, rather than a free threshold.
     one_sided : bool
         Leave (3) and (6) out where the weights make them redundant: a true positive is worth
-        more than a false negative, and a true negative more than a false positive.
+        more than a false negative, a true negative more than a false positive, and no rate is
+        bounded.
 
     Notes
     -----
-    Beyond the printed program: S >= 1, or S >= 2 with diversity, as no member is no ensemble;
-    (6) has K + 1 instead of K, without which L = K is cut off for records without votes.
+    Solvers keep to a row but for a tolerance; budgets and caps are in units in which it is small,
+    and :class:`PrintedProgram` asks again whether an answer keeps to them. Beyond the
+    printed program: S >= 1, or S >= 2 with diversity, as no member is no ensemble; (6) has K + 1
+    instead of K, without which L = K is cut off for records without votes.
     """
 
     def __init__(
@@ -106,14 +110,20 @@ class Program:
             weights.true_positive > weights.false_negative
             and weights.true_negative > weights.false_positive
         )
-        if not (one_sided and better):
+        if not (one_sided and better and not must.caps):
             rows.append(beta @ self.x - self.L <= (k + 1) * t_pos)  # (3)
             rows.append((self.L + 1) - alpha @ self.x <= (k + 1) * t_neg)  # (6)
         if must.majority:
             rows += [cp.sum(self.x) >= 2 * self.L, cp.sum(self.x) <= 2 * self.L + 1]
         if must.max_members is not None:
             rows.append(cp.sum(self.x) <= must.max_members)
-        rows += [costs @ self.x <= limit for costs, limit in must.budgets]
+        for budget in must.budgets:
+            costs, limit = scaled(*budget)
+            rows.append(costs @ self.x <= limit)
+        cells = cp.hstack([cp.sum(t_pos), cp.sum(f_neg), cp.sum(t_neg), cp.sum(f_pos)])
+        for cap in must.caps:
+            weights_of_cap, limit = scaled(np.array(cap.weights, dtype=np.float64), cap.limit)
+            rows.append(weights_of_cap @ cells <= limit)
         if must.demand is not None:
             assert must.credit is not None
             rows += self._diverse(must.credit, must.demand)
@@ -124,6 +134,14 @@ class Program:
             + weights.false_positive * cp.sum(f_pos)
         )
         self.problem = cp.Problem(cp.Maximize(worth), rows)  # (1)
+
+    def exclude(self, x: Array) -> None:
+        """Take members, shape (K,), out of what may be found."""
+        import cvxpy as cp
+
+        rather = np.where(np.asarray(x) > 0, 1.0, -1.0)
+        row = rather @ self.x <= np.count_nonzero(x) - 1
+        self.problem = cp.Problem(self.problem.objective, [*self.problem.constraints, row])
 
     def _diverse(self, credit: FloatArray, demand: Demand) -> list[Any]:
         import cvxpy as cp
@@ -211,6 +229,14 @@ class Program:
             value if done and not np.isfinite(bound) else bound,
             nodes,
         )
+
+
+def _with(best: Pruned | None, status: Status, bound: float, nodes: int) -> Solution:
+    """Return what is known: the best ensemble, if there is one, and the bound of what is left."""
+    if best is None:
+        return Solution(status, None, 0, -np.inf, bound, nodes)
+    known = max(bound, best.value)
+    return Solution(status, best.x, best.threshold, best.value, known, nodes)
 
 
 def check_solver(solver: str) -> None:
@@ -301,8 +327,7 @@ class PrintedProgram(ProgramSearch):
         solution = self._solve()
         if solution.x is None:
             raise InputError(
-                "algorithm: expected demands that some ensemble meets, proved that none does; "
-                "relax one of them"
+                self.none_meets()
                 if solution.status == "infeasible"
                 else f"algorithm.seconds: expected time enough for {self.solver} to find an "
                 "ensemble, found none; raise it, or take algorithm.kind: ip"
@@ -341,11 +366,47 @@ class PrintedProgram(ProgramSearch):
             program = Program(
                 votes, positive, self._weights, requirements, one_sided=self.one_sided
             )
-            self._solution = program.solve(self.solver, self.seconds, self.gap, self.options)
-            x, threshold = self._solution.x, self._solution.threshold
-            if x is not None:
-                self._value = self.votes.value(x, threshold, self._weights)
+            self._solution = self._admitted(program)
+            if self._solution.x is not None:
+                self._value = self._solution.value
         return self._solution
+
+    def _admitted(self, program: Program) -> Solution:
+        """Solve until an answer keeps to all demands by the counts that are reported of it.
+
+        Members that a solver's tolerances let through are judged with their own best threshold
+        and excluded. ``seconds`` are those of all solves together.
+        """
+        instance = Instance.of(self.votes, self._weights, self._requirements)
+        best: Pruned | None = None
+        start, nodes, bound = time.monotonic(), 0, np.inf
+        while True:
+            left = None if self.seconds is None else self.seconds - (time.monotonic() - start)
+            if left is not None and left <= 0:
+                return _with(best, "stopped", bound, nodes)
+            last = program.solve(self.solver, left, self.gap, self.options)
+            nodes, bound = nodes + last.nodes, last.bound
+            if last.x is None:
+                known = best is not None and last.status == "infeasible"
+                return _with(best, "optimal" if known else last.status, bound, nodes)
+            value = self.votes.value(last.x, last.threshold, self._weights)
+            if self._keeps(last.x, last.threshold):
+                if best is None or value > best.value:
+                    best = Pruned(last.x, last.threshold, value)
+                return _with(best, last.status, bound, nodes)
+            own = instance.best_threshold(last.x)
+            if self._requirements.admits(last.x) and np.isfinite(own.value):
+                best = own if best is None or own.value > best.value else best
+            program.exclude(last.x)
+
+    def _keeps(self, x: Array, threshold: int) -> bool:
+        """Return whether an ensemble keeps to members' demands, caps and the majority."""
+        must = self._requirements
+        if must.majority and threshold != np.count_nonzero(x) // 2:
+            return False
+        return must.admits(x) and all(
+            self.votes.value(x, threshold, cap.weights) <= cap.limit for cap in must.caps
+        )
 
     def _records(self) -> tuple[Array, Array]:
         """Return the votes record by record, (K, N), and which records are positive, (N,)."""

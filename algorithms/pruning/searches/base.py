@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from algorithms.pruning.branch_and_bound.instance import Budget, Requirements
+from algorithms.pruning.branch_and_bound.instance import Budget, Cap, Requirements
 from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
-from algorithms.pruning.votes import VoteTable, Weights, weights_of
+from algorithms.pruning.votes import Rate, VoteTable, Weights, rates_of, weights_of
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -33,6 +34,15 @@ class Demands(NamedTuple):
 
     requirements: Requirements
     conditions: dict[str, float]
+
+    def __str__(self) -> str:
+        words = {"at_most_": "at most", "at_least_": "at least"}
+        return ", ".join(
+            f"{name.removeprefix(start)} {words[start]} {limit:.6g}"
+            for name, limit in self.conditions.items()
+            for start in words
+            if name.startswith(start)
+        )
 
 
 class PruningSearch(Algorithm):
@@ -80,51 +90,159 @@ class PruningSearch(Algorithm):
         self,
         diversity: str | tuple[float, float] | None = None,
         max_members: int | None = None,
+        *,
+        diversity_key: str = "algorithm.diversity",
     ) -> Demands:
-        """Return what an algorithm's parameters and the constraints ask of members together.
+        """Return what an algorithm's parameters and the constraints ask of ensembles together.
 
-        Constraints on other metrics, and lower bounds of sizes and costs, are for the evaluated
-        rows alone.
+        Every constraint becomes a row of the program.
+
+        Parameters
+        ----------
+        diversity_key : str
+            What the user wrote ``diversity`` as, for messages.
 
         Raises
         ------
         InputError
-            More diversity than the most diverse pair has.
+            A constraint that no row says, or one that no ensemble can meet by itself.
         """
-        name, most = NAMES[self.pair_measure], max_members
-        asked = demand_of(diversity, self.credit)
+        asked = demand_of(diversity, self.credit, diversity_key)
+        rates, name = rates_of(*self.votes.totals), NAMES[self.pair_measure]
+        pairs = f"{name}_min", f"{name}_mean"
+        uppers, lowers = self._limits()
         budgets: list[Budget] = []
-        least: dict[str, float] = {}
+        caps: list[Cap] = []
         conditions: dict[str, float] = {}
-        for constraint in self.roles.constraints:
-            metric, at_most = constraint.metric, constraint.at_most
-            if metric == "members" and at_most is not None:
-                most = int(at_most) if most is None else min(most, int(at_most))
-            elif metric in self._costs and at_most is not None:
-                budgets.append(Budget(self._costs[metric], float(at_most)))
-                conditions[f"at_most_{metric}"] = float(at_most)
-            elif metric in (f"{name}_min", f"{name}_mean") and constraint.at_least is not None:
-                least[metric] = max(least.get(metric, 0.0), constraint.at_least)
-        if least:
-            tau = max(asked.tau if asked else 0.0, least.get(f"{name}_min", 0.0))
-            gamma = max(asked.gamma if asked else 0.0, least.get(f"{name}_mean", 0.0), tau)
-            asked = Demand(tau, gamma)
-        if most is not None:
-            conditions["at_most_members"] = float(most)
+        for limits, sign, word in ((uppers, 1, "at_most"), (lowers, -1, "at_least")):
+            for metric, limit in limits.items():
+                if metric in self._costs:
+                    budgets.append(Budget(sign * self._costs[metric], sign * limit))
+                elif metric in rates:
+                    cap = _cap(metric, rates[metric], limit, sign, self.votes.totals)
+                    if cap is None:
+                        continue
+                    caps.append(cap)
+                else:
+                    continue
+                conditions[f"{word}_{metric}"] = limit
+        for metric in pairs:
+            if uppers.get(metric, 1.0) < 1:
+                raise InputError(
+                    f"constraints: {metric}: at_most: expected a bound that the program has a row "
+                    f"for, found {uppers[metric]:g}, and for too much diversity it has none; "
+                    "leave it out, or take another search, such as nsga2"
+                )
+        asked, where = self._least_diversity(asked, lowers, diversity_key)
+        sizes = self._member_limits(max_members, uppers, lowers, asked is not None)
+        if sizes.most is not None:
+            conditions["at_most_members"] = float(sizes.most)
         if asked is not None:
             conditions |= {  # a mean is a rounded number
                 f"at_least_{name}_min": asked.tau + 2 * TOLERANCE,
                 f"at_least_{name}_mean": asked.gamma + 2 * TOLERANCE,
                 "at_least_members": 2.0,
             }
-            pairs = float(self.credit.max())
-            if asked.gamma > pairs + TOLERANCE:
+            most_diverse = float(self.credit.max())
+            if asked.gamma > most_diverse + TOLERANCE:
                 raise InputError(
-                    f"algorithm.diversity: expected a demand that some ensemble meets, found "
-                    f"gamma={asked.gamma:g}, above the most diverse pair's {pairs:.4g}; lower it"
+                    f"{where}: expected a demand that some ensemble meets, found "
+                    f"{asked.gamma:g}, above the most diverse pair's {most_diverse:.4g}; lower it"
                 )
-        requirements = Requirements(self.majority, most, tuple(budgets), self.credit, asked)
+        if sizes.fewest > 1:
+            conditions["at_least_members"] = max(2.0, float(sizes.fewest))
+        requirements = Requirements(
+            self.majority, sizes.most, tuple(budgets), self.credit, asked, tuple(caps), sizes.fewest
+        )
         return Demands(requirements, conditions)
+
+    def _limits(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the tightest upper and lower bound that constraints give each metric."""
+        uppers: dict[str, float] = {}
+        lowers: dict[str, float] = {}
+        for constraint in self.roles.constraints:
+            metric, most, least = constraint
+            if most is not None:
+                uppers[metric] = min(float(most), uppers.get(metric, math.inf))
+            if least is not None:
+                lowers[metric] = max(float(least), lowers.get(metric, -math.inf))
+        return uppers, lowers
+
+    def _least_diversity(
+        self, asked: Demand | None, lowers: Mapping[str, float], key: str
+    ) -> tuple[Demand | None, str]:
+        """Return the demand with what constraints ask for, and where its gamma was written."""
+        name = NAMES[self.pair_measure]
+        least = {m: lowers.get(f"{name}_{m}", 0.0) for m in ("min", "mean")}
+        if max(least.values()) <= 0:  # any ensemble has so much, that of one classifier too
+            return asked, key
+        tau, gamma = (asked.tau, asked.gamma) if asked else (0.0, 0.0)
+        by = {key: gamma} | {f"constraints: {name}_{m}: at_least": v for m, v in least.items()}
+        tau = max(tau, least["min"])
+        return Demand(tau, max(gamma, tau, least["mean"])), max(by, key=by.__getitem__)
+
+    def _member_limits(
+        self,
+        max_members: int | None,
+        uppers: Mapping[str, float],
+        lowers: Mapping[str, float],
+        diverse: bool,
+    ) -> _Sizes:
+        """Return how many members an ensemble may have.
+
+        Raises
+        ------
+        InputError
+            There are no such numbers.
+        """
+        k, key, most = self.votes.k, "algorithm.max_members", max_members
+        upper = uppers.get("members", math.inf)
+        if upper < (math.inf if most is None else most):
+            key, most = "constraints: members: at_most", math.floor(min(max(upper, -1.0), k))
+        lower = lowers.get("members", 1.0)
+        if lower > k:
+            raise InputError(
+                f"constraints: members: at_least: expected at most the {k} classifiers that there "
+                f"are, found {lower:g}"
+            )
+        fewest = max(1, math.ceil(lower))
+        needed = max(fewest, 2 if diverse else 1)
+        if most is not None and most < needed:
+            found = upper if key.startswith("constraints") else most
+            why = " (diversity is between members)" if diverse and needed == 2 else ""
+            raise InputError(f"{key}: expected at least {needed}{why}, found {found:g}")
+        return _Sizes(fewest, most)
+
+
+class _Sizes(NamedTuple):
+    fewest: int
+    most: int | None
+
+
+def _cap(name: str, rate: Rate, limit: float, sign: int, totals: tuple[int, int]) -> Cap | None:
+    """Return a bound of a rate as one of its whole numerator; None where all keep to it.
+
+    The numerator is the greatest (least, where ``sign`` is -1) whose rate, rounded as it is
+    reported, keeps to the limit.
+
+    Raises
+    ------
+    InputError
+        No ensemble can keep to it.
+    """
+    (n0, n1), (tp, fn, tn, fp) = totals, rate.weights
+    whole = int(n1 * max(tp, fn) + n0 * max(tn, fp))  # rates go from 0 to 1
+    last = round(min(max(limit, -1.0), 2.0) * rate.of)
+    while sign * (last / rate.of) <= sign * limit:
+        last += sign
+    while sign * (last / rate.of) > sign * limit:
+        last -= sign
+    if (last < 0) if sign == 1 else (last > whole):
+        word, edge = ("at_most", "at least 0") if sign == 1 else ("at_least", "at most 1")
+        raise InputError(f"constraints: {name}: {word}: expected {edge}, found {limit:g}")
+    if (last >= whole) if sign == 1 else (last <= 0):
+        return None
+    return Cap(Weights(*(sign * w for w in rate.weights)), float(sign * last))
 
 
 WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
@@ -139,8 +257,8 @@ class ProgramSearch(PruningSearch):
     problem : Problem
         Of kind ``pruning``.
     roles : Roles
-        Upper bounds of ``members`` and costs and lower ones of ``pfc_min`` and ``pfc_mean`` are
-        part of the program; other constraints are for the evaluated candidate alone.
+        Constraints are part of the program: on rates, ``members`` and costs, and lower bounds of
+        ``pfc_min`` and ``pfc_mean``. Upper ones of these two are refused.
     seed : int
     weights : str or four numbers, optional
         ``accuracy``, ``balanced_accuracy`` (N0 per true positive, N1 per true negative: the
@@ -160,6 +278,8 @@ class ProgramSearch(PruningSearch):
         Weights that mean nothing, or demands that no ensemble meets.
     """
 
+    diversity_key = "algorithm.diversity"
+
     def __init__(
         self,
         problem: Problem,
@@ -174,13 +294,21 @@ class ProgramSearch(PruningSearch):
         super().__init__(problem, roles, seed=seed)
         self.gap = gap
         self._weights = self.weights(weights)
-        self._requirements, self._conditions = self.demands(diversity, max_members)
+        self._demands = self.demands(diversity, max_members, diversity_key=self.diversity_key)
+        self._requirements, self._conditions = self._demands
         self._id = -1
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def learn(self, batch: Evaluated) -> None:
         """Note the candidate, and whether it may be returned."""
         self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
+
+    def none_meets(self) -> str:
+        """Return the sentence that it is proven that nothing meets all demands."""
+        return (
+            f"{'constraints' if self.roles.constraints else 'algorithm'}: expected demands that "
+            f"some ensemble meets, proved that none does ({self._demands}); relax one of them"
+        )
 
     def certificate(self, value: float, bound: float, **more: float) -> dict[str, Array]:
         """Return the table ``certificates``: the bound of the weighted sum as one of a metric."""
@@ -192,13 +320,8 @@ class ProgramSearch(PruningSearch):
 
 def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:
     """Return the metric that a weighted sum is a multiple of, and the multiple; ("", 1) if none."""
-    known: Mapping[tuple[float, ...], tuple[str, float]] = {
-        (1, 0, 1, 0): ("accuracy", n0 + n1),
-        (n0, 0, n1, 0): ("balanced_accuracy", 2 * n0 * n1),
-        (1, 0, 0, 0): ("true_positive_rate", n1),
-        (0, 0, 1, 0): ("true_negative_rate", n0),
-    }
-    return known.get(tuple(weights), ("", 1.0))
+    rates = rates_of(n0, n1).items()
+    return next(((name, rate.of) for name, rate in rates if rate.weights == weights), ("", 1.0))
 
 
 def certificate(

@@ -64,6 +64,8 @@ class IntegerProgram(ProgramSearch):
         seconds: Annotated[float, Field(gt=0)] | None = None,
         **options: Any,
     ) -> None:
+        if diversity is None and (tau is not None or gamma is not None):
+            self.diversity_key = "algorithm.tau" if gamma is None else "algorithm.gamma"
         diversity = _one_of(diversity, tau, gamma)
         super().__init__(problem, roles, seed=seed, diversity=diversity, **options)
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
@@ -72,7 +74,7 @@ class IntegerProgram(ProgramSearch):
         self._solver: BranchAndBound | None = None
         self._trace: list[dict[str, float]] = []
         self._spent = 0.0
-        if self._weights[2:] == (0, 0):
+        if self._weights[2:] == (0, 0) and not self._requirements.caps:
             self.plan = (
                 "ip: true negatives and false positives weigh nothing, so calling everything "
                 "positive is best"
@@ -224,13 +226,11 @@ class IntegerProgram(ProgramSearch):
 
     def _none_found(self, solver: BranchAndBound) -> str:
         if solver.done:
-            return (
-                "algorithm: expected demands that some ensemble meets, proved that none does "
-                "(members, costs and diversity together); relax one of them"
-            )
+            return self.none_meets()
         return (
-            "algorithm.iterations: expected an ensemble that meets all demands, found none within "
-            f"{solver.iterations} iterations; raise it or relax a demand"
+            "algorithm.iterations: expected an ensemble that meets all demands "
+            f"({self._demands}), found none within {solver.iterations} iterations, and no proof "
+            "that there is none; raise it or relax a demand"
         )
 
 

@@ -123,7 +123,7 @@ class ExactFront(PruningSearch):
             raise InputError(
                 "constraints: expected demands that some ensemble meets, "
                 + ("proved that none does" if self._exact else "found none within the iterations")
-                + "; relax one of them"
+                + f" ({self._demands}); relax one of them"
             )
         X = np.array([x for x, _ in points], dtype=np.int64)
         rows = self.rows(X, [threshold for _, threshold in points])
@@ -192,8 +192,8 @@ class ExactFront(PruningSearch):
     def _condition(self, at_most: float) -> dict[str, float]:
         demanded = self._demands.conditions
         if self._task.costs is None:
-            rate = 1.0 - at_most / self.votes.totals[0]
-            return {**demanded, "at_least_true_negative_rate": rate}
+            rate, name = 1.0 - at_most / self.votes.totals[0], "at_least_true_negative_rate"
+            return {**demanded, name: max(rate, demanded.get(name, rate))}
         name = f"at_most_{self.against}"
         return {**demanded, name: min(at_most, demanded.get(name, at_most))}
 
