@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from framework.arrays import Array, FloatArray
 from framework.components import SharedComponents
@@ -13,6 +13,26 @@ from framework.errors import InputError
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
+
+
+class TrivialClassifier(NamedTuple):
+    """What scores a classifier that gives one label always and reads nothing.
+
+    Attributes
+    ----------
+    name : str
+        For the user, such as ``always negative``.
+    label : the label that it gives
+    classes : the labels there are, in the order of the problem's models
+    values, test : mapping of str to float
+        All metrics of the problem, on validation and on test records; no ``test`` without those.
+    """
+
+    name: str
+    label: Any
+    classes: Sequence[Any]
+    values: Mapping[str, float]
+    test: Mapping[str, float] | None = None
 
 
 class Described:
@@ -108,6 +128,13 @@ class Problem(SharedComponents, Described, ABC):
         Each point has one coordinate per metric, from 0 (its best value) to 1 (its worst).
         """
         return None
+
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return what one can always have without a model; none where answers are no classes.
+
+        A choice by expected cost, and mixtures, look at them beside the solutions.
+        """
+        return ()
 
     def true_front(self, n: int) -> FloatArray | None:
         """Return ``n`` points spread evenly over the true Pareto front; None if it is unknown.

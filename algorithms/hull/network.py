@@ -19,7 +19,7 @@ from framework.data.encoding import Encoder
 from framework.data.splits import SplitConfig, split_records
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.problem import Deployable, Problem
+from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits
@@ -236,6 +236,26 @@ class NetworkProblem(Problem, Deployable):
             return None
         order = [_RATES.index(name) for name in metrics]
         return [[point[j] for j in order] for point in TWO_CLASSES]
+
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return what answering one class always scores, for which no connection is needed."""
+        classes = self.about["classes"]
+
+        def scores(part: Records, positive: int) -> dict[str, float]:
+            share = float(part.positive.mean())
+            rates = (1.0, 0.0, 0.0, share, 0.0) if positive else (0.0, 1.0, 0.0, 1 - share, 0.0)
+            return dict(zip(self.metric_names, rates, strict=True))
+
+        return [
+            TrivialClassifier(
+                f"always {'positive' if code else 'negative'}",
+                classes[code],
+                classes,
+                scores(self.validation, code),
+                scores(self.test, code) if len(self.test) else None,
+            )
+            for code in (0, 1)
+        ]
 
     def network(self) -> tuple[FloatArray, FloatArray]:
         """Return the trained weights and biases, flat; trained here where nobody did before.

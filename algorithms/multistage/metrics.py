@@ -176,3 +176,28 @@ def of_positive(
         "recall": hits / np.maximum(positives, 1),
         "f1": 2 * hits / np.maximum(2 * hits + false + misses, 1),
     }
+
+
+def constant_metrics(
+    y: IntArray, answer: int, positive: int, error_costs: FloatArray | None
+) -> dict[str, float]:
+    """Return the metrics of a classifier that acquires nothing and always gives one of two classes.
+
+    Parameters
+    ----------
+    y : numpy.ndarray of int64, shape (n,)
+        Class codes.
+    answer, positive : int
+        Codes of the class that it gives, and of the positive one.
+    error_costs : numpy.ndarray of float64, shape (2,), optional
+    """
+    counts = np.bincount(y, minlength=2)
+    n, ones = len(y), int(counts[positive])
+    called, false = (n, n - ones) if answer == positive else (0, 0)
+    right = np.where(np.arange(2) == answer, counts, 0)
+    rates = of_positive(*(np.array([count]) for count in (called, false, n - ones, n)))
+    rates |= by_class(counts[np.newaxis], right[np.newaxis], counts)
+    wrong = (counts - right) @ (np.ones(2) if error_costs is None else error_costs)
+    whole = {"coverage": 1.0, "accuracy": float(right.sum() / n), "error_cost": float(wrong / n)}
+    nothing = dict.fromkeys(("cost", "stages", "inconclusive_rate"), 0.0)
+    return whole | nothing | {name: float(column[0]) for name, column in rates.items()}

@@ -11,7 +11,7 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -35,16 +35,23 @@ from algorithms.multistage.data import (
     prepare_table,
 )
 from algorithms.multistage.kernels import scoring
-from algorithms.multistage.metrics import ERROR_COST, METRICS, POSITIVE, held_out_records, measure
+from algorithms.multistage.metrics import (
+    ERROR_COST,
+    METRICS,
+    POSITIVE,
+    constant_metrics,
+    held_out_records,
+    measure,
+)
 from algorithms.multistage.stage_classifiers import build_cost, restore, train
-from framework.arrays import Array, FloatArray, WordArray
+from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components, ComponentStore
 from framework.data.costs import CostGroups
 from framework.data.datasets import load_table, memory_to_load
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.problem import Deployable, Problem
+from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import CandidateStreams
@@ -321,6 +328,27 @@ class MultiStageProblem(Problem, Deployable):
         if self._table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
         return self._measure(X, 1)
+
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return what answering one of two classes always scores; nothing is acquired for it."""
+        data = self.data
+        if data.positive < 0 or len(self.classes) != 2:
+            return ()
+        parts = [data.y_held[: data.n_validation], data.y_held[data.n_validation :]]
+
+        def scores(y: IntArray, code: int) -> dict[str, float]:
+            found = constant_metrics(y, code, data.positive, self.error_costs)
+            return {name: found[name] for name in self.metric_names}
+
+        return [
+            TrivialClassifier(
+                f"always {'positive' if code == data.positive else 'negative'}",
+                self.classes[code],
+                self.classes,
+                *(scores(y, code) for y in parts if len(y)),
+            )
+            for code in (1 - data.positive, data.positive)
+        ]
 
     def explain(self, x: Array) -> str | None:
         for key in self._keys(x):

@@ -32,7 +32,7 @@ from framework.libraries.selection import (
     positive_label,
     reported_costs,
 )
-from framework.problem import Deployable, Problem
+from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
@@ -236,6 +236,31 @@ class PruningProblem(Problem, Deployable):
         if self._test is None:
             self._test = VoteTable.of(*self._votes(library.test, library.y_test))
         return self._measure(X, self._test)
+
+    def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
+        """Return what answering one class always scores: no members, no costs."""
+        classes = self.library.classes
+        assert classes is not None
+        tables = [self.votes]
+        if self.library.test is not None and self.library.y_test is not None:
+            tables.append(VoteTable.of(*self._votes(self.library.test, self.library.y_test)))
+
+        def scores(table: VoteTable, positive: int) -> dict[str, float]:
+            n0, n1 = table.totals
+            called = np.array([[n0, n1] if positive else [0, 0]], dtype=np.int64)
+            rates = [float(column[0]) for column in confusion_rates(called, n0, n1)]
+            rest = [0.0] * (len(self.metric_names) - len(rates))
+            return dict(zip(self.metric_names, [*rates, *rest], strict=True))
+
+        return [
+            TrivialClassifier(
+                f"always {'positive' if code else 'negative'}",
+                classes[self.positive if code else 1 - self.positive],
+                classes,
+                *(scores(table, code) for table in tables),
+            )
+            for code in (0, 1)
+        ]
 
     def explain(self, x: Array) -> str | None:
         members, _ = self.split(x[np.newaxis])

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
+from framework.problem import TrivialClassifier
 from framework.registry import nearest
 
 FALSE_POSITIVES, FALSE_NEGATIVES = "false_positive_rate", "false_negative_rate"
@@ -163,6 +165,36 @@ def choose(
         return _first(front, left, expected.of(front)[left])
     scaled = _normalised(front.losses[left])
     return _first(front, left, np.sqrt((scaled**2).sum(axis=1)))
+
+
+def with_trivial(front: Front, trivial: Sequence[TrivialClassifier]) -> Front:
+    """Return a front with trivial classifiers behind its solutions, their ids -1, -2 and so on.
+
+    Those that break a constraint are left out. A solution of the front keeps its position.
+    """
+    rows, roles = front.rows, front.roles
+    names = list(roles.metrics)
+    added = Evaluated(
+        np.array([-1 - k for k in range(len(trivial))], dtype=np.int64),
+        np.zeros((len(trivial), rows.X.shape[1]), dtype=rows.X.dtype),
+        {name: np.array([float(one.values[name]) for one in trivial]) for name in names},
+    )
+    kept = roles.violation(added.values) == 0.0
+    values = {name: np.concatenate([rows.values[name], added.values[name][kept]]) for name in names}
+    both = Evaluated(
+        np.concatenate([rows.ids, added.ids[kept]]),
+        np.concatenate([rows.X, added.X[kept]]),
+        values,
+    )
+    test = None
+    if front.test is not None and all(one.test is not None for one in trivial):
+        test = {
+            name: np.concatenate(
+                [column, np.array([float((one.test or {})[name]) for one in trivial])[kept]]
+            )
+            for name, column in front.test.items()
+        }
+    return Front(both, roles, front.gene_names, test)
 
 
 def column_of(front: Front, metric: str, place: str) -> Array:
@@ -380,7 +412,7 @@ class Mixture:
     Attributes
     ----------
     positions : numpy.ndarray of int64, shape (members,)
-        In the front, ascending.
+        In the front, or behind it those of trivial classifiers (:func:`with_trivial`); ascending.
     chances : numpy.ndarray of float64, shape (members,)
         Above 0, summing to 1.
     expected : mapping of str to float
@@ -417,6 +449,12 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
     """
     from scipy.optimize import linprog
 
+    if not any(metric.mixes for metric in front.roles.metrics.values()):
+        raise InputError(
+            "mix: expected solutions whose metrics are means over all records, found none; where "
+            "records are left without an answer, rates are of the answered ones, and lots drawn "
+            "between two solutions do not have rates between theirs"
+        )
     conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
     _column(front, best, "best")
     above, limits, equal, values = [], [], [np.ones(len(front))], [1.0]

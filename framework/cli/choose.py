@@ -5,19 +5,28 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
 
 from framework import registry
-from framework.analysis.choose import ExpectedCost, Mixture, choose, mix
+from framework.analysis.choose import (
+    FALSE_POSITIVES,
+    ExpectedCost,
+    Mixture,
+    choose,
+    mix,
+    with_trivial,
+)
 from framework.cli.tables import console, front_table, program, show_model, show_steps
 from framework.errors import InputError, ParetolabError
-from framework.experiment.export import export, export_mixture, load_problem
+from framework.experiment.export import export, export_mixture, export_trivial, load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
+from framework.problem import Problem, TrivialClassifier
 
-_NOT_WITH_MIX = ("within", "knee", "weights", "costs", "prior", "per_unit", "id")
+_NOT_WITH_MIX = ("within", "knee", "weights", "costs", "prior", "per_unit", "id", "register")
 
 
 class Choose:
@@ -84,8 +93,10 @@ class Choose:
         if args.mix:
             return _choose_mixture(args, run_dir, front)
         expected = _expected_cost(args)
+        problem, trivial = (None, ()) if expected is None else _trivial_classifiers(run_dir)
+        candidates = with_trivial(front, trivial)
         position = choose(
-            front,
+            candidates,
             where=args.where,
             within=args.within,
             best=args.best,
@@ -95,10 +106,12 @@ class Choose:
             id=args.id,
         )
         out = console()
+        if expected is not None and problem is not None and position >= len(front):
+            return _choose_trivial(args, run_dir, problem, candidates, trivial, position, expected)
         out.print(front_table(front, mark=position, returned=run_dir.returned()))
         out.print(f"chosen (*): solution {front.ids[position]}")
         if expected is not None:
-            _show_costs(front, position, expected)
+            _show_costs(candidates, trivial, position, expected)
         if args.export:
             _export(run_dir, position, Path(args.export))
         else:
@@ -144,14 +157,8 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
 
 def _export(run_dir: RunDir, position: int, directory: Path) -> None:
     """Write the model, and keep a copy as the run's chosen one."""
-    from framework.models.store import EXAMPLE_FILE
-
     _keep(run_dir, position, directory)
-    out = console()
-    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
-    example = directory / EXAMPLE_FILE
-    data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
-    show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
+    _show_written(directory)
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
@@ -197,16 +204,93 @@ def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
     return ExpectedCost(costs["fp"], costs["fn"], args.prior, per_unit)
 
 
-def _show_costs(front: Front, position: int, expected: ExpectedCost) -> None:
-    """Print what the chosen solution costs, and which one is best for which prior and costs."""
+def _trivial_classifiers(
+    run_dir: RunDir,
+) -> tuple[Problem | None, Sequence[TrivialClassifier]]:
+    """Return the run's problem and its trivial classifiers; none, and why, without its data."""
+    try:
+        problem = load_problem(run_dir)
+    except ParetolabError as error:
+        print(f"classifiers that always give one label are not looked at: {error}", file=sys.stderr)
+        return None, ()
+    return problem, problem.trivial_classifiers()
+
+
+def _choose_trivial(
+    args: argparse.Namespace,
+    run_dir: RunDir,
+    problem: Problem,
+    candidates: Front,
+    trivial: Sequence[TrivialClassifier],
+    position: int,
+    expected: ExpectedCost,
+) -> int:
+    """Say that no solution is worth its cost, and export what is; the run's own choice stays.
+
+    Raises
+    ------
+    InputError
+        It shall be registered: MLflow's versions are of solutions.
+    """
+    found = trivial[-1 - int(candidates.ids[position])]
+    if args.register:
+        raise InputError(
+            f"--register {args.register}: expected a solution of the run, found that "
+            f"{found.name!r} costs least; --export writes it as a model"
+        )
+    costs, front = expected.of(candidates), run_dir.front()
+    sentence = f"{found.name!r} ({found.label}) costs least, {costs[position]:.6g} a record"
+    best = None
+    try:
+        best = choose(front, where=args.where, within=args.within, expected=expected)
+        sentence += f"; the best solution, {front.ids[best]}, costs {costs[best]:.6g}"
+    except InputError:  # none meets the conditions
+        sentence += "; no solution meets the conditions"
+    out = console()
+    out.print(front_table(front, mark=best, returned=run_dir.returned()))
+    out.print(f"no solution is chosen: {sentence}", markup=False, highlight=False, soft_wrap=True)
+    _show_costs(candidates, trivial, position, expected)
+    if args.export:
+        directory, config = Path(args.export), run_dir.config()
+        about = {"run": config.name, "seed": config.seed}
+        reason = f"Of run {config.name}: {sentence}."
+        export_trivial(problem, found, directory, about, note=reason)
+        _show_written(directory)
+    return 0
+
+
+def _show_written(directory: Path) -> None:
+    from framework.models.store import EXAMPLE_FILE
+
+    out = console()
+    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
+    example = directory / EXAMPLE_FILE
+    data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
+    show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
+
+
+def _show_costs(
+    front: Front, trivial: Sequence[TrivialClassifier], position: int, expected: ExpectedCost
+) -> None:
+    """Print what the choice costs, and which one is best for which prior and costs.
+
+    ``front`` has the trivial classifiers behind its solutions.
+    """
+
+    def named(position: int) -> str:
+        id = int(front.ids[position])
+        return trivial[-1 - id].name if id < 0 else f"solution {id}"
+
     print(f"expected cost of a record: {expected.of(front)[position]:.6g}")
+    if not front.roles.metrics[FALSE_POSITIVES].mixes:
+        print("rates are of the answered records: what an unanswered one costs is not in it")
     for what, ranges in (
         ("share of positive records", expected.by_prior(front)),
         ("cost ratio fn / fp", expected.by_ratio(front)),
     ):
         print(f"best by {what}:")
         for piece in ranges:
-            print(f"  {piece.low:.4g} to {piece.high:.4g}: solution {front.ids[piece.position]}")
+            print(f"  {piece.low:.4g} to {piece.high:.4g}: {named(piece.position)}")
 
 
 def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> int:
@@ -226,30 +310,34 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
             )
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
-    found = mix(front, best=args.best, where=args.where)
+    mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
+    problem, trivial = _trivial_classifiers(run_dir)
+    candidates = with_trivial(front, trivial)
+    found = mix(candidates, best=args.best, where=args.where)
     out = console()
-    out.print(_mixture_table(front, found))
+    out.print(_mixture_table(candidates, trivial, found))
     if not args.export:
         return 0
     directory = Path(args.export)
     config = run_dir.config()
     about = {"run": config.name, "seed": config.seed}
-    if not export_mixture(load_problem(run_dir), front, found, directory, about):
+    problem = load_problem(run_dir) if problem is None else problem
+    if not export_mixture(problem, candidates, trivial, found, directory, about):
         raise InputError(f"--export: solutions of {run_dir.path} are no models that can be mixed")
-    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
-    place = shlex.quote(str(directory))
-    show_steps(out, [("try it", f"{program()} predict {place} {place}/example.csv")])
+    _show_written(directory)
     return 0
 
 
-def _mixture_table(front: Front, mixture: Mixture) -> Table:
+def _mixture_table(front: Front, trivial: Sequence[TrivialClassifier], mixture: Mixture) -> Table:
     """Return the members with their chances, and what to expect of all together."""
     table = Table(title="Mixture", title_justify="left", pad_edge=False)
     for heading in ("id", "chance", *mixture.expected):
         table.add_column(heading, justify="right")
     for position, chance in zip(mixture.positions, mixture.chances, strict=True):
         values = (f"{front.rows.values[name][position]:.4g}" for name in mixture.expected)
-        table.add_row(str(front.ids[position]), f"{chance:.4f}", *values, end_section=False)
+        id = int(front.ids[position])
+        name = trivial[-1 - id].name if id < 0 else str(id)
+        table.add_row(name, f"{chance:.4f}", *values, end_section=False)
     table.add_section()
     table.add_row("expected", "1", *(f"{value:.4g}" for value in mixture.expected.values()))
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
-from framework.problem import Deployable, Problem
+from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.security import read_object
 
 _MODEL_FILE = "model.json"
@@ -85,9 +85,16 @@ def _refuse_other(directory: Path, about: Mapping[str, Any]) -> None:
 
 
 def export_mixture(
-    problem: Problem, front: Front, mixture: Mixture, directory: Path, about: Mapping[str, Any]
+    problem: Problem,
+    front: Front,
+    trivial: Sequence[TrivialClassifier],
+    mixture: Mixture,
+    directory: Path,
+    about: Mapping[str, Any],
 ) -> bool:
     """Write the mixture of several solutions as one model; see :func:`export`.
+
+    ``front`` has the trivial classifiers behind its solutions.
 
     A record's lot is a hash of its values, with the key 0. A model of something else stays where
     it is.
@@ -100,7 +107,12 @@ def export_mixture(
     from framework.models.model import DeployableModel
     from framework.models.store import save_model
 
-    members = [problem.decode(front.X[i].astype(problem.space.dtype)) for i in mixture.positions]
+    members = [
+        _constant(trivial[-1 - id])
+        if id < 0
+        else problem.decode(front.X[i].astype(problem.space.dtype))
+        for i, id in zip(mixture.positions, front.ids[mixture.positions].tolist(), strict=True)
+    ]
     if not all(isinstance(member, DeployableModel) for member in members):
         return False
     model = MixtureClassifier.from_fitted(members, mixture.chances, expected=mixture.expected)
@@ -111,7 +123,9 @@ def export_mixture(
     }
     noted = {
         **about,
-        "solutions": front.ids[mixture.positions].tolist(),
+        "solutions": [
+            trivial[-1 - id].name if id < 0 else id for id in front.ids[mixture.positions].tolist()
+        ],
         "validation": dict(mixture.expected),
         "test": test,
         "data": _data(problem),
@@ -119,6 +133,43 @@ def export_mixture(
     _refuse_other(directory, noted)
     save_model(model, directory, noted, None, pd.DataFrame(dict(problem.example())))
     return True
+
+
+def export_trivial(
+    problem: Problem,
+    trivial: TrivialClassifier,
+    directory: Path,
+    about: Mapping[str, Any],
+    *,
+    note: str = "",
+) -> None:
+    """Write a trivial classifier as a model; a model of something else stays where it is.
+
+    Raises
+    ------
+    InputError
+        The directory holds something else, or cannot be written.
+    """
+    import pandas as pd
+
+    from framework.models.store import save_model
+
+    noted = {
+        **about,
+        "solutions": [trivial.name],
+        "validation": dict(trivial.values),
+        "test": dict(trivial.test or {}),
+        "data": _data(problem),
+    }
+    _refuse_other(directory, noted)
+    example = pd.DataFrame(dict(problem.example())) if isinstance(problem, Deployable) else None
+    save_model(_constant(trivial, note), directory, noted, None, example)
+
+
+def _constant(trivial: TrivialClassifier, note: str = "") -> Any:
+    from framework.models.constant import ConstantClassifier
+
+    return ConstantClassifier.from_label(trivial.label, trivial.classes, note=note)
 
 
 def export(

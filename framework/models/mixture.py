@@ -84,11 +84,13 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         model.seed_ = int(seed)
         model.expected_ = {name: float(value) for name, value in (expected or {}).items()}
         model.classes_ = np.asarray(members[0].classes_)
-        model.n_features_in_ = members[0].n_features_in_
-        if hasattr(members[0], "feature_names_in_"):
-            model.feature_names_in_ = members[0].feature_names_in_
-        for member in members[1:]:
-            same = member.n_features_in_ == model.n_features_in_
+        readers = [member for member in members if hasattr(member, "n_features_in_")]
+        if readers:  # a constant answer reads no features
+            model.n_features_in_ = readers[0].n_features_in_
+            if hasattr(readers[0], "feature_names_in_"):
+                model.feature_names_in_ = readers[0].feature_names_in_
+        for member in members:
+            same = member not in readers or member.n_features_in_ == model.n_features_in_
             if not same or member.classes_.tolist() != model.classes_.tolist():
                 raise InputError("members: expected the same classes and features, found others")
         return model

@@ -116,3 +116,28 @@ def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
     refused = paretolab("choose", "run", "--mix", "--best", "complexity", "--id", "3")
     assert refused.code == 2
     assert "--id: cannot go with --mix" in refused.err
+    # below the least rate of the front: lots between a solution and "always negative"
+    low = float(front["false_negative_rate"].min())
+    where = ["--where", f"false_negative_rate=={(1 + low) / 2}", "--best", "false_positive_rate"]
+    done = paretolab("choose", "run", "--mix", *where, "--export", "half")
+    assert done.code == 0, done.err
+    assert "always negative" in done.out
+    assert "| Always benign |" in (tmp_path / "half" / "README.md").read_text()
+    assert paretolab("predict", "half", "half/example.csv").code == 0
+
+    # hardly any positives, and connections cost: nothing is worth its cost
+    costs = ["--costs", "fp=1,fn=1", "--prior", "0.001", "--per-unit", "complexity=0.5"]
+    done = paretolab("choose", "run", *costs, "--export", "never")
+    assert done.code == 0, done.err
+    assert "no solution is chosen: 'always negative' (benign) costs least, 0.001 a " in done.out
+    assert "always positive" in done.out
+    assert not (tmp_path / "run" / "chosen.json").exists()
+    readme = (tmp_path / "never" / "README.md").read_text()
+    assert readme.startswith("# Always benign")
+    assert "; the best solution, " in readme
+    assert paretolab("predict", "never", "never/example.csv", "--out", "never.csv").code == 0
+    assert set(pd.read_csv(tmp_path / "never.csv")["label"]) == {"benign"}
+    refused = paretolab("choose", "run", *costs, "--register", "x")
+    assert refused.code == 2
+    dear = paretolab("choose", "run", "--costs", "fp=1,fn=1", "--prior", "0.4")
+    assert "chosen (*): solution" in dear.out

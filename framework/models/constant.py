@@ -1,0 +1,101 @@
+"""The trivial classifier: one label for every record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+from framework.models.checks import stored_labels
+from framework.models.files import ModelFiles
+from framework.models.model import Card, DeployableModel
+
+
+class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # type: ignore[misc]
+    """Answers every record with the same label and reads none of its features.
+
+    It is the best that one can deploy where errors of one kind cost little or are rare, and a
+    member of mixtures between it and others.
+
+    Attributes
+    ----------
+    classes_ : (C,)
+    label_ : the one of them that is the answer
+    note_ : str
+        Why it was chosen, for the card.
+    """
+
+    kind = "constant"
+
+    @classmethod
+    def from_label(
+        cls, label: Any, classes: Sequence[Any] | Array, *, note: str = ""
+    ) -> ConstantClassifier:
+        """Return the classifier that always gives one of the classes.
+
+        Raises
+        ------
+        InputError
+            The label is none of the classes.
+        """
+        model = cls()
+        model.classes_ = np.asarray(classes)
+        found = [c for c in model.classes_.tolist() if c == label and type(c) is type(label)]
+        if not found:
+            raise InputError(
+                f"label: expected one of the classes {model.classes_.tolist()}, found {label!r}"
+            )
+        model.label_, model.note_ = found[0], note
+        return model
+
+    def fit(self, X: Any, y: Any = None) -> ConstantClassifier:
+        """Refuse: there is nothing to train."""
+        raise InputError("fit: a constant classifier answers one label, it is not trained")
+
+    def predict(self, X: pd.DataFrame | Array) -> Array:
+        """Return the label (n,), the same for each record."""
+        check_is_fitted(self)
+        return np.full(len(X), self.label_, dtype=self.classes_.dtype)
+
+    def predict_proba(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return 1 for the label and 0 for the others, (n, C)."""
+        check_is_fitted(self)
+        return np.tile((self.classes_ == self.label_).astype(np.float64), (len(X), 1))
+
+    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ``label`` for each record of a table, whatever is in it."""
+        return pd.DataFrame({"label": self.predict(frame)}, index=frame.index)
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Return all there is of it."""
+        return {"classes": self.classes_.tolist(), "label": self.label_, "note": self.note_}
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> ConstantClassifier:
+        """Return the classifier that ``save_into`` wrote."""
+        note = description["note"]
+        if not isinstance(note, str):
+            raise InputError(f"note: expected a text, found {note!r}")
+        classes = stored_labels(description["classes"], "classes")
+        return cls.from_label(description["label"], classes, note=note)
+
+    def card(self) -> Card:
+        """Return what the README says of the model."""
+        from framework.models.store import cell
+
+        return Card(
+            title=f"Always {cell(self.label_)}",
+            text=f"Every record is answered with {cell(self.label_)}; none of its values is read."
+            + (f" {cell(self.note_)}" if self.note_ else ""),
+            answers="the column `label`",
+            methods="a scikit-learn classifier: `predict`, `predict_proba`",
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
