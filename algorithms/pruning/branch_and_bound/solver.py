@@ -76,7 +76,7 @@ class BranchAndBound:
         Boxes divided or closed, linear programs solved, simplex iterations.
     """
 
-    def __init__(self, instance: Instance, *, seed: int = 0, looks: int = 100_000) -> None:
+    def __init__(self, instance: Instance, *, seed: int = 0, looks: int = 1_000_000) -> None:
         self.instance = instance
         self.incumbent: Pruned | None = None
         self.nodes = self.programs = self.iterations = 0

@@ -59,7 +59,7 @@ class IntegerProgram(ProgramSearch):
         diversity: DiversityKey | None = None,
         tau: Share | None = None,
         gamma: Share | None = None,
-        looks: Annotated[int, Field(ge=1)] = 100_000,
+        looks: Annotated[int, Field(ge=1)] = 1_000_000,
         iterations: Annotated[int, Field(ge=0)] = 500_000,
         seconds: Annotated[float, Field(gt=0)] | None = None,
         **options: Any,
