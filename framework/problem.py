@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from framework.arrays import Array, FloatArray
 from framework.components import SharedComponents
 from framework.errors import InputError
+from framework.outcomes import RecordOutcomes
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
@@ -162,6 +163,14 @@ class Problem(SharedComponents, Described, ABC):
 
     def evaluate_test(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array] | None:
         """Evaluate a batch on the test records, which no search may use; None if there are none."""
+        return None
+
+    def outcomes(self, X: Array) -> RecordOutcomes | None:
+        """Return how candidates do on each record that :meth:`evaluate` scores them on.
+
+        From it follows what to expect of them on new records. None if the problem does not know,
+        or if its metrics do not follow from records.
+        """
         return None
 
     def explain(self, x: Array) -> str | None:

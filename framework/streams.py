@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.arrays import IntArray
 
-_ALGORITHM, _ROW, _REPEAT = range(3)
+_ALGORITHM, _ROW, _REPEAT, _RESAMPLES = range(4)
 
 
 def algorithm_stream(seed: int) -> np.random.Generator:
@@ -25,6 +25,11 @@ def repeat_seed(seed: int, repeat: int) -> int:
     if repeat == 0:
         return seed
     return int(np.random.SeedSequence(seed, spawn_key=(_REPEAT, repeat)).generate_state(1)[0])
+
+
+def resample_stream(seed: int) -> np.random.Generator:
+    """Return the stream that resamples of a run's records are drawn from."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_RESAMPLES,)))
 
 
 class CandidateStreams:

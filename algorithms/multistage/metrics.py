@@ -141,7 +141,7 @@ def measure(
     return values
 
 
-def by_class(answered: IntArray, right: IntArray, present: IntArray) -> dict[str, FloatArray]:
+def by_class(answered: Array, right: Array, present: Array) -> dict[str, FloatArray]:
     """Return the metrics over all classes.
 
     Parameters
@@ -157,7 +157,7 @@ def by_class(answered: IntArray, right: IntArray, present: IntArray) -> dict[str
 
 
 def of_positive(
-    called: IntArray, false: IntArray, negatives: IntArray, answered: IntArray
+    called: Array, false: Array, negatives: Array, answered: Array
 ) -> dict[str, FloatArray]:
     """Return the metrics of the positive class.
 

@@ -43,6 +43,7 @@ from algorithms.multistage.metrics import (
     held_out_records,
     measure,
 )
+from algorithms.multistage.outcomes import StageOutcomes
 from algorithms.multistage.stage_classifiers import build_cost, restore, train
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components, ComponentStore
@@ -350,6 +351,21 @@ class MultiStageProblem(Problem, Deployable):
             for code in (1 - data.positive, data.positive)
         ]
 
+    def outcomes(self, X: Array) -> StageOutcomes | None:
+        """Return how genomes do on each validation record; None where records have copies."""
+        if self.data.copy_of is not None:  # which validation records are copies is not known
+            return None
+        self._build_missing(X)
+        return StageOutcomes(
+            self._genomes(X),
+            self._table.held,
+            self._records[0],
+            self.charges,
+            self.cost_scale,
+            self.error_costs,
+            self.metric_names,
+        )
+
     def explain(self, x: Array) -> str | None:
         for key in self._keys(x):
             number = self._table.find(key)
@@ -422,11 +438,15 @@ class MultiStageProblem(Problem, Deployable):
         masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
         return [pack(mask) for mask in masks]
 
-    def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
-        """Score genomes on the validation (0) or the test records (1)."""
+    def _build_missing(self, X: Array) -> None:
+        """Train the sub-classifiers that genomes need and that are neither here nor on disk."""
         missing = self.missing_components(X)
         if len(missing):
             self.add_components(self.build_components(missing))
+
+    def _measure(self, X: Array, part: Literal[0, 1]) -> dict[str, FloatArray]:
+        """Score genomes on the validation (0) or the test records (1)."""
+        self._build_missing(X)
         table, records, errors = self._table.held, self._records[part], self.error_costs
         return measure(self._genomes(X), table, records, self.charges, self.cost_scale, errors)
 

@@ -67,10 +67,8 @@ class Margin(NamedTuple):
         return np.asarray(losses <= best + allowed, dtype=bool)
 
 
-def parse_condition(text: str, place: str = "where") -> Condition:
+def parse_condition(text: str) -> Condition:
     """Read ``coverage>=0.9``; operators are ``>=``, ``<=``, ``>``, ``<`` and ``==``.
-
-    ``place`` is what messages call the text.
 
     Raises
     ------
@@ -80,11 +78,11 @@ def parse_condition(text: str, place: str = "where") -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise InputError(
-            f"{place}: expected METRIC>=NUMBER (or <=, >, <, ==), such as coverage>=0.9; "
+            f"where: expected METRIC>=NUMBER (or <=, >, <, ==), such as coverage>=0.9; "
             f"found {text!r}"
         )
     metric, comparison, value = match.groups()
-    return Condition(metric, comparison, _number(value, place, text))
+    return Condition(metric, comparison, _number(value, "where", text))
 
 
 def parse_margin(text: str) -> Margin:
@@ -352,7 +350,16 @@ class ExpectedCost:
 
     def of(self, front: Front) -> FloatArray:
         """Return the expected cost of each solution, on validation metrics, shape (n,)."""
-        false_positives, false_negatives, rest = self._parts(front)
+        return self.of_values(front.rows.values)
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that it is made of."""
+        return frozenset({FALSE_POSITIVES, FALSE_NEGATIVES, *self.per_unit})
+
+    def of_values(self, values: Mapping[str, Array]) -> FloatArray:
+        """Return the expected cost of metrics, of any shape."""
+        false_positives, false_negatives, rest = self._parts(values)
         return np.asarray(
             self.prior * self.fn * false_negatives
             + (1 - self.prior) * self.fp * false_positives
@@ -361,25 +368,24 @@ class ExpectedCost:
 
     def by_prior(self, front: Front) -> list[Range]:
         """Return which solution is best for which prior, from 0 to 1; costs as they are."""
-        false_positives, false_negatives, rest = self._parts(front)
+        false_positives, false_negatives, rest = self._parts(front.rows.values)
         start = self.fp * false_positives
         return lower_envelope(start + rest, self.fn * false_negatives - start, 1.0)
 
     def by_ratio(self, front: Front) -> list[Range]:
         """Return which solution is best for which ratio fn / fp; fp and the prior as they are."""
-        false_positives, false_negatives, rest = self._parts(front)
+        false_positives, false_negatives, rest = self._parts(front.rows.values)
         fixed = (1 - self.prior) * self.fp * false_positives + rest
         return lower_envelope(fixed, self.prior * self.fp * false_negatives, np.inf)
 
-    def _parts(self, front: Front) -> tuple[FloatArray, FloatArray, FloatArray]:
-        values = front.rows.values
+    def _parts(self, values: Mapping[str, Array]) -> tuple[FloatArray, FloatArray, FloatArray]:
         for name in (FALSE_POSITIVES, FALSE_NEGATIVES, *self.per_unit):
             if name not in values:
                 raise InputError(
                     f"costs: expected a run with the metric {name!r}, found {', '.join(values)}"
                     f"{nearest(name, values)}"
                 )
-        rest = np.zeros(len(front))
+        rest = np.zeros(values[FALSE_POSITIVES].shape)
         for name, cost in self.per_unit.items():
             rest = rest + cost * values[name]
         return values[FALSE_POSITIVES], values[FALSE_NEGATIVES], rest

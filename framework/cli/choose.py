@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from framework import registry
@@ -19,14 +21,32 @@ from framework.analysis.choose import (
     mix,
     with_trivial,
 )
-from framework.cli.tables import console, front_table, program, show_model, show_steps
+from framework.cli.tables import (
+    console,
+    expectation_table,
+    front_table,
+    program,
+    sentence_of,
+    show_model,
+    show_steps,
+)
 from framework.errors import InputError, ParetolabError
+from framework.experiment.expected import (
+    Evidence,
+    Sure,
+    evidence,
+    expectation,
+    sure_front,
+    tightened,
+)
 from framework.experiment.export import export, export_mixture, export_trivial, load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.problem import Problem, TrivialClassifier
 
-_NOT_WITH_MIX = ("within", "knee", "weights", "costs", "prior", "per_unit", "id", "register")
+_NOT_WITH_MIX = (
+    "within", "sure", "knee", "weights", "costs", "prior", "per_unit", "id", "register",
+)  # fmt: skip
 
 
 class Choose:
@@ -44,6 +64,12 @@ class Choose:
             default=[],
             metavar="METRIC=X",
             help="within X (0.02) or X%% of the best value left, such as accuracy=2%%",
+        )
+        parser.add_argument(
+            "--sure",
+            type=float,
+            metavar="PERCENT",
+            help="only solutions whose limits (--where) all hold in so many %% of resamples",
         )
         parser.add_argument("--best", metavar="METRIC", help="the best value of one metric")
         parser.add_argument("--knee", action="store_true", help="nearest to the ideal (default)")
@@ -93,30 +119,41 @@ class Choose:
         if args.mix:
             return _choose_mixture(args, run_dir, front)
         expected = _expected_cost(args)
-        problem, trivial = (None, ()) if expected is None else _trivial_classifiers(run_dir)
+        rule = {
+            "where": args.where,
+            "within": args.within,
+            "best": args.best,
+            "weights": _numbers(args.weights, "--weights", "METRIC"),
+            "expected": expected,
+        }
+        wish = {**rule, "knee": args.knee, "id": args.id}
+        source = _Source(run_dir)
+        problem, trivial = (None, ()) if expected is None else _trivial_classifiers(source)
         candidates = with_trivial(front, trivial)
-        position = choose(
-            candidates,
-            where=args.where,
-            within=args.within,
-            best=args.best,
-            knee=args.knee,
-            weights=_numbers(args.weights, "--weights", "METRIC"),
-            expected=expected,
-            id=args.id,
-        )
+        sure = None
+        if args.sure is not None:
+            sure = sure_front(source.needed("--sure"), front, args.where, args.sure)
+            rule["where"] = tightened(sure, args.where)
+        position = plain = choose(candidates, **wish)
+        if sure is not None and plain < len(front):  # else one label for all costs less
+            id = sure.front.ids[choose(sure.front, **wish)]
+            position = int(np.searchsorted(front.ids, id))
         out = console()
         if expected is not None and problem is not None and position >= len(front):
             return _choose_trivial(args, run_dir, problem, candidates, trivial, position, expected)
         out.print(front_table(front, mark=position, returned=run_dir.returned()))
         out.print(f"chosen (*): solution {front.ids[position]}")
+        if sure is not None:
+            out.print(_price(front, position, plain, sure, args.sure), soft_wrap=True)
+        if args.id is None:
+            _show_expectation(source, front, position, rule)
         if expected is not None:
             _show_costs(candidates, trivial, position, expected)
         if args.export:
-            _export(run_dir, position, Path(args.export))
+            _export(run_dir, source.problem(), position, Path(args.export))
         else:
             try:
-                _keep(run_dir, position)
+                _keep(run_dir, source.problem(), position)
             except ParetolabError as error:  # the choice stands, data or not
                 print(f"its model and picture are not written: {error}", file=sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
@@ -131,17 +168,77 @@ class Choose:
         return 0
 
 
-def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None:
+class _Source:
+    """The problem of a run and what resamples tell of it, each made when it is first asked for."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self._run_dir = run_dir
+        self._problem: Problem | None = None
+
+    def problem(self) -> Problem:
+        if self._problem is None:
+            self._problem = load_problem(self._run_dir)
+        return self._problem
+
+    def evidence(self) -> Evidence | None:
+        """Return what resamples tell; None where the problem has no outcomes."""
+        with self._run_dir.journal() as journal:
+            return evidence(journal, self.problem(), self._run_dir.config().seed)
+
+    def needed(self, option: str) -> Evidence:
+        found = self.evidence()
+        if found is None:
+            raise InputError(
+                f"{option}: expected a problem that tells what each record contributes, found "
+                f"{self._run_dir.config().problem['kind']!r}, which does not"
+            )
+        return found
+
+
+def _show_expectation(
+    source: _Source, front: Front, position: int, rule: Mapping[str, Any]
+) -> None:
+    """Print what to expect of the chosen solution on new records, where that is known."""
+    try:
+        found = source.evidence()
+        if found is None:
+            return
+        known = expectation(found, front, position, **rule)
+    except ParetolabError as error:  # the choice stands without
+        print(f"what to expect on new records is not known: {error}", file=sys.stderr)
+        return
+    out = console()
+    out.print(expectation_table(front, position, known))
+    out.print(sentence_of(known), soft_wrap=True)
+
+
+def _price(front: Front, position: int, plain: int, sure: Sure, percent: float) -> str:
+    """Return how sure the limits are, and what that costs against the rule without it."""
+    share = 100 * sure.share[int(front.ids[position])]
+    text = f"its limits hold together in {share:.0f}% of the resamples"
+    if plain == position:
+        return f"{text}; the rule picks it without --sure {percent:g} too"
+    before = 100 * sure.share[int(front.ids[plain])]
+    changes = ", ".join(
+        f"{name} {front.rows.values[name][plain]:.4g} -> {front.rows.values[name][position]:.4g}"
+        for name in front.roles.names
+    )
+    return (
+        f"{text}; without --sure {percent:g} it would be solution {front.ids[plain]}, with "
+        f"{before:.0f}%; the price: {changes}"
+    )
+
+
+def _keep(run_dir: RunDir, problem: Problem, position: int, directory: Path | None = None) -> None:
     """Write the model of the solution that becomes the run's; a copy to ``directory``.
 
     Raises
     ------
     InputError
-        The data are others than the run's, or cannot be read; a copy is wanted of what is no
-        model, or where another model is.
+        A copy is wanted of what is no model, or where another model is.
     """
     config = run_dir.config()
-    problem, front = load_problem(run_dir), run_dir.front()
+    front = run_dir.front()
     about = {"run": config.name, "seed": config.seed}
     for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
         ours = target == run_dir.model  # what was chosen last; elsewhere nothing is overwritten
@@ -155,9 +252,9 @@ def _keep(run_dir: RunDir, position: int, directory: Path | None = None) -> None
     show_model(console(), run_dir.model)
 
 
-def _export(run_dir: RunDir, position: int, directory: Path) -> None:
+def _export(run_dir: RunDir, problem: Problem, position: int, directory: Path) -> None:
     """Write the model, and keep a copy as the run's chosen one."""
-    _keep(run_dir, position, directory)
+    _keep(run_dir, problem, position, directory)
     _show_written(directory)
 
 
@@ -205,11 +302,11 @@ def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
 
 
 def _trivial_classifiers(
-    run_dir: RunDir,
+    source: _Source,
 ) -> tuple[Problem | None, Sequence[TrivialClassifier]]:
     """Return the run's problem and its trivial classifiers; none, and why, without its data."""
     try:
-        problem = load_problem(run_dir)
+        problem = source.problem()
     except ParetolabError as error:
         print(f"classifiers that always give one label are not looked at: {error}", file=sys.stderr)
         return None, ()
@@ -311,7 +408,7 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
     mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
-    problem, trivial = _trivial_classifiers(run_dir)
+    problem, trivial = _trivial_classifiers(_Source(run_dir))
     candidates = with_trivial(front, trivial)
     found = mix(candidates, best=args.best, where=args.where)
     out = console()

@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from framework.analysis.expectations import Expectation
 from framework.arrays import Array, IntArray
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
@@ -79,6 +80,44 @@ def front_table(
             cells.append("yes" if front.ids[i] in returned else "")
         table.add_row(f"{front.ids[i]}{star}", *cells)
     return table
+
+
+def expectation_table(front: Front, position: int, known: Expectation) -> Table:
+    """Return what the metrics of a solution claim, what to expect of them, and how they came out.
+
+    The last column, the test records, only informs: no choice may depend on it.
+    """
+    table = Table(
+        title=f"Solution {front.ids[position]} on new records",
+        title_justify="left",
+        pad_edge=False,
+    )
+    table.add_column("metric")
+    for name in ("claimed", "expected", "95% range"):
+        table.add_column(name, justify="right")
+    if front.test is not None:
+        table.add_column("test", justify="right", style="dim")
+    for name in _shown(front):
+        if name not in known.of or front.roles.metrics[name].size:
+            continue
+        promise = known.of[name]
+        cells = [_cell(promise.claimed), _cell(promise.expected)]
+        cells.append(f"{_cell(promise.low)} to {_cell(promise.high)}")
+        if front.test is not None:
+            cells.append(_cell(front.test[name][position]))
+        table.add_row(name, *cells)
+    return table
+
+
+def sentence_of(known: Expectation) -> str:
+    """Return how firm a rule's pick is, in words."""
+    others = f"{known.others} other{'' if known.others == 1 else 's'}"
+    turns = f", {others} take{'s' if known.others == 1 else ''} turns" if known.others else ""
+    text = f"the rule picks this design in {100 * known.again:.0f}% of resamples{turns}"
+    if known.unmet:
+        text += f"; in {100 * known.unmet:.1f}% no design meets the conditions"
+    part = "" if known.whole else f", of which the {known.resampled:,} likeliest were resampled"
+    return f"{text} ({known.designs:,} designs evaluated{part})"
 
 
 def walk_table(chosen: Chosen) -> Table:

@@ -93,6 +93,53 @@ def test_choose_refuses(finished, monkeypatch, capsys, options, sentence):
     assert sentence in capsys.readouterr().err
 
 
+def test_choose_says_what_to_expect(finished, command):
+    done = command("choose", "first", "--where", "coverage>=0.5", "--best", "accuracy")
+    assert done.code == 0, done.err
+    (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
+    assert f"Solution {chosen} on new records" in done.out
+    row = next(line for line in done.out.splitlines() if re.match(r".accuracy +.", line))
+    claimed, expected, low, high, test = map(float, re.findall(r"[\d.]+", row))
+    front = pd.read_csv(finished.dir / "front.csv").set_index("id").loc[int(chosen)]
+    assert claimed == pytest.approx(front["accuracy"], abs=5e-5)
+    assert test == pytest.approx(front["test_accuracy"], abs=5e-5)
+    assert expected < claimed
+    assert low < high
+    assert re.search(r"the rule picks this design in \d+% of resamples, \d+ others take", done.out)
+
+
+def test_sure_takes_limits_that_hold(finished, monkeypatch, capsys):
+    monkeypatch.chdir(finished.dir.parent)
+    chosen = {}
+    for percent in ("5", "80"):
+        words = ["choose", "first", "--where", "coverage>=0.6", "--best", "accuracy"]
+        assert main([*words, "--sure", percent, "--no-mlflow"]) == 0
+        out = capsys.readouterr().out
+        share = int(re.search(r"hold together in (\d+)% of the resamples", out)[1])
+        assert share >= int(percent)
+        chosen[percent] = int(re.search(r"chosen \(\*\): solution (\d+)", out)[1])
+    front = pd.read_csv(finished.dir / "front.csv").set_index("id")
+    assert front["coverage"][chosen["80"]] >= front["coverage"][chosen["5"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--sure", "90"], "sure: expected with at least one limit"),
+        (["--sure", "190", "--where", "coverage>=0.5"], "between 0 and 100, found 190"),
+        (
+            ["--sure", "99", "--where", "coverage>=0.99", "--where", "accuracy>=0.8"],
+            "the tightest limit that one does meet is",
+        ),
+        (["--sure", "90", "--mix", "--best", "accuracy"], "--sure: cannot go with --mix"),
+    ],
+)
+def test_sure_refuses(finished, monkeypatch, capsys, options, sentence):
+    monkeypatch.chdir(finished.dir.parent)
+    assert main(["choose", "first", *options]) == 2
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def exported(finished, command, place):
     front = pd.read_csv(finished.dir / "front.csv")

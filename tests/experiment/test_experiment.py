@@ -18,15 +18,7 @@ from framework.experiment.run_dir import RunDir
 from tests.command import call
 from tests.experiment import small
 
-TABLES = {
-    "runs.csv",
-    "seconds.csv",
-    "means.csv",
-    "ranks.csv",
-    "pairs.csv",
-    "wins.csv",
-    "winners.csv",
-}
+TABLES = {"runs.csv", "seconds.csv", "means.csv", "ranks.csv", "pairs.csv", "wins.csv"}
 
 
 def tables(out):

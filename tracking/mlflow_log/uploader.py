@@ -300,8 +300,7 @@ class Uploader:
         run_id = run.run_id
         there = self._client.get_run(run_id).data.params
         subject = self._subject(run_dir, kind)
-        named = {key: subject.tags()[key] for key in ("method", "data")}
-        wanted = named | run_content.parameters(run_dir)
+        wanted = {"method": subject.method, "data": subject.data} | run_content.parameters(run_dir)
         missing = {key: text for key, text in wanted.items() if key not in there}
         params = [Param(key, text) for key, text in missing.items()]
         for i in range(0, len(params), _PARAMS):
@@ -315,8 +314,7 @@ class Uploader:
             sweeps = kind == "sweep"
             varied = list(read_yaml(run_dir.sweep_file)["search_space"]) if sweeps else []
             started = int(self.state.started * 1000)
-            cases = run_content.cases_of(run_dir)
-            shared = views.experiment_tags(run_dir.roles(), started, varied, cases)
+            shared = views.experiment_tags(run_dir.roles(), started, varied)
             for key, value in shared.items():
                 self._client.set_experiment_tag(self._experiment_id, key, value)
         run.artifacts["introduced"] = True

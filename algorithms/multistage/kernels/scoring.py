@@ -152,6 +152,24 @@ def popcount(v: np.uint64) -> int:
 
 
 @njit
+def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> None:
+    """Fill ``price`` (stages,) with what entering each stage costs; ``begun`` (groups,) is room."""
+    costs, group_of, group_costs = charges
+    d = len(x)
+    price[:] = 0
+    for i in range(d):
+        if x[i] >= 0:
+            price[x[i]] += costs[i]
+    begun[:] = d
+    for i in range(d if len(group_costs) else 0):
+        if x[i] >= 0 and group_of[i] >= 0:
+            begun[group_of[i]] = min(begun[group_of[i]], x[i])
+    for g in range(len(group_costs)):
+        if begun[g] < d:
+            price[begun[g]] += group_costs[g]
+
+
+@njit
 def score(
     X: Array,
     held: Held,
@@ -186,13 +204,12 @@ def score(
     """
     n, d = X.shape
     slots, keys, bits, failed = held
-    costs, group_of, group_costs = charges
     words = len(everyone)
     with_positive = bits.shape[1] > 2
     counts = np.zeros((n, 8), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
-    begun = np.empty(len(group_costs), dtype=np.int64)
+    begun = np.empty(len(charges.of_group), dtype=np.int64)
     waiting = np.empty(words, dtype=np.uint64)
     all_records = np.int64(0)
     for w in range(words):
@@ -200,17 +217,7 @@ def score(
     for r in range(n):
         stages = int(X[r].max()) + 1
         _prefix_keys(X[r], stages, prefix[:stages])
-        price[:stages] = 0
-        for i in range(d):
-            if X[r, i] >= 0:
-                price[X[r, i]] += costs[i]
-        begun[:] = d
-        for i in range(d if len(group_costs) else 0):
-            if X[r, i] >= 0 and group_of[i] >= 0:
-                begun[group_of[i]] = min(begun[group_of[i]], X[r, i])
-        for g in range(len(group_costs)):
-            if begun[g] < d:
-                price[begun[g]] += group_costs[g]
+        _prices(X[r], charges, begun, price[:stages])
         waiting[:] = everyone
         left = all_records
         row = counts[r]
@@ -276,6 +283,62 @@ def class_counts(
                     right[r, label] += np.int64((planes[1, w] & lowest) != 0)
                     leaving ^= lowest
     return answered, right
+
+
+@njit
+def record_outcomes(
+    X: Array, held: Held, first_word: int, charges: Charges, records: int
+) -> tuple[Array, IntArray, IntArray, BoolArray]:
+    """Send every record through the stages of each partition and say what became of it.
+
+    Parameters
+    ----------
+    X, held, first_word, charges
+        As of :func:`score`.
+    records : int
+
+    Returns
+    -------
+    planes : numpy.ndarray of uint8, shape (planes, n, records)
+        1 for each record that is answered; answered rightly; called positive.
+    paid : numpy.ndarray of int64, shape (n, records)
+        What was paid for each record.
+    stages : numpy.ndarray of int64, shape (n,)
+    failed : numpy.ndarray of bool, shape (n,)
+        Whether a component failed; the rest of that row means nothing.
+    """
+    n, d = X.shape
+    slots, keys, bits, failed = held
+    words = (records + 63) // 64
+    planes = np.zeros((bits.shape[1], n, records), dtype=np.uint8)
+    paid = np.zeros((n, records), dtype=np.int64)
+    stages = np.empty(n, dtype=np.int64)
+    broken = np.zeros(n, dtype=np.bool_)
+    prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
+    price = np.empty(d, dtype=np.int64)
+    begun = np.empty(len(charges.of_group), dtype=np.int64)
+    for r in range(n):
+        stages[r] = int(X[r].max()) + 1
+        _prefix_keys(X[r], stages[r], prefix[: stages[r]])
+        _prices(X[r], charges, begun, price[: stages[r]])
+        so_far = np.int64(0)
+        for s in range(stages[r]):
+            component = find(slots, keys, prefix[s])
+            if failed[component]:
+                broken[r] = True
+                break
+            so_far += price[s]
+            for w in range(words):
+                for at in range(64 * w, min(64 * w + 64, records)):
+                    if planes[0, r, at]:  # it left before
+                        continue
+                    paid[r, at] = so_far
+                    shift = np.uint64(at - 64 * w)
+                    if bits[component, 0, first_word + w] >> shift & np.uint64(1):
+                        for p in range(bits.shape[1]):
+                            bit = bits[component, p, first_word + w] >> shift & np.uint64(1)
+                            planes[p, r, at] = np.uint8(bit)
+    return planes, paid, stages, broken
 
 
 @njit

@@ -1,0 +1,106 @@
+"""How ordered partitions do on each record, and their metrics under weights of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from algorithms.multistage.kernels import scoring
+from algorithms.multistage.metrics import POSITIVE, HeldOutRecords, by_class, of_positive
+from framework.arrays import Array, FloatArray, IntArray
+from framework.outcomes import RecordOutcomes, weighted_sums
+
+_ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
+_BY_CLASS = {"balanced_accuracy", "worst_recall", "error_cost"}
+_OF_POSITIVE = {metric.name for metric in POSITIVE}
+
+
+class StageOutcomes(RecordOutcomes):
+    """How ordered partitions do on each record.
+
+    Parameters
+    ----------
+    X : numpy.ndarray of int, shape (n, d)
+        Genomes. Records are sent through them when metrics are asked for: nothing is kept.
+    table : Held
+        Has every stage classifier that the genomes need.
+    records : HeldOutRecords
+    charges, cost_scale, error_costs
+        As of :func:`~algorithms.multistage.metrics.measure`.
+    names : collection of str
+        The metrics that the problem reports.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        table: scoring.Held,
+        records: HeldOutRecords,
+        charges: scoring.Charges,
+        cost_scale: int,
+        error_costs: FloatArray | None,
+        names: Collection[str],
+    ) -> None:
+        super().__init__(len(X), len(records.labels), names)
+        self._X, self._table, self._of = X, table, records
+        self._charges, self._cost_scale, self._error_costs = charges, cost_scale, error_costs
+
+    def metrics(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> Mapping[str, FloatArray]:
+        wanted = set(self.names if names is None else names)
+        X, labels = np.ascontiguousarray(self._X[candidates]), self._of.labels
+        planes, paid, stages, failed = scoring.record_outcomes(
+            X, self._table, self._of.first_word, self._charges, self.records
+        )
+        total = weights.sum(axis=0, dtype=np.float64)
+        answered = weighted_sums(planes[_ANSWERED], weights)
+        values = {"coverage": answered / total, "inconclusive_rate": (total - answered) / total}
+        if "accuracy" in wanted:
+            right = weighted_sums(planes[_RIGHT], weights)
+            values["accuracy"] = right / np.maximum(answered, 1)
+        if "cost" in wanted:
+            values["cost"] = weighted_sums(paid, weights) / (self._cost_scale * total)
+        if "stages" in wanted:
+            values["stages"] = np.repeat(stages.astype(np.float64)[:, None], len(total), axis=1)
+        if wanted & _OF_POSITIVE:
+            false = weights * (labels != self._of.positive)[:, None]
+            sums = (
+                weighted_sums(planes[_CALLED], weights),
+                weighted_sums(planes[_CALLED], false),
+                weighted_sums(planes[_ANSWERED], false),
+            )
+            values |= of_positive(*sums, answered)
+        if wanted & _BY_CLASS:
+            values |= self._by_class(planes, weights)
+        if failed.any():
+            values = {name: np.where(failed[:, None], np.nan, of) for name, of in values.items()}
+        return {name: values[name] for name in self.names if name in values}
+
+    def _by_class(self, planes: Array, weights: Array) -> dict[str, FloatArray]:
+        """Return the metrics that look at each class on its own."""
+        labels, classes = self._of.labels, self._of.classes
+        shape = planes.shape[1], weights.shape[1]
+        answered, right = np.empty((2, *shape, classes))
+        present = np.empty((weights.shape[1], classes))
+        for k in range(classes):
+            of_class = weights * (labels == k)[:, None]
+            present[:, k] = of_class.sum(axis=0, dtype=np.float64)
+            answered[..., k] = weighted_sums(planes[_ANSWERED], of_class)
+            right[..., k] = weighted_sums(planes[_RIGHT], of_class)
+        values = {name: np.empty(shape) for name in ("balanced_accuracy", "worst_recall")}
+        patterns, which = np.unique(present > 0, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):  # nearly always one: each class is there
+            alike = np.flatnonzero(which.ravel() == number)
+            flat = [of[:, alike].reshape(-1, classes) for of in (answered, right)]
+            for name, column in by_class(flat[0], flat[1], pattern).items():
+                values[name][:, alike] = column.reshape(-1, len(alike))
+        if self._error_costs is not None:
+            wrong = (answered - right).reshape(-1, classes)
+            total = weights.sum(axis=0, dtype=np.float64)
+            values["error_cost"] = (wrong @ self._error_costs).reshape(shape) / total
+        return values

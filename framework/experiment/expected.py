@@ -1,0 +1,176 @@
+"""What to expect of the solutions of a run: its journal, its problem and resamples together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from framework.analysis.choose import Condition, parse_condition
+from framework.analysis.expectations import Expectation, Resamples, Rule, expect
+from framework.arrays import BoolArray, FloatArray, IntArray, row_codes
+from framework.errors import InputError
+from framework.front import Front
+from framework.journal import Journal
+from framework.problem import Problem
+
+_MOST_SECONDS = 30.0  # of training components again, for figures that only inform
+
+
+class Evidence(NamedTuple):
+    """Resamples of a run's records, and the designs that it evaluated.
+
+    Attributes
+    ----------
+    ids : numpy.ndarray of int64, shape (n,)
+        Of each design that was evaluated, the first candidate's; ascending.
+    resamples : Resamples
+        Of their outcomes, in the same order.
+    """
+
+    ids: IntArray
+    resamples: Resamples
+
+    def positions(self, ids: IntArray) -> IntArray:
+        """Return where candidates are among the designs."""
+        return np.searchsorted(self.ids, ids)
+
+
+def evidence(journal: Journal, problem: Problem, seed: int) -> Evidence | None:
+    """Return what resamples can tell of a run; None where the problem has no outcomes.
+
+    Raises
+    ------
+    InputError
+        Components of the candidates are not on this machine's disk, and to train them again would
+        take long.
+    """
+    if type(problem).outcomes is Problem.outcomes:
+        return None
+    pieces = [batch.take(batch.ok) for batch, _ in journal.batches()]
+    pieces = [piece for piece in pieces if len(piece)]
+    if not pieces:
+        return None
+    ids = np.concatenate([piece.ids for piece in pieces])
+    X = np.concatenate([piece.X for piece in pieces])
+    order = np.argsort(ids)
+    _, first = np.unique(row_codes(X[order]), return_index=True)
+    order = order[np.sort(first)]
+    ids, X = ids[order], np.ascontiguousarray(X[order])
+    missing = problem.missing_components(X)
+    cost = problem.build_cost(missing) if len(missing) else None
+    if cost is not None and cost.seconds > _MOST_SECONDS:
+        raise InputError(
+            f"expected the {problem.component_name} of all {len(ids):,} designs evaluated on this "
+            f"machine's disk, found {len(missing):,} missing, which take about {cost.seconds:,.0f} "
+            "s to train again"
+        )
+    outcomes = problem.outcomes(X)
+    return None if outcomes is None else Evidence(ids, Resamples(outcomes, seed))
+
+
+def expectation(found: Evidence, front: Front, position: int, **rule: Any) -> Expectation:
+    """Return what to expect of a solution of a front that a rule of ``choose`` picked."""
+    made = Rule(front, **rule)
+    return expect(
+        found.resamples, made, int(found.positions(front.ids[position : position + 1])[0])
+    )
+
+
+class Sure(NamedTuple):
+    """The solutions of a front that meet all limits in enough resamples.
+
+    Attributes
+    ----------
+    front : Front
+        These alone.
+    share : mapping of int to float
+        Share of the resamples in which all limits hold together, by id, of the whole front.
+    """
+
+    front: Front
+    share: Mapping[int, float]
+
+
+def sure_front(
+    found: Evidence, front: Front, where: Sequence[str | Condition], percent: float
+) -> Sure:
+    """Return the part of a front whose limits all hold in at least so many per cent of resamples.
+
+    Raises
+    ------
+    InputError
+        No limit, no share, or no solution passes: the message has the highest limit that is met.
+    """
+    conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
+    if not 0 < percent < 100:
+        raise InputError(f"sure: expected a percentage between 0 and 100, found {percent:g}")
+    if not conditions:
+        raise InputError("sure: expected with at least one limit, such as --where coverage>=0.8")
+    rule = Rule(front, where=conditions)
+    resamples = found.resamples
+    values = resamples.outcomes.metrics(resamples.weights, found.positions(front.ids), rule.needs)
+    held = rule.holds(values)
+    met = held.mean(axis=1)
+    claimed = np.ones(len(front), dtype=bool)
+    for condition in conditions:
+        claimed &= condition.holds(front.rows.values[condition.metric])
+    passing = np.flatnonzero(claimed & (met >= percent / 100))
+    if len(passing):
+        share = dict(zip(front.ids.tolist(), met.tolist(), strict=True))
+        return Sure(Front(front.rows.take(passing), front.roles, front.gene_names), share)
+    text = ", ".join(map(str, conditions))
+    best = int(np.argmax(np.where(claimed, met, -1.0)))
+    surest = (
+        f"; solution {front.ids[best]} comes nearest, with {100 * met[best]:.0f}%"
+        if claimed[best]
+        else ""
+    )
+    raise InputError(
+        f"sure: no solution meets {text} together in {percent:g}% of the resamples{surest}"
+        f"{_highest(rule, conditions, values, percent)}"
+    )
+
+
+def _highest(
+    rule: Rule, conditions: Sequence[Condition], values: Mapping[str, FloatArray], percent: float
+) -> str:
+    """Return the tightest limit of each condition that a solution meets so often, as a text."""
+    found = []
+    for i, condition in enumerate(conditions):
+        if condition.operator == "==":
+            continue
+        others: BoolArray = ~np.isnan(values[condition.metric])
+        for other in (*rule.conditions[: -len(conditions)], *conditions[:i], *conditions[i + 1 :]):
+            others &= other.holds(values[other.metric])
+        side = 1.0 if condition.operator in (">", ">=") else -1.0
+        column = np.where(others, side * values[condition.metric], -np.inf)
+        needed = int(np.ceil(percent / 100 * column.shape[1] - 1e-9))
+        limit = float(np.sort(column, axis=1)[:, column.shape[1] - needed].max())
+        if np.isfinite(limit):
+            sign = ">=" if side > 0 else "<="
+            # rounded to the side on which it holds
+            shown = side * np.floor(limit * 1e4) / 1e4
+            found.append(f"{condition.metric}{sign}{shown:.6g}")
+    if not found:
+        return ""
+    rest = " with the other limits as they are" if len(conditions) > 1 else ""
+    return f"; the tightest limit that one does meet is {' or '.join(found)}{rest}"
+
+
+def tightened(sure: Sure, where: Sequence[str | Condition]) -> list[Condition]:
+    """Return limits as tight as the least that the sure solutions claim.
+
+    A rule with them does about what the guarded rule does, so that its optimism is the latter's.
+    """
+    found = []
+    for item in where:
+        condition = parse_condition(item) if isinstance(item, str) else item
+        column = sure.front.rows.values[condition.metric]
+        if condition.operator in (">", ">="):
+            condition = Condition(condition.metric, ">=", float(column.min()))
+        elif condition.operator in ("<", "<="):
+            condition = Condition(condition.metric, "<=", float(column.max()))
+        found.append(condition)
+    return found

@@ -1,0 +1,123 @@
+"""What each record contributes to the metrics of candidates: one protocol for every resample.
+
+A problem that knows how a candidate does on each record can score it again under any weights of
+the records: bootstrap resamples, the records that a resample left out, subgroups. So one mechanism
+says how far a figure may be off, how much of it is the luck of the search, and whether two
+candidates can be told apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray, IntArray
+
+_EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # whole numbers up to here have no rounding
+
+
+class RecordOutcomes(ABC):
+    """How candidates did on each record that the search was scored on.
+
+    Parameters
+    ----------
+    candidates, records : int
+        How many there are.
+    names : sequence of str
+        The metrics that follow.
+    units : numpy.ndarray of int64, shape (records,), optional
+        What is drawn together in a resample, such as all records of a patient or the copies of a
+        record: codes from 0. Each record is a unit of its own if None.
+
+    Attributes
+    ----------
+    candidates, records, names, units
+    """
+
+    def __init__(
+        self,
+        candidates: int,
+        records: int,
+        names: Collection[str],
+        units: IntArray | None = None,
+    ) -> None:
+        self.candidates, self.records, self.names = candidates, records, tuple(names)
+        self.units = np.arange(records) if units is None else np.asarray(units, dtype=np.int64)
+
+    @abstractmethod
+    def metrics(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> Mapping[str, FloatArray]:
+        """Return the metrics of candidates under weights of the records.
+
+        With weights of 1 they are those of ``Problem.evaluate``, to the bit. With other whole
+        numbers they are those of the problem whose records are repeated so often.
+
+        Parameters
+        ----------
+        weights : numpy.ndarray, shape (records, b)
+            How often each record counts, once per column; whole numbers of at least 0.
+        candidates : slice or numpy.ndarray of int64
+            Which candidates; all by default.
+        names : collection of str, optional
+            Which metrics; all if None. More may be returned.
+
+        Returns
+        -------
+        mapping of str to numpy.ndarray of float64, shape (candidates, b)
+            Natural sign and unit; NaN where a candidate cannot be evaluated.
+        """
+
+
+def weighted_sums(plane: Array, weights: Array) -> FloatArray:
+    """Return ``plane @ weights`` of whole numbers of at least 0, without rounding.
+
+    Parameters
+    ----------
+    plane : numpy.ndarray, shape (candidates, records)
+    weights : numpy.ndarray, shape (records, b)
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (candidates, b)
+
+    Notes
+    -----
+    Sums below 2^24 are a matrix product in float32, those below 2^53 in float64: exact whatever
+    the order of adding, so the same on each machine and with each number of threads. Above that,
+    the product is one of int64.
+    """
+    highest = int(plane.max(initial=0)) * int(weights.sum(axis=0, dtype=np.float64).max(initial=0))
+    kind: type = np.int64
+    if highest < _EXACT_DOUBLE:
+        kind = np.float32 if highest < _EXACT_SINGLE else np.float64
+    product: Array = plane.astype(kind, copy=False) @ weights.astype(kind, copy=False)
+    return np.asarray(product, dtype=np.float64)
+
+
+def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) -> Array:
+    """Return bootstrap resamples as weights: how often each record is drawn.
+
+    Parameters
+    ----------
+    units : numpy.ndarray of int64, shape (n,)
+        What is drawn together, as codes from 0.
+    resamples : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    numpy.ndarray of float32, shape (n, resamples)
+        As many units are drawn, with replacement, as there are. Fewer resamples from the same
+        generator are the first of more.
+    """
+    n = int(units.max()) + 1
+    drawn = np.empty((n, resamples), dtype=np.float32)
+    for b in range(resamples):
+        drawn[:, b] = np.bincount(rng.integers(n, size=n), minlength=n)
+    return drawn[units]

@@ -1,0 +1,210 @@
+"""What to expect of a pick, against resamples that are scored and chosen from one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from framework.analysis.choose import Condition, ExpectedCost, choose
+from framework.analysis.expectations import Resamples, Rule, expect
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.front import Front
+from framework.outcomes import RecordOutcomes, resample_weights, weighted_sums
+from framework.roles import Constraint, Metric, Objective, Roles
+
+METRICS = (
+    Metric("coverage", "max"),
+    Metric("accuracy", "max"),
+    Metric("cost", "min", "ratio", high=100.0),
+    Metric("false_positive_rate", "min"),
+    Metric("false_negative_rate", "min"),
+)
+ROLES = Roles(
+    METRICS,
+    [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")],
+)
+
+
+class MadeUp(RecordOutcomes):
+    """Candidates that answer records by lot, rightly or not, at a price."""
+
+    def __init__(self, candidates=60, records=45, seed=0, units=None, scale=1):
+        super().__init__(candidates, records, [metric.name for metric in METRICS], units)
+        rng = np.random.default_rng(seed)
+        skill = rng.uniform(0.5, 0.95, (2, candidates, 1))
+        self.answered = (rng.random((candidates, records)) < skill[0]).astype(np.uint8)
+        self.right = self.answered * (rng.random((candidates, records)) < skill[1])
+        self.paid = rng.integers(0, 9, (candidates, records)) * scale
+        self.positive = rng.random(records) < 0.4
+
+    def metrics(self, weights, candidates=slice(None), names=None):
+        total = weights.sum(axis=0, dtype=np.float64)
+        answered, right = self.answered[candidates], self.right[candidates]
+
+        def rate(of_class):
+            drawn = weights * of_class[:, None]
+            wrong = weighted_sums(answered - right, drawn)
+            return wrong / np.maximum(weighted_sums(answered, drawn), 1)
+
+        sums = weighted_sums(answered, weights)
+        return {
+            "coverage": sums / total,
+            "accuracy": weighted_sums(right, weights) / np.maximum(sums, 1),
+            "cost": weighted_sums(self.paid[candidates], weights) / total,
+            "false_positive_rate": rate(~self.positive),
+            "false_negative_rate": rate(self.positive),
+        }
+
+
+def front_of(outcomes, weights=None, roles=ROLES, *, whole=False):
+    """Return the front under weights; with ``whole`` all candidates as if they were on it."""
+    if weights is None:
+        weights = np.ones(outcomes.records)
+    values = {n: v[:, 0] for n, v in outcomes.metrics(weights[:, None]).items()}
+    rows = Evaluated(np.arange(outcomes.candidates), np.zeros((outcomes.candidates, 1)), values)
+    return Front(rows, roles, ("x",)) if whole else Front.of([rows], roles, ("x",))
+
+
+RULES = [
+    {"best": "accuracy"},
+    {"where": ["coverage>=0.75"], "best": "accuracy"},
+    {"where": ["coverage>0.7", "accuracy>=0.8"], "best": "cost"},
+    {"where": ["cost<=4"], "within": ["accuracy=5%"], "best": "cost"},
+    {"within": ["accuracy=0.1", "coverage=10%"], "best": "cost"},
+    {"expected": ExpectedCost(1.0, 5.0, 0.3, {"cost": 0.1})},
+    {"where": ["coverage>=0.6"], "expected": ExpectedCost(2.0, 1.0, 0.5)},
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_picks_are_those_of_choose_in_each_resample(rule):
+    outcomes = MadeUp()
+    resamples = Resamples(outcomes, 3, 60)
+    made = Rule(front_of(outcomes), **rule)
+    pool, whole = resamples.pool(made)
+    assert whole
+    picks = resamples.picks(made, pool)
+    for b, pick in enumerate(picks):
+        front = front_of(outcomes, resamples.weights[:, b], whole=True)
+        try:
+            assert pick == choose(front, **rule)
+        except InputError:
+            assert pick == -1
+
+
+@pytest.mark.parametrize("weights", [None, {"accuracy": 2.0, "cost": 1.0}])
+def test_normalised_losses_are_scaled_by_the_front_of_all_records(weights):
+    outcomes = MadeUp(seed=4)
+    front, resamples = front_of(outcomes), Resamples(outcomes, 0, 40)
+    where = ["coverage>=0.6"]
+    made = Rule(front, where=where, weights=weights)
+    left = front.rows.values["coverage"] >= 0.6
+    names = weights or dict.fromkeys(ROLES.names)
+    sign = {"coverage": -1, "accuracy": -1, "cost": 1}
+    drawn = outcomes.metrics(resamples.weights)
+    score = np.zeros(drawn["cost"].shape)
+    for name in names:
+        own = sign[name] * front.rows.values[name][left]
+        scaled = (sign[name] * drawn[name] - own.min()) / (own.max() - own.min())
+        score += weights[name] * scaled if weights else np.maximum(scaled, 0) ** 2
+    score[drawn["coverage"] < 0.6] = np.inf
+    picks = resamples.picks(made, np.arange(outcomes.candidates))
+    reached = score[picks, np.arange(40)]
+    assert np.allclose(reached, score.min(axis=0), atol=1e-12)
+    whole = choose(front, where=where, weights=weights)
+    once = Resamples(outcomes, 0, 1)
+    once.weights = np.ones_like(once.weights)
+    assert once.picks(made, np.arange(outcomes.candidates))[0] == front.ids[whole]
+
+
+def test_expected_is_claimed_less_the_mean_gain_of_the_picks():
+    outcomes = MadeUp(seed=1)
+    front, rule = front_of(outcomes), {"where": ["coverage>=0.75"], "best": "accuracy"}
+    position = int(front.ids[choose(front, **rule)])
+    resamples = Resamples(outcomes, 9, 200)
+    known = expect(resamples, Rule(front, **rule), position)
+    gains, fresh, again, picked, unmet = [], [], 0, set(), 0
+    for b in range(200):
+        weights = resamples.weights[:, b]
+        whole = front_of(outcomes, whole=True).rows.values["accuracy"]
+        drawn = front_of(outcomes, weights, whole=True)
+        try:
+            pick = choose(drawn, **rule)
+        except InputError:
+            unmet += 1
+            continue
+        gains.append(drawn.rows.values["accuracy"][pick] - whole[pick])
+        out = np.repeat(np.arange(outcomes.records), weights == 0)
+        answered = outcomes.answered[pick][out].sum()
+        fresh.append(outcomes.right[pick][out].sum() / max(answered, 1))
+        again += pick == position
+        picked.add(pick)
+    promise = known.of["accuracy"]
+    assert promise.claimed == front.rows.values["accuracy"][front.ids == position][0]
+    assert promise.expected == pytest.approx(promise.claimed - np.mean(gains), abs=1e-12)
+    assert (promise.low, promise.high) == tuple(np.percentile(fresh, [2.5, 97.5]))
+    assert known.again == again / 200
+    assert known.others == len(picked - {position})
+    assert known.unmet == pytest.approx(unmet / 200)
+    assert promise.expected < promise.claimed
+
+
+def test_candidates_that_cannot_win_are_left_out_and_the_picks_stay():
+    outcomes = MadeUp(400, 200, seed=2)
+    resamples, made = Resamples(outcomes, 0), Rule(front_of(outcomes), best="accuracy")
+    pool, whole = resamples.pool(made)
+    assert whole
+    assert len(pool) < 150
+    every = resamples.picks(made, np.arange(400))
+    assert np.array_equal(resamples.picks(made, pool), every)
+
+
+def test_where_candidates_are_too_many_the_nearest_are_kept(monkeypatch):
+    outcomes = MadeUp(400, 200, seed=2)
+    resamples, made = Resamples(outcomes, 0), Rule(front_of(outcomes))
+    every, _ = resamples.pool(made)
+    monkeypatch.setattr("framework.analysis.expectations._WORK", 0)
+    monkeypatch.setattr("framework.analysis.expectations._FEWEST", 20)
+    pool, whole = resamples.pool(made)
+    assert not whole
+    assert len(pool) == 20
+    assert set(pool) < set(every)
+    assert not expect(resamples, made, int(pool[0])).whole
+
+
+def test_constraints_of_the_run_hold_in_each_resample():
+    outcomes = MadeUp()
+    roles = Roles(METRICS, ROLES.objectives, [Constraint("cost", at_most=4.0, at_least=1.0)])
+    made = Rule(front_of(outcomes, roles=roles), best="accuracy")
+    assert made.conditions == (Condition("cost", "<=", 4.0), Condition("cost", ">=", 1.0))
+    resamples = Resamples(outcomes, 0, 50)
+    picks = resamples.picks(made, np.arange(outcomes.candidates))
+    costs = outcomes.metrics(resamples.weights)["cost"][picks, np.arange(50)]
+    assert ((costs <= 4.0) & (costs >= 1.0)).all()
+
+
+def test_nothing_can_be_expected_where_no_resample_has_a_pick():
+    outcomes = MadeUp()
+    made = Rule(front_of(outcomes), where=["cost<=100"])
+    made.conditions = (Condition("cost", ">=", 1000.0),)
+    with pytest.raises(InputError, match="in any of 500 resamples"):
+        expect(Resamples(outcomes, 0), made, 0)
+
+
+@pytest.mark.parametrize("scale", [1, 2**20, 2**45])
+def test_weighted_sums_have_no_rounding(scale):
+    rng = np.random.default_rng(0)
+    plane, weights = rng.integers(0, 9, (7, 30)) * scale, rng.integers(0, 5, (30, 4))
+    expected = [[sum(int(a) * int(b) for a, b in zip(row, column, strict=True))
+                 for column in weights.T] for row in plane]  # fmt: skip
+    assert weighted_sums(plane, weights.astype(np.float32)).tolist() == expected
+
+
+def test_units_are_drawn_together_and_fewer_resamples_are_the_first():
+    units = np.array([0, 0, 1, 2, 2, 2, 3])
+    drawn = resample_weights(units, 50, np.random.default_rng(7))
+    assert np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(drawn[3], drawn[5])
+    assert (drawn[[0, 2, 3, 6]].sum(axis=0) == 4).all()
+    assert np.array_equal(drawn[:, :20], resample_weights(units, 20, np.random.default_rng(7)))
