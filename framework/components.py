@@ -10,7 +10,9 @@ import sqlite3
 import sys
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,36 @@ from framework.arrays import Array, WordArray
 
 _PATIENCE = 10.0  # seconds to wait for another process
 _CHUNK = 500  # keys a query: SQLite's limit on variables is 999 where it is least
+
+
+_PUT_OFF: ContextVar[list[str] | None] = ContextVar("put off", default=None)
+
+
+@contextmanager
+def building_nothing() -> Iterator[list[str]]:
+    """Have nothing that is expensive built in the block, such as a library.
+
+    Yields
+    ------
+    list of str
+        What would have been built is added to it.
+    """
+    put_off: list[str] = []
+    token = _PUT_OFF.set(put_off)
+    try:
+        yield put_off
+    finally:
+        _PUT_OFF.reset(token)
+
+
+def is_put_off(what: str) -> bool:
+    """Return whether something expensive must not be built now; it is noted then."""
+    put_off = _PUT_OFF.get()
+    if put_off is None:
+        return False
+    if what not in put_off:
+        put_off.append(what)
+    return True
 
 
 @dataclass(frozen=True)

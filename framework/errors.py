@@ -52,6 +52,10 @@ class EnvironmentFailure(ParetolabError):
         )
 
 
+class NotBuiltError(ParetolabError):
+    """Something expensive is not there yet, and was not to be built now."""
+
+
 class Unfit(InputError):
     """An algorithm that cannot search what it was given; another one may."""
 

@@ -220,10 +220,12 @@ def kill_and_compare(name, kills, seed, place, run, whole, seconds, *options):
 def test_in_this_process(name, kills, seed, place, forks):
     whole = place / f"whole {name} {seed}"
     more = ["--no-plots"] if SCENARIOS[name][0] == "run" else []
-    command = SCENARIOS[name][0], f"{name}.yaml", "--out", whole, "--quiet", *more
-    started = time.perf_counter()
-    assert forks(place, *command) == 0, (place / "output.txt").read_text()
-    seconds = time.perf_counter() - started
+    seconds = 2.0
+    for out in (place / f"{whole.name} before", whole):  # the first one may compile
+        command = SCENARIOS[name][0], f"{name}.yaml", "--out", out, "--quiet", *more
+        started = time.perf_counter()
+        assert forks(place, *command) == 0, (place / "output.txt").read_text()
+        seconds = min(seconds, time.perf_counter() - started)
     kill_and_compare(name, kills, seed, place, forks, contents(whole), seconds, *more)
 
 

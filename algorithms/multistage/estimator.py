@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,7 @@ from algorithms.multistage.data import MultiStageSettings, prepare_table
 from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray
-from framework.data.columns import TableOptions
+from framework.data.columns import FrameOptions
 from framework.data.tables import Raw, Table, assemble
 from framework.errors import InputError
 from framework.experiment.config import check
@@ -36,6 +40,12 @@ from framework.models.classifiers import (
 _LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
 _PLACE = "ParetoMultiStage"
 _CELL_BYTES = 16  # of a value in the table, and encoded
+_PARAMETER = {"split": "validation", "costs.values": "costs"}  # of the settings they go to
+_ADVICE = {
+    "raise train, stratify, or choose another seed": "lower validation, or change random_state",
+    "raise train": "lower validation",
+    "give them, or a default": "give them",
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -152,7 +162,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         Parameters
         ----------
         X : DataFrame or array (n, d)
-            Missing values are allowed; in a frame, so are text and categories.
+            Missing values are allowed; in a frame, so are text and categories. Texts that are
+            numbers with marks, such as ``9,009`` or ``$5``, are read as numbers, with a warning.
         y : array (n,)
             Labels of two classes or more, each of three records or more.
         sample_weight : array (n,), optional
@@ -175,8 +186,11 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         if len(self.classes_) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
-        table, settings = _table(X, y, named), self._settings(named)
-        prepared = prepare_table(table, settings, _PLACE, named=named, copies=copies)
+        with _called_as_parameters():
+            table, settings = _table(X, y, named), self._settings(named)
+            prepared = prepare_table(table, settings, _PLACE, named=named, copies=copies)
+        for note in table.notes:
+            warnings.warn(note, stacklevel=2)
         if copies is not None:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.problem_ = MultiStageProblem(**prepared)
@@ -217,6 +231,11 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
 
     def _settings(self, named: bool) -> MultiStageSettings:
         classifier = self.classifier
+        share, seed = self.validation, self.random_state
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
+            raise InputError(f"validation: expected a share above 0 and below 1, found {share!r}")
+        if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+            raise InputError(f"random_state: expected a whole number from 0, found {seed!r}")
         raw = {
             "split": {
                 "train": 1 - self.validation,
@@ -254,8 +273,23 @@ def _table(X: Any, y: Array, named: bool) -> Table:
     while target in frame.columns:
         target += "_"
     frame = frame.assign(**{target: y})
-    options = TableOptions(target=target)
-    return assemble(Raw(frame, "records", "the records of fit"), _PLACE, options)
+    options = FrameOptions(target=target)
+    table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options)
+    return replace(table, left_out=())  # y is no column of the user's
+
+
+@contextmanager
+def _called_as_parameters() -> Iterator[None]:
+    """Let errors call settings as the parameters that they come from."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for key, name in _PARAMETER.items():
+            text = re.sub(rf"(?m)^{_PLACE}(\.|: ){re.escape(key)}\b", rf"{_PLACE}\1{name}", text)
+        for ours, instead in _ADVICE.items():
+            text = text.replace(ours, instead)
+        raise InputError(text) from error
 
 
 def _refuse_dividing(classifier: ClassifierConfig, records: int) -> None:
@@ -284,5 +318,12 @@ def _plain_costs(costs: Any, named: bool) -> dict[str, float] | list[float]:
         if not named and set(costs) == set(range(len(costs))):
             costs = [costs[i] for i in range(len(costs))]
     if isinstance(costs, Mapping):
-        return {str(name): float(cost) for name, cost in costs.items()}
-    return [float(cost) for cost in costs]
+        costs = dict(costs)
+        try:
+            return {str(name): float(cost) for name, cost in costs.items()}
+        except (TypeError, ValueError) as error:
+            raise InputError(f"costs: expected numbers by feature, found {costs!r}") from error
+    try:
+        return [float(cost) for cost in costs]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"costs: expected numbers, found {costs!r}") from error

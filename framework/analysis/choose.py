@@ -67,8 +67,10 @@ class Margin(NamedTuple):
         return np.asarray(losses <= best + allowed, dtype=bool)
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str, place: str = "where") -> Condition:
     """Read ``coverage>=0.9``; operators are ``>=``, ``<=``, ``>``, ``<`` and ``==``.
+
+    ``place`` is what messages call the text.
 
     Raises
     ------
@@ -78,11 +80,11 @@ def parse_condition(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise InputError(
-            f"where: expected METRIC>=NUMBER (or <=, >, <, ==), such as coverage>=0.9; "
+            f"{place}: expected METRIC>=NUMBER (or <=, >, <, ==), such as coverage>=0.9; "
             f"found {text!r}"
         )
     metric, comparison, value = match.groups()
-    return Condition(metric, comparison, _number(value, "where", text))
+    return Condition(metric, comparison, _number(value, place, text))
 
 
 def parse_margin(text: str) -> Margin:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,13 @@ from pydantic import model_validator
 from scipy import stats
 
 from framework.analysis.compare import Claim, Comparison
-from framework.analysis.statistics import score, verdict
+from framework.analysis.statistics import rank_sum, score, verdict
 from framework.arrays import FloatArray
 from framework.settings import Section
 
 LEVEL = 0.95  # of intervals
+CHANCE = 0.05  # what is less probable by chance alone counts as more than chance
+_LISTED = 8  # cases that a sentence names
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
@@ -42,9 +45,9 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
     """Return every table by name.
 
     ``runs`` one row per run; ``seconds`` what depends on the machine, likewise; ``means`` a row for
-    each case, method and indicator; ``groups`` the same over the cases of each group; ``ranks``,
-    ``pairs`` and ``wins`` what tests say. Those that need more methods, or more blocks, or groups,
-    than there are, are left out.
+    each case, method and indicator; ``groups`` the same over the cases of each group; ``winners``
+    who is best on which case; ``ranks``, ``pairs`` and ``wins`` what tests say. Those that need
+    more methods, or more blocks, or groups, than there are, are left out.
     """
     frame = comparison.frame
     same = [name for name in ("group", "unit") if (frame[name] == frame["case"]).all()]
@@ -57,9 +60,104 @@ def tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
         found["groups"] = groups(comparison)
     if comparison.tests:
         found |= {"ranks": ranks(comparison), "pairs": pairs(comparison)}
-    if len(comparison.methods) > 1 and _places(comparison) is not None:
-        found["wins"] = wins(comparison)
+    if len(comparison.methods) > 1:
+        found["winners"] = winners(comparison)
+        if _places(comparison) is not None:
+            found["wins"] = wins(comparison)
     return found
+
+
+def winners(comparison: Comparison) -> pd.DataFrame:
+    """Return the methods on each case by the first indicator, and what chance may explain.
+
+    One row per case and method: ``runs``, ``mean``, ``least`` and ``greatest`` over them, ``best``
+    ("yes" where the mean is the best of the case), and ``p``, of the rank-sum test against the
+    best one (NaN for itself, and where there are too few runs to tell).
+    """
+    name = comparison.first
+    better = comparison.indicators[name].better
+    rows: list[dict[str, Any]] = []
+    for case, part in comparison.units.groupby("case", sort=False):
+        values = {
+            str(method): own[name].to_numpy(dtype=np.float64)
+            for method, own in part.groupby("method", sort=False)
+        }
+        known = {method: float(own.mean()) for method, own in values.items() if len(own)}
+        finite = [mean for mean in known.values() if not math.isnan(mean)]
+        top = (max if better == "high" else min)(finite, default=math.nan)
+        first = next((method for method, mean in known.items() if mean == top), None)
+        for method, own in values.items():
+            rows.append(
+                {
+                    "case": case,
+                    "method": method,
+                    "indicator": name,
+                    "runs": len(own),
+                    "mean": known[method],
+                    "least": float(own.min()),
+                    "greatest": float(own.max()),
+                    "best": "yes" if known[method] == top else "",
+                    "p": math.nan if first in (None, method) else _chance(values[first], own),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _chance(a: FloatArray, b: FloatArray) -> float:
+    """Return the p-value of the rank-sum test; NaN where runs are too few to tell any two apart."""
+    most = math.comb(len(a) + len(b), len(a))
+    return rank_sum(a, b) if 2 / most < CHANCE else math.nan
+
+
+def verdicts(table: pd.DataFrame) -> list[str]:
+    """Say in sentences who won on which case, and what chance may explain.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As :func:`winners` returns it.
+    """
+    won: dict[str, list[str]] = {}
+    sure, doubtful, unknown = [], [], []
+    for case, part in table.groupby("case", sort=False):
+        best = part[part["best"] == "yes"]
+        if best.empty:
+            continue
+        won.setdefault(" and ".join(map(str, best["method"])), []).append(str(case))
+        rest = part[part["best"] != "yes"]
+        if len(best) > 1 or rest.empty:
+            continue
+        if rest["p"].isna().any():
+            unknown.append(str(case))
+        elif (rest["p"] < CHANCE).all():
+            sure.append(str(case))
+        else:
+            names = ", ".join(map(str, rest.loc[rest["p"] >= CHANCE, "method"]))
+            doubtful.append(f"{case} ({names})")
+    if not won:
+        return []
+    indicator, cases = str(table["indicator"].iloc[0]), table["case"].nunique()
+    leaders = sorted(won, key=lambda name: -len(won[name]))
+    parts = [f"{name} on {len(won[name])} of {cases} ({_some(won[name])})" for name in leaders]
+    sentences = [f"The best mean {indicator.replace('_', ' ')} has {'; '.join(parts)}."]
+    if sure:
+        sentences.append(f"More than chance, against every other method: on {_some(sure)}.")
+    if doubtful:
+        sentences.append(
+            f"Chance may explain the lead, over the methods in brackets: on {_some(doubtful)}."
+        )
+    if unknown:
+        sentences.append(f"Too few runs to tell from chance: on {_some(unknown)}.")
+    if sure or doubtful:
+        sentences.append(
+            f"(Rank-sum test over runs at {CHANCE:.0%}, not corrected for the number of pairs.)"
+        )
+    return sentences
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def has_groups(comparison: Comparison) -> bool:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
 
+from framework import registry
 from framework.algorithm import fitting
 from framework.cli.arguments import add_cluster_arguments, config_arguments, config_of, shipped
 from framework.cli.tables import console, show_steps
-from framework.experiment.config import ConstraintConfig, RunConfig
+from framework.components import building_nothing
+from framework.errors import NotBuiltError
+from framework.experiment.config import ConstraintConfig, RunConfig, read_yaml
 from framework.experiment.estimate import candidates_of, estimate, memory_warning
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 
@@ -18,7 +23,7 @@ _MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
 
 
 class Check:
-    """Say what would run, without running it."""
+    """Say what a run, an experiment or a sweep would do, without running it; nothing is trained."""
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,10 +32,24 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
+        raw = read_yaml(Path(args.config))
+        if "experiment" in raw:
+            from framework.cli.experiment import Experiment
+
+            return Experiment.check(args)
+        if "sweep" in raw:
+            code: int = registry.load("commands", "sweep").check(args)
+            return code
         config = config_of(args)
         ships = shipped(config.cluster)
-        problem = make_problem(config)
-        algorithm = make_algorithm(config, problem, make_roles(config, problem))
+        with building_nothing() as put_off:
+            try:
+                problem = make_problem(config)
+            except NotBuiltError:
+                show_steps(console(), [("name", config.name), *built_first(put_off)])
+                console().print("nothing is wrong with it, as far as can be told before that")
+                return 0
+            algorithm = make_algorithm(config, problem, make_roles(config, problem))
         out, kind = console(), config.algorithm["kind"]
         data = problem.describe()
         lines = [("name", config.name)]
@@ -50,6 +69,7 @@ class Check:
         needs, memory = estimate(problem, algorithm, candidates), problem.memory(candidates)[1]
         notes = [*data.get("notes", ()), memory_warning(needs.more)]
         lines += [("warning", note) for note in notes if note]
+        lines += built_first(put_off)
         size, resources = problem.space.size, config.cluster.resources.shape()
         lines += [
             ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
@@ -73,6 +93,32 @@ class Check:
         show_steps(out, lines)
         out.print("nothing is wrong with it")
         return 0
+
+
+def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a line for each expensive thing that a run builds before it begins."""
+    return [("built first", what) for what in put_off]
+
+
+def budget_of_all(runs: Iterable[tuple[RunConfig, int | None]]) -> str:
+    """Return what all runs together may spend.
+
+    Parameters
+    ----------
+    runs : iterable of (RunConfig, int or None)
+        Each with the most evaluations that it may do; None where their number is unknown.
+    """
+    evaluations, unknown, seconds, untimed = 0, 0, 0.0, 0
+    for config, most in runs:
+        evaluations += most or 0
+        unknown += most is None
+        seconds += config.budget.seconds or 0.0
+        untimed += config.budget.seconds is None
+    parts = [f"at most {evaluations:,} evaluations"] if evaluations else []
+    parts += [f"{unknown:,} runs with no limit to them that is known"] if unknown else []
+    if seconds and not untimed:
+        parts.append(f"at most {timedelta(seconds=round(seconds))} of searching (h:mm:ss)")
+    return "; ".join(parts)
 
 
 def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:

@@ -18,12 +18,14 @@ from framework.cli.arguments import (
     resumable,
     run_arguments,
     set_argument,
+    shipped,
     tracked_as_asked,
     workers_argument,
     workers_of,
 )
 from framework.cli.compare import show
-from framework.cli.tables import console, program
+from framework.cli.tables import console, program, show_steps
+from framework.components import building_nothing
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
 
@@ -55,18 +57,40 @@ class Experiment:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Start an experiment, or go on with the one in ``--out``; return the exit code."""
-        from framework.experiment.grid_load import load_grid
-
-        grid = load_grid(
-            Path(args.config),
-            overrides(args),
-            repeats=args.repeats,
-            seed=args.seed,
-            workers=workers_of(args.workers),
-        )
-        grid = _tracked_as_asked(grid, args)
+        grid = _tracked_as_asked(_grid_of(args), args)
         with _directory(grid, args.out) as out:
             return _execute(grid, out, args)
+
+    @staticmethod
+    def check(args: argparse.Namespace) -> int:
+        """Say what an experiment would do, as `paretolab check` is asked to; train nothing."""
+        from framework.cli.check import budget_of_all, built_first
+        from framework.experiment.grid_run import check_runs
+        from framework.experiment.many_runs import Problems
+
+        grid = _grid_of(args)
+        shipped(grid.base.cluster)
+        runs, section, problems = grid.runs(), grid.section, Problems()
+        with building_nothing() as put_off:
+            most = check_runs(grid, runs, problems)
+        size = f"{len(grid.cases)} cases x {len(section.methods)} methods x {section.repeats} "
+        size += f"repeats: {sum(run.method is not None for run in runs):,}"
+        references = sum(run.method is None for run in runs)
+        lines = [
+            ("name", grid.base.name),
+            ("cases", ", ".join(grid.cases)),
+            ("methods", ", ".join(section.methods)),
+            ("runs", size + (f", and {references:,} references" if references else "")),
+            ("budget", budget_of_all((r.config, most[r.case, r.method]) for r in runs)),
+            ("indicators", ", ".join(section.indicators)),
+            ("workers", str(grid.base.workers)),
+            ("tracking", grid.base.tracking.uri if grid.base.tracking else "none"),
+            *built_first(put_off),
+        ]
+        out = console()
+        show_steps(out, lines)
+        out.print("nothing is wrong with it")
+        return 0
 
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> int:
@@ -75,6 +99,18 @@ class Experiment:
 
         grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
         return _execute(_tracked_as_asked(grid, args), out, args)
+
+
+def _grid_of(args: argparse.Namespace) -> Grid:
+    from framework.experiment.grid_load import load_grid
+
+    return load_grid(
+        Path(args.config),
+        overrides(args),
+        repeats=args.repeats,
+        seed=args.seed,
+        workers=workers_of(args.workers),
+    )
 
 
 def _tracked_as_asked(grid: Grid, args: argparse.Namespace) -> Grid:

@@ -266,6 +266,37 @@ def _pattern(marks: tuple[str, str]) -> str:
 Label = str | int | float | bool
 
 
+class Advice(NamedTuple):
+    """What messages tell the user to do about a table.
+
+    ``{name}`` stands for a column, ``{texts}`` for texts in it, ``{least}`` for a number of
+    records, ``{target}`` for the column of the labels.
+    """
+
+    labels: str = "{target!r}"
+    leave_out: str = "leave it out with drop: [{name}]"
+    gaps: str = (
+        "where they stand for a missing value, set missing: {texts}; where the column holds "
+        "categories, list it under categorical: [{name}]"
+    )
+    stray: str = "correct them, or list the column under categorical: [{name}]"
+    merge: str = "merge them with merge_rare: {least}, or remove them"
+    as_texts: str = "list it under categorical to take the texts, or set decimal"
+
+
+IN_PYTHON = Advice(
+    labels="y",
+    leave_out="leave it out of the frame",
+    gaps=(
+        "replace them by numbers, or by NaN where a value is missing; where the column holds "
+        "categories, give it as such: frame['{name}'].astype('category')"
+    ),
+    merge="give the classes with fewer than {least} records one label, or remove them",
+    as_texts="give frame['{name}'].astype('category') to take the texts",
+)
+"""Of records that are given as a frame: it has no keys."""
+
+
 class TableOptions(Section):
     """What the user says of a table's columns.
 
@@ -303,6 +334,15 @@ class TableOptions(Section):
         """Whether what columns hold is inferred; prepared tables are taken as they are."""
         return False
 
+    @property
+    def advice(self) -> Advice:
+        """What messages tell the user to do."""
+        return Advice()
+
+    def inferred(self, column: pd.Series[Any], name: str) -> ColumnInference:
+        """Return what a column that shall be a feature holds."""
+        return infer_column(column, name, self) if self.infer else ColumnInference()
+
     def named(self) -> dict[str, Sequence[str]]:
         """Return the columns that keys name, by key."""
         return {
@@ -314,6 +354,29 @@ class TableOptions(Section):
             "identifier": () if self.identifier is None else (self.identifier,),
             "dates": tuple(self.dates),
         }
+
+
+class FrameOptions(TableOptions):
+    """What is known of the columns of a frame that Python code gives.
+
+    They are what their types say, but for texts that are numbers with marks of thousands, of a
+    currency or of other decimals: those are read as a table's would be, which a sentence says.
+    """
+
+    @property
+    def advice(self) -> Advice:
+        """See :class:`TableOptions`."""
+        return IN_PYTHON
+
+    def inferred(self, column: pd.Series[Any], name: str) -> ColumnInference:
+        """See :class:`TableOptions`."""
+        if isinstance(column.dtype, pd.CategoricalDtype) or not is_text(column):
+            return ColumnInference()
+        found = infer_column(column, name, self)
+        if found.reading is None or found.reading.marks is None:
+            return ColumnInference()
+        known = column[column.notna() & ~column.isin(found.reading.gaps)]
+        return ColumnInference() if all(map(_plain_number, known)) else found
 
 
 class ColumnInference(NamedTuple):
@@ -366,7 +429,7 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
         number = as_numbers(pd.Series([unusual], dtype=object), marks).iloc[0]
         return ColumnInference(
             f"numbers written as text, {unusual!r} read as {number:.15g}{as_missing}",
-            "list it under categorical to take the texts, or set decimal",
+            options.advice.as_texts.format(name=name),
             reading=Reading(marks=marks, gaps=marked),
         )
     if len(bare) and (form := date_form_of(bare)):
@@ -377,7 +440,13 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
         )
     if name in options.keep or len(values) < _LEAST:
         return _categories(texts, options, gaps)
-    return _sentences_or_names(values, texts, name) or _categories(texts, options, gaps)
+    found = _sentences_or_names(values, texts, name)
+    if found is None:
+        return _categories(texts, options, gaps)
+    stray = [text for text in texts if not _plain_number(text)]
+    if len(stray) <= _SHOWN and len(stray) < len(texts) / 2:
+        found = found._replace(action=f"{found.action}, missing: {stray} reads it as numbers")
+    return found
 
 
 def _categories(texts: Array, options: TableOptions, gaps: tuple[str, ...]) -> ColumnInference:

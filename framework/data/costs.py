@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,9 +16,11 @@ import pandas as pd
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from framework.arrays import FloatArray, IntArray
+from framework.components import Components, ComponentStore, is_put_off
 from framework.data.encoding import Encoder
 from framework.data.table_files import read_rows
 from framework.errors import InputError
+from framework.machine import cache_dir
 from framework.registry import nearest
 from framework.settings import PlacedPath, Section
 
@@ -265,16 +269,43 @@ def importance_classes(X: pd.DataFrame, y: IntArray, levels: int) -> IntArray:
     ----------
     Hamilton and Fulp, Section 4.1.3: importance is the mean decrease in Gini impurity.
     """
-    from sklearn.ensemble import RandomForestClassifier
-
-    encoder = Encoder.fit(X)
-    # the number of jobs changes nothing but the time: each tree has a stream of its own
-    forest = RandomForestClassifier(n_estimators=_TREES, random_state=0, n_jobs=-1)
-    forest.fit(encoder.transform(X), y)
-    importances = [forest.feature_importances_[group].sum() for group in encoder.groups]
+    importances = _importances(X, y)
     ranks = np.empty(len(importances), dtype=np.int64)
     ranks[np.argsort(importances, kind="stable")] = np.arange(1, len(importances) + 1)
     return -(-levels * ranks // len(ranks))
+
+
+def _importances(X: pd.DataFrame, y: IntArray) -> FloatArray:
+    """Return the importance of each feature, shape (n,), kept on disk by the records' content.
+
+    Where nothing expensive is to be built and none are kept, all are 0.
+    """
+    encoder = Encoder.fit(X)
+    design = encoder.transform(X)
+    store, key = None, np.zeros((1, 1), dtype=np.uint64)
+    folder = cache_dir()
+    if folder is not None:
+        widths = [len(group) for group in encoder.groups]
+        content = hashlib.sha256(f"{_TREES} {version('scikit-learn')} {widths}".encode())
+        for array in (design, y):
+            content.update(np.ascontiguousarray(array).data)
+        store = ComponentStore(
+            folder, content.hexdigest(), 1, len(widths), "importances of features"
+        )
+        kept = store.get(key)
+        if len(kept):
+            return np.asarray(kept.bits[0, 0].view(np.float64))
+    if is_put_off("the importance of features for their costs (a random forest, kept afterwards)"):
+        return np.zeros(len(encoder.groups))
+    from sklearn.ensemble import RandomForestClassifier
+
+    # the number of jobs changes nothing but the time: each tree has a stream of its own
+    forest = RandomForestClassifier(n_estimators=_TREES, random_state=0, n_jobs=-1)
+    forest.fit(design, y)
+    found = np.array([forest.feature_importances_[group].sum() for group in encoder.groups])
+    if store is not None:
+        store.put(Components(key, found.view(np.uint64)[np.newaxis, np.newaxis], [b""]))
+    return found
 
 
 def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:

@@ -12,12 +12,11 @@ import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.data.columns import (
-    ColumnInference,
+    FrameOptions,
     Label,
     Reading,
     TableOptions,
     describe_columns,
-    infer_column,
     is_date,
     is_numeric,
     to_numbers,
@@ -30,7 +29,9 @@ from framework.registry import nearest
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
 _LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
+_MERGED = 50  # records: no class of more is advised to be merged
 _OTHER = "other"
+_STRAY = 8  # texts in a column of numbers that a message lists
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def assemble(raw: Raw, where: str, options: TableOptions) -> Table:
     place = f"{where}: {raw.source}"
     _check(raw.frame, place, options)
     column, merged = _with_rare_merged(raw.frame[options.target], options)
-    labels, classes = _labels(column, options.target, place)
+    labels, classes = _labels(column, options, place)
     return Table(
         **_features(raw, place, options, labels.astype("<i8"), classes, merged),
         labels=frozen(labels),
@@ -200,10 +201,7 @@ def _features(
     names = [str(c) for c in frame.columns if c not in no_features]
     if options.columns:
         names = [name for name in names if name in options.columns]
-    inferred = {
-        name: infer_column(frame[name], name, options) if options.infer else ColumnInference()
-        for name in names
-    }
+    inferred = {name: options.inferred(frame[name], name) for name in names}
     notes = describe_columns(inferred)
     taken = [name for name in names if not inferred[name].left_out]
     if not taken:
@@ -213,7 +211,7 @@ def _features(
         )
     readings = {name: what.reading for name, what in inferred.items() if what.reading is not None}
     features = pd.DataFrame(
-        {n: _feature(frame[n], n, n in options.categorical, readings.get(n), place) for n in taken}
+        {n: _feature(frame[n], n, options, readings.get(n), place) for n in taken}
     )
     most = options.max_categories if options.infer else None
     shown = [c for c in frame.columns if c in taken or c == options.identifier]
@@ -243,13 +241,14 @@ def json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 def _feature(
-    column: pd.Series[Any], name: str, as_category: bool, reading: Reading | None, place: str
+    column: pd.Series[Any], name: str, options: TableOptions, reading: Reading | None, place: str
 ) -> pd.Series[Any]:
     """Return a feature's values in one of the three types that ``Features`` names."""
+    leave_out = options.advice.leave_out.format(name=name)
+    as_category = name in options.categorical
     if column.isna().all():
         raise InputError(
-            f"{place}: expected values in column {name!r}, found it entirely empty; "
-            f"leave it out with drop: [{name}]"
+            f"{place}: expected values in column {name!r}, found it entirely empty; {leave_out}"
         )
     if reading is not None:
         try:
@@ -273,26 +272,32 @@ def _feature(
     if not isinstance(sample, str | bool | int | float | np.generic):
         raise InputError(
             f"{place}: expected numbers or text in column {name!r}, found "
-            f"{type(sample).__name__}; convert it or leave it out with drop: [{name}]"
+            f"{type(sample).__name__}; convert it or {leave_out}"
         )
     texts, missing = to_texts(column)
-    if not as_category:
-        _check_text(texts[~missing], np.flatnonzero(~missing), name, place)
+    if not (as_category or isinstance(column.dtype, pd.CategoricalDtype)):
+        _check_text(texts[~missing], np.flatnonzero(~missing), name, options, place)
     categories = sorted(set(texts[~missing]))
     texts[missing] = None
     return pd.Series(pd.Categorical(texts, categories=categories), name=name)
 
 
-def _check_text(texts: Array, records: IntArray, name: str, place: str) -> None:
+def _check_text(
+    texts: Array, records: IntArray, name: str, options: TableOptions, place: str
+) -> None:
     """Refuse a numeric column that a stray text (say ``?`` for missing) made one of categories."""
     numbers = pd.to_numeric(pd.Series(texts), errors="coerce").notna().to_numpy(dtype=bool)
     if numbers.all() or numbers.mean() <= _MOSTLY:
         return
     first = int((~numbers).argmax())
+    stray = list(dict.fromkeys(texts[~numbers].tolist()))
+    cure = options.advice.gaps
+    if len(stray) > _STRAY or not (options.infer or isinstance(options, FrameOptions)):
+        cure = options.advice.stray  # too many to list; or a prepared table, which has no gaps
     raise InputError(
         f"{place}: expected numbers in column {name!r} as in most of its records, found "
-        f"{texts[first]!r} in record {int(records[first]) + 1}; leave missing values empty, or "
-        f"list the column under categorical"
+        f"{texts[first]!r} in record {int(records[first]) + 1}; "
+        f"{cure.format(name=name, texts=stray)}"
     )
 
 
@@ -349,19 +354,23 @@ def _with_rare_merged(
     return spelling, (note,)
 
 
-def _labels(column: pd.Series[Any], target: str, place: str) -> tuple[IntArray, tuple[Label, ...]]:
+def _labels(
+    column: pd.Series[Any], options: TableOptions, place: str
+) -> tuple[IntArray, tuple[Label, ...]]:
     """Return the class (n,) of each record and the classes, sorted."""
+    target = options.advice.labels.format(target=options.target)
     missing = column.isna().to_numpy(dtype=bool)
     if missing.any():
         raise InputError(
             f"{place}: expected a label in each record, found {missing.sum()} without one in "
-            f"{target!r}, the first in record {int(missing.argmax()) + 1}; label or remove them"
+            f"{target}, the first in record {int(missing.argmax()) + 1}; label or remove them"
         )
     values = _plain_labels(column)
     classes = tuple(sorted(set(values)))
     if len(classes) == 1:
+        lower = "; lower merge_rare" if classes == (_OTHER,) and options.merge_rare else ""
         raise InputError(
-            f"{place}: expected two classes or more in {target!r}, found only {classes[0]!r}"
+            f"{place}: expected two classes or more in {target}, found only {classes[0]!r}{lower}"
         )
     codes = {label: code for code, label in enumerate(classes)}
     labels = np.array([codes[value] for value in values], dtype=np.int64)
@@ -369,11 +378,26 @@ def _labels(column: pd.Series[Any], target: str, place: str) -> tuple[IntArray, 
     if counts.min() < _LEAST_RECORDS:
         rare = int(counts.argmin())
         raise InputError(
-            f"{place}: expected {_LEAST_RECORDS} records or more of each class in {target!r}, "
-            f"found {counts[rare]} of {classes[rare]!r} ({len(classes)} classes); merge them with "
-            f"merge_rare: {_LEAST_RECORDS}, or remove them"
+            f"{place}: expected {_LEAST_RECORDS} records or more of each class in {target}, "
+            f"found {counts[rare]} of {classes[rare]!r} ({len(classes)} classes); "
+            f"{_merging(counts, classes, options)}"
         )
     return labels, classes
+
+
+def _merging(counts: IntArray, classes: tuple[Label, ...], options: TableOptions) -> str:
+    """Return what to do about classes (k,) of which some have too few records.
+
+    To merge what is rare helps where enough is merged, and another class is left; a class of many
+    records is not given up for that.
+    """
+    others = np.array([label != _OTHER for label in classes])
+    for least in sorted({*(counts + 1).tolist(), _LEAST_RECORDS}):
+        kept = counts >= least
+        enough = counts[~kept].sum() >= _LEAST_RECORDS
+        if _LEAST_RECORDS <= least <= _MERGED and enough and (kept & others).any():
+            return options.advice.merge.format(least=least)
+    return "remove its records, or give them the label of another class"
 
 
 def _plain_labels(column: pd.Series[Any]) -> list[Label]:

@@ -110,7 +110,7 @@ def roles_for(
 
 
 def _constraint(text: str) -> Constraint:
-    condition = decide.parse_condition(text)
+    condition = decide.parse_condition(text, "constraints")
     if condition.operator not in ("<=", ">="):
         raise InputError(f"constraints: expected METRIC<=NUMBER or METRIC>=NUMBER, found {text!r}")
     side = "at_most" if condition.operator == "<=" else "at_least"

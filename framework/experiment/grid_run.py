@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.analysis.indicators import indicators_of
-from framework.errors import InputError
+from framework.errors import InputError, NotBuiltError
 from framework.experiment.comparison import (
     compare_grid,
     mean_indicators,
     true_losses,
     write_results,
 )
+from framework.experiment.estimate import candidates_of
 from framework.experiment.execute import Options, followed, uid_of
 from framework.experiment.grid import Grid, PlannedRun
 from framework.experiment.many_runs import (
@@ -79,7 +80,7 @@ def run_grid(grid: Grid, out: RunDir, options: Options) -> tuple[dict[str, Any],
         todo = _open_runs(runs, out)
         runner = _Runner(grid, out, options, len(runs) - len(todo), len(runs))
         _write_start(grid, out, runner.problems)
-        runner.check(todo)
+        check_runs(grid, todo, runner.problems)
         stack.enter_context(followed(grid.base, out, options, start=True))
         started = time.perf_counter()
         summary: dict[str, Any] = {"name": grid.base.name, "cells": len(runs)}
@@ -109,6 +110,72 @@ def _status(out: RunDir, run: PlannedRun) -> str | None:
     return RunDir(out.path / run.directory).summary().get("status")
 
 
+def check_runs(
+    grid: Grid, runs: Sequence[PlannedRun], problems: Problems
+) -> dict[tuple[str, str | None], int | None]:
+    """Make each problem and algorithm once, so that what cannot work is said at the start.
+
+    Returns
+    -------
+    dict
+        The most evaluations of a run, by case and method; None where their number is unknown.
+
+    Raises
+    ------
+    InputError
+        A line for each method that cannot search a case; an indicator is unknown.
+    """
+    found: list[str] = []
+    metrics: dict[str, Metric] = {}
+    most: dict[tuple[str, str | None], int | None] = {}
+    unmade: list[Mapping[str, Any]] = []
+    for run in runs:
+        if (run.case, run.method) in most:
+            continue
+        most[run.case, run.method] = run.config.budget.evaluations
+        if run.config.problem in unmade:
+            continue
+        try:
+            problem = problems.of(run.config)
+        except InputError as error:
+            found.append(str(error))
+            unmade.append(run.config.problem)
+            continue
+        except NotBuiltError:  # where nothing expensive is to be built, such as by `check`
+            unmade.append(run.config.problem)
+            continue
+        metrics |= {metric.name: metric for metric in problem.metrics}
+        try:
+            algorithm = make_algorithm(run.config, problem, make_roles(run.config, problem))
+        except InputError as error:
+            found.append(f"experiment: {run.method or 'reference'} on {run.case}: {error}")
+        else:
+            most[run.case, run.method] = candidates_of(run.config, algorithm)
+    found += _without_true_front(grid, problems)
+    if metrics and not found:
+        indicators_of(grid.section.indicators, metrics.values())
+    if found:
+        raise InputError("\n".join(dict.fromkeys(found)))
+    return most
+
+
+def _without_true_front(grid: Grid, problems: Problems) -> list[str]:
+    """Return a line for each case whose true front is asked for and not known."""
+    found: list[str] = []
+    reference = grid.section.reference
+    if reference is None or reference.points is None:
+        return found
+    for case, config in grid.cases.items():
+        try:
+            problem = problems.of(config)
+            true_losses(problem, make_roles(config, problem), reference.points)
+        except InputError as error:
+            found.append(f"experiment: {case}: {error}")
+        except NotBuiltError:
+            continue
+    return found
+
+
 class _Runner:
     """Takes runs through their runs."""
 
@@ -118,44 +185,6 @@ class _Runner:
         self._done, self._total = done, total
         self._failed: dict[str, str] = {}
         self.incidents: Mapping[str, int] = {}
-
-    def check(self, todo: Sequence[PlannedRun]) -> None:
-        """Make each problem and algorithm once, so that what cannot work is said at the start.
-
-        Raises
-        ------
-        InputError
-            A line for each method that cannot search a case; an indicator is unknown.
-        """
-        found: list[str] = []
-        metrics: dict[str, Metric] = {}
-        for case, method in dict.fromkeys((run.case, run.method) for run in todo):
-            config = next(c.config for c in todo if (c.case, c.method) == (case, method))
-            problem = self.problems.of(config)
-            metrics |= {metric.name: metric for metric in problem.metrics}
-            try:
-                make_algorithm(config, problem, make_roles(config, problem))
-            except InputError as error:
-                found.append(f"experiment: {method or 'reference'} on {case}: {error}")
-        found += self._without_true_front()
-        if todo and not found:
-            indicators_of(self._grid.section.indicators, metrics.values())
-        if found:
-            raise InputError("\n".join(found))
-
-    def _without_true_front(self) -> list[str]:
-        """Return a line for each case whose true front is asked for and not known."""
-        found: list[str] = []
-        reference = self._grid.section.reference
-        if reference is None or reference.points is None:
-            return found
-        for case, config in self._grid.cases.items():
-            problem = self.problems.of(config)
-            try:
-                true_losses(problem, make_roles(config, problem), reference.points)
-            except InputError as error:
-                found.append(f"experiment: {case}: {error}")
-        return found
 
     def run(self, todo: Sequence[PlannedRun]) -> dict[str, str]:
         """Run runs; return why some could not be, by directory."""

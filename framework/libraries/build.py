@@ -25,7 +25,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from framework.errors import InputError
+from framework.components import is_put_off
+from framework.errors import InputError, NotBuiltError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
 from framework.libraries.library import FORMAT, LIBRARY_FILE, Cost, Library, load_library
@@ -168,12 +169,18 @@ def build_library(
     ------
     InputError
         The data cannot be used, the folder holds something else, or no model could be trained.
+    NotBuiltError
+        It is missing, and nothing expensive is to be built now.
     """
     progress = progress or BuildLines()
     prepared = prepare(config, where)
     data = prepared.data
     identity = _identity(config, prepared.about)
     target = folder or _cache_folder(config.name, identity, where)
+    if not (target / LIBRARY_FILE).is_file():
+        what = f"the library {config.name} ({config.models} models)"
+        if is_put_off(what):
+            raise NotBuiltError(f"{where}: {what} is not built yet")
     with _alone(target, identity, progress):
         if (target / LIBRARY_FILE).is_file():
             return load_library(target)

@@ -40,7 +40,7 @@ _CALLS = {
 }
 _NULL = (
     "null where there is none: no label for a record that is not answered yet, no confidence where "
-    "no stage had all its values, so that nothing was computed; an empty field in CSV"
+    "too little was known of it to compute one; an empty field in CSV"
 )
 
 
@@ -269,7 +269,7 @@ def openapi(model: DeployableModel) -> dict[str, Any]:
     cell = {"type": ["number", "string", "boolean", "null"]}
     record = {"type": "object", "additionalProperties": cell}
     answer = record | {"description": f"{card.answers}. A value is {_NULL}."}
-    table = {"schema": {"type": "string", "description": "a header, then a line a record"}}
+    table = {"schema": {"type": "string", "description": "a header, then one line per record"}}
     wrong = _answer("A sentence that says what was expected.", _object(error={"type": "string"}))
     paths = {
         "/": {"get": _call("GET /", _object(model=cell, calls={"type": "object"}))},

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from framework.analysis.compare import ComparedRun, compare_case, compare_cases
-from framework.analysis.report import interval, means, pairs, ranks, tables, wins
+from framework.analysis.report import interval, means, pairs, ranks, tables, verdicts, winners, wins
 from framework.analysis.statistics import rank_sum, score, verdict
 from framework.roles import Metric, Objective, Roles
 
@@ -154,3 +156,47 @@ def test_indicators_shown_are_those_asked_for(comparison):
     assert found.first == "distinct"
     assert "hypervolume" not in found.frame
     assert found.tests["distinct"].ranks.tolist() == [2.0, 2.0, 2.0]
+
+
+def rows(case, best, others, p):
+    common = {"case": case, "indicator": "hypervolume", "runs": 5}
+    yield common | {"method": best, "best": "yes", "p": math.nan}
+    for method in others:
+        yield common | {"method": method, "best": "", "p": p}
+
+
+def test_verdicts_say_who_won_on_which_case_and_what_chance_may_explain():
+    table = pd.DataFrame(
+        [
+            *rows("pima", "EMSCO", ["random"], 0.01),
+            *rows("heart", "EMSCO", ["random"], 0.4),
+            *rows("credit", "random", ["EMSCO"], math.nan),
+        ]
+    )
+    assert " ".join(verdicts(table)) == (
+        "The best mean hypervolume has EMSCO on 2 of 3 (pima, heart); random on 1 of 3 (credit). "
+        "More than chance, against every other method: on pima. Chance may explain the lead, over "
+        "the methods in brackets: on heart (random). Too few runs to tell from chance: on credit. "
+        "(Rank-sum test over runs at 5%, not corrected for the number of pairs.)"
+    )
+
+
+def test_winners_have_mean_range_and_chance():
+    def run(method, seed, value):
+        return ComparedRun(
+            method, seed, 10, 10, 1.0, np.array([[value, value]]), Path("."), f"{method} {seed}"
+        )
+
+    runs = [run("good", s, 0.1 + s / 100) for s in range(5)]
+    runs += [run("bad", s, 0.5 + s / 100) for s in range(5)]
+    case = compare_case("one", runs, ROLES)
+    table = winners(compare_cases("both", [case], shown=["hypervolume"])).set_index("method")
+    assert table["best"].tolist() == ["yes", ""]
+    assert math.isnan(table.loc["good", "p"])
+    assert table.loc["bad", "p"] < 0.05
+    assert (table["least"] < table["mean"]).all()
+    assert (table["mean"] < table["greatest"]).all()
+    few = compare_case("one", [runs[0], runs[1], runs[5], runs[6]], ROLES)
+    found = winners(compare_cases("few", [few], shown=["hypervolume"]))
+    assert found["p"].isna().all()
+    assert "Too few runs to tell from chance: on one." in verdicts(found)

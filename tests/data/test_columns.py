@@ -131,6 +131,65 @@ def test_rare_classes_are_merged(tmp_path):
     assert "(2)" in table.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("counts", "given_rare", "advice"),
+    [
+        ({"a": 30, "b": 25, "c": 2, "d": 1, "e": 2}, None, "merge_rare: 3"),
+        ({"a": 30, "b": 23, "c": 5, "d": 2}, None, "merge_rare: 6"),
+        ({"a": 30, "b": 23, "c": 5, "d": 2}, 5, "merge_rare: 6"),
+        ({"a": 30, "b": 28, "c": 2}, 10, "merge_rare: 29"),
+        ({"a": 58, "c": 2}, 10, None),
+        ({"a": 58, "c": 2}, None, None),
+        ({"a": 28, "other": 30, "c": 2}, 10, "merge_rare: 4"),
+    ],
+)
+def test_advice_on_rare_classes_ends(tmp_path, counts, given_rare, advice):
+    labels = [label for label, count in counts.items() for _ in range(count)]
+    frame = messy().assign(target=labels)
+    given = {} if given_rare is None else {"merge_rare": given_rare}
+    try:
+        load(frame, tmp_path, **given)
+    except InputError as error:
+        text = str(error)
+    else:
+        assert counts.get("other")  # what is merged joins those who have that label
+        return
+    if advice is None:
+        assert "merge_rare" not in text
+        assert "remove its records" in text
+        return
+    assert advice in text
+    least = int(advice.split(": ")[1])
+    assert len(load(frame, tmp_path, merge_rare=least).classes) > 1  # the advice helps
+
+
+def test_merging_everything_is_refused_with_the_way_out(tmp_path):
+    with pytest.raises(InputError, match="found only 'other'; lower merge_rare"):
+        load(messy().assign(target=["a"] * 30 + ["b"] * 30), tmp_path, merge_rare=40)
+
+
+def test_a_stray_text_among_numbers_has_its_cures_named(tmp_path):
+    frame = messy()[["age", "target"]]
+    frame["crp"] = [f"{i // 2 / 7:.3f}" for i in range(N)]
+    frame.loc[[4, 9], "crp"] = ["<0.1", ">500"]
+    distinct = frame.assign(crp=[f"{i / 7:.3f}" for i in range(N)])
+    distinct.loc[4, "crp"] = "<0.1"
+    assert "left out" in said(load(distinct, tmp_path))["crp"]  # it could name the records
+    assert "missing: ['<0.1'] reads it as numbers" in said(load(distinct, tmp_path))["crp"]
+    assert load(distinct, tmp_path, missing=["<0.1"]).features["crp"].dtype == float
+    with pytest.raises(InputError) as caught:
+        load(frame, tmp_path)
+    assert "found '<0.1' in record 5" in str(caught.value)
+    assert "set missing: ['<0.1', '>500']" in str(caught.value)
+    assert "categorical: [crp]" in str(caught.value)
+    table = load(frame, tmp_path, missing=["<0.1", ">500"])
+    assert table.features["crp"].isna().sum() == 2
+    assert load(frame, tmp_path, categorical=["crp"]).features["crp"].dtype == "category"
+    frame["crp"] = [f"about {i}" if i % 3 == 0 else f"{i // 3}.5" for i in range(N)]
+    with pytest.raises(InputError, match="correct them, or list the column under categorical"):
+        load(frame, tmp_path)
+
+
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1), st.sampled_from(MARKS))
 def test_numbers_are_read_as_they_were_written(cents, marks):
     thousands, decimals = marks

@@ -18,7 +18,15 @@ from framework.experiment.run_dir import RunDir
 from tests.command import call
 from tests.experiment import small
 
-TABLES = {"runs.csv", "seconds.csv", "means.csv", "ranks.csv", "pairs.csv", "wins.csv"}
+TABLES = {
+    "runs.csv",
+    "seconds.csv",
+    "means.csv",
+    "ranks.csv",
+    "pairs.csv",
+    "wins.csv",
+    "winners.csv",
+}
 
 
 def tables(out):

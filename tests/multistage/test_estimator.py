@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -226,11 +228,11 @@ def test_objectives_and_constraints_are_asked_for(records, search):
     [
         ({"costs": {**COSTS, "mean raduis": 1}}, "did you mean 'mean radius'"),
         ({"costs": {"mean radius": 1}}, "found none for 'mean texture'"),
-        ({"costs": [1, 2]}, "expected 5 entries, one a feature \\('target' is not one\\), found 2"),
+        ({"costs": [1, 2]}, "ParetoMultiStage.costs: expected 5 entries, one a feature, found 2$"),
         ({"costs": [1, 2, 3, 4, -1]}, "greater than or equal to 0|from 0|>= 0|at least 0"),
         ({"threshold": 1.5}, "ParetoMultiStage.threshold: expected confidences above 0"),
         ({"max_stages": 9}, "ParetoMultiStage.max_stages: expected at most the 5 features"),
-        ({"validation": 1.0}, "split"),
+        ({"validation": 1.0}, "^validation: expected a share above 0 and below 1, found 1.0"),
         ({"classifier": "forest"}, "classifier"),
         ({"objectives": ["coverage", "price"]}, "objectives: expected metrics"),
         ({"constraints": "acuracy>=0.9"}, "constraints: .* did you mean 'accuracy'"),
@@ -244,3 +246,79 @@ def test_objectives_and_constraints_are_asked_for(records, search):
 def test_mistakes(parameters, message, records, search):
     with pytest.raises(InputError, match=message):
         clone(search).set_params(**parameters).fit(*records)
+
+
+def patients(n=120):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "c": list("uv") * (n // 2)})
+    return X, (X["a"] + X["b"] > 0).astype(int).to_numpy()
+
+
+def test_numbers_written_as_text_are_read_with_a_warning():
+    X, y = patients()
+    amounts = np.random.default_rng(1).integers(1000, 10_000, len(X))
+    X["income"] = [f"{amount:,}" for amount in amounts]
+    X.loc[3, "income"] = "?"
+    search = ParetoMultiStage(budget=30, max_stages=1)
+    with pytest.warns(UserWarning, match="column 'income': numbers written as text, .* as missing"):
+        search.fit(X, y)
+    plain = X.assign(income=amounts.astype(float))
+    plain.loc[3, "income"] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = ParetoMultiStage(budget=30, max_stages=1).fit(plain, y)
+        as_texts = X.assign(income=X["income"].astype("category"))
+        other = ParetoMultiStage(budget=30, max_stages=1).fit(as_texts, y)
+        codes = ParetoMultiStage(budget=30).fit(X.assign(income=(amounts % 3).astype(str)), y)
+    np.testing.assert_array_equal(search.predict_proba(X), same.predict_proba(plain))
+    for made in (other, codes):
+        assert "categories" in made.model_.encoder_.to_json()["features"][3]
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (["0.1", "<0.1"] + ["0.3"] * 118, r"found '<0.1' in record 2; .*NaN.*astype\('category'\)"),
+        ([np.nan] * 120, "entirely empty; leave it out of the frame"),
+        ([["x"]] * 120, "found list; convert it or leave it out of the frame"),
+    ],
+)
+def test_messages_on_columns_name_no_keys_of_a_configuration(column, found):
+    X, y = patients()
+    with pytest.raises(InputError, match=found) as caught:
+        ParetoMultiStage(budget=30).fit(X.assign(a=column), y)
+    for key in ("categorical:", "drop", "missing:", "dataset"):
+        assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [
+        ({"validation": 1.5}, "^validation: expected a share above 0 and below 1, found 1.5"),
+        ({"validation": "half"}, "^validation: expected a share"),
+        ({"validation": 0.999}, "ParetoMultiStage.validation: .*; lower validation$"),
+        ({"random_state": -1}, "^random_state: expected a whole number from 0, found -1"),
+        ({"random_state": None}, "^random_state: expected a whole number from 0, found None"),
+        ({"costs": [-1, 2, 3]}, "ParetoMultiStage: costs.0: expected a number of at least 0"),
+        ({"costs": [1, 2]}, "ParetoMultiStage.costs: expected 3 entries, one a feature, found 2$"),
+        ({"costs": {"a": 1}}, "found none for 'b' and 1 more; give them$"),
+        ({"costs": "abc"}, "^costs: expected numbers, found 'abc'"),
+        ({"costs": {"a": "dear"}}, "^costs: expected numbers by feature"),
+        ({"constraints": "cost"}, "^constraints: expected METRIC>=NUMBER"),
+    ],
+)
+def test_messages_name_the_parameters_of_the_estimator(parameters, found):
+    X, y = patients()
+    with pytest.raises(InputError, match=found) as caught:
+        ParetoMultiStage(budget=30, **parameters).fit(X, y)
+    for key in ("split", "values", "default", "target"):
+        assert key not in str(caught.value)
+
+
+def test_rare_labels_are_told_in_words_of_the_estimator():
+    X, y = patients()
+    with pytest.raises(InputError, match=r"in y, found 2 of 'c'.*; remove its records") as caught:
+        ParetoMultiStage(budget=30).fit(X, np.array(["c", "c", *np.array(["a", "b"])[y[2:]]]))
+    assert "merge_rare" not in str(caught.value)
+    with pytest.raises(InputError, match="classes with fewer than 3 records one label"):
+        ParetoMultiStage(budget=30).fit(X, np.array([*"ccd", *np.array(["a", "b"])[y[3:]]]))

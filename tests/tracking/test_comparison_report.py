@@ -10,6 +10,7 @@ from framework.analysis.compare import compare_case, compare_cases
 from framework.experiment.comparison import compare
 from tests.tracking import made_up
 from tracking.figures.comparison_report import write_report
+from tracking.figures.html_page import spread
 
 NAMES = {
     "report.html",
@@ -55,8 +56,29 @@ def test_the_page_stands_alone_and_says_it_all(out, comparison):
     assert "<b>random</b>" not in page
     assert "&lt;b&gt;random&lt;/b&gt; and other" in page
     assert f"{len(comparison.cases[0].reference)} distinct vectors" in page
-    best = comparison.summary()["hypervolume_mean"].max()
-    assert f"{best:.4g} ±" in page
+    best = comparison.summary().sort_values("hypervolume_mean").iloc[-1]
+    assert spread(best["hypervolume_mean"], best["hypervolume_std"]) in page
+    assert not re.search(r"±[^<]*e[+-]", page)  # numbers and spreads are written alike
+    first = page[page.index("</h1>") :]
+    assert first.index("The best mean hypervolume has ") < first.index("<h2>Methods</h2>")
+    assert "&lt;b&gt;random&lt;/b&gt; on 1 of 1" in page or " on 1 of 1 (" in page
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (590.8, 130.2, "590.8 ± 130.2"),
+        (0.81234, 0.0123, "0.8123 ± 0.0123"),
+        (0.81234, 0.000012, "0.812340 ± 0.000012"),
+        (12_345.6, 0.4, "12,345.60 ± 0.40"),
+        (12_345.6, 130, "12,346 ± 130"),
+        (0.5, 0.0, "0.5"),
+        (0.5, float("nan"), "0.5"),
+        (1e-12, 1e-13, "1e-12 ± 1e-13"),
+    ],
+)
+def test_a_number_and_its_spread_are_written_alike(value, half, text):
+    assert spread(value, half) == text
 
 
 def test_a_single_objective_has_no_fronts(comparison, tmp_path):

@@ -6,9 +6,11 @@ import zlib
 
 import pandas as pd
 import pytest
+import yaml
 
 from framework.analysis.choose import choose
 from framework.errors import InputError
+from framework.experiment.grid import slug
 from framework.experiment.history import ProgressLog
 from framework.front import Front
 from framework.preparation import PreparationProgress
@@ -335,3 +337,61 @@ def test_the_chosen_model_can_be_loaded(store, experiment, tmp_path, monkeypatch
     pd.testing.assert_frame_equal(loaded.predict(records), model.predict_table(records))
     answered = loaded.metadata.get_output_schema().input_names()
     assert answered == list(model.answers(records).columns)
+
+
+def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_path):
+    home = made_up.start(tmp_path / "out")
+    cases, methods = ("pima", "heart <1>"), ("EMSCO", "random")
+    grid = {"experiment": {"methods": {key: {} for key in methods}}, "cases": dict.fromkeys(cases)}
+    home.experiment_file.write_text(yaml.safe_dump(grid))
+    for case in cases:
+        for number, method in enumerate(methods):
+            place = home.path / "cells" / slug(case) / method / "000"
+            run_dir = made_up.start(place, uid=f"{case} {method}")
+            about = run_dir.about()
+            about["data"] |= {"name": f"data of {case}", "fingerprint": case}
+            run_dir.about_file.write_text(json.dumps(about))
+            made_up.search(run_dir, number, 5 + number)
+            made_up.end(run_dir)
+    rows = [
+        {"case": c, "method": m, "indicator": "hypervolume", "runs": 5, "mean": 0.5 + (m < "a")}
+        | {"least": 0.25, "greatest": 0.75, "best": "yes" * (m < "a"), "p": 0.01 if m > "a" else ""}
+        for c in cases
+        for m in methods
+    ]
+    (home.path / "tables").mkdir()
+    pd.DataFrame(rows).to_csv(home.path / "tables" / "winners.csv", index=False)
+    indicators = {m: {"hypervolume": 0.5} for m in methods}
+    home.write_summary({"status": "done", "wall_s": 1.0, "indicators": indicators})
+    Uploader(home, store.uri, experiment).upload(final=True)
+    parent, children = runs(store, experiment)
+    assert len(children) == 4
+    tags = parent.data.tags
+    assert (tags["method"], tags["data"]) == ("EMSCO, random", "data of heart <1>, data of pima")
+    assert "data.fingerprint" not in tags
+    assert {child.data.tags["data"] for child in children} == set(tags["data"].split(", "))
+    means = {name: value for name, value in parent.data.metrics.items() if "/" in name}
+    assert means == {
+        f"hypervolume/{case}/{method}": 0.5 + (method == "EMSCO")
+        for case in ("pima", "heart-1")
+        for method in methods
+    }
+    assert not any(name.endswith(".hypervolume") for name in parent.data.metrics)  # over all data
+    note = tags["mlflow.note.content"]
+    assert "The best mean hypervolume has EMSCO on 2 of 2 (pima, heart \\<1\\>)." in note
+    assert "| pima | **1.5 (0.25 to 0.75)** | 0.5 (0.25 to 0.75) |" in note
+    assert "tables/winners.csv" in artifacts(store, parent, "tables")
+    for child in children:
+        case = slug(child.data.tags["data"].removeprefix("data of "))
+        fronts = {name for name in child.data.metrics if name.startswith("front/")}
+        assert fronts == {f"front/{case}/{name}" for name in ("coverage", "accuracy", "cost")}
+        assert child.data.metrics[f"hypervolume/{case}"] == child.data.metrics["hypervolume"]
+    found = store.client.get_experiment_by_name(experiment)
+    packed = json.loads(found.tags[f"{views.TAG}{views.CHARTS}"])["state"]
+    state = json.loads(zlib.decompress(base64.b64decode(packed.removeprefix("deflate;"))))
+    drawn = [chart["metricKey"] for chart in state["compareRunCharts"]]
+    for case in ("pima", "heart-1"):
+        assert {f"front/{case}/coverage", f"front/{case}/accuracy"} <= set(drawn)
+        assert f"hypervolume/{case}" in drawn
+    assert not {"hypervolume", "search/hypervolume", "front/coverage"} & set(drawn)
+    assert state["orderByKey"] == "params.`data`"

@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from framework.analysis.compare import NUMBERS, Case, Claim, Comparison, Page
-from framework.analysis.report import claims_table, has_groups, tables
+from framework.analysis.report import claims_table, has_groups, tables, verdicts
 from tracking.figures.comparison_figures import (
     ARROW,
     anytime,
@@ -27,7 +27,14 @@ from tracking.figures.comparison_figures import (
     overlaid,
     rank_diagrams,
 )
-from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
+from tracking.figures.html_page import (
+    as_table,
+    digits,
+    picture,
+    section,
+    spread,
+    write_report_page,
+)
 from tracking.figures.style import save
 
 PAGE = "report.html"
@@ -49,7 +56,11 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         The page first.
     """
     found = tables(comparison)
-    sections = [section("Methods", _note(comparison), _methods(comparison))]
+    sections = []
+    if "winners" in found:
+        said = " ".join(verdicts(found["winners"]))
+        sections.append(section("Result", said, _winners(comparison, found["winners"])))
+    sections.append(section("Methods", _note(comparison), _methods(comparison)))
     if comparison.claims:
         sections.append(section(_SAID, "", _claims(comparison.claims)))
     if "groups" in found:
@@ -233,8 +244,26 @@ def _methods(comparison: Comparison) -> str:
         cells = [html.escape(str(row["method"])), str(row["runs"])]
         for name in numbers:
             mean, std = row[f"{name}_mean"], row[f"{name}_std"]
-            cells.append(digits(mean) + (f" ± {std:.2g}" if std >= 0 else ""))
+            cells.append(spread(mean, std))
         rows.append(cells + [f"{row[f'{name}_rank']:.2f}" for name in comparison.tests])
+    return as_table(headings, rows)
+
+
+def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
+    """Return a line per case and a column per method: the mean and the range over the runs."""
+    cells = {
+        (row["case"], row["method"]): ("<b>{}</b>" if row["best"] else "{}").format(
+            digits(row["mean"])
+            + ("" if row["runs"] < 2 else f" ({digits(row['least'])} to {digits(row['greatest'])})")
+        )
+        for row in table.to_dict("records")
+    }
+    cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
+    rows = [
+        [html.escape(str(case)), *(cells.get((case, m), "-") for m in comparison.methods)]
+        for case in cases
+    ]
+    headings = [_heading(comparison, comparison.first), *map(html.escape, comparison.methods)]
     return as_table(headings, rows)
 
 
@@ -267,9 +296,8 @@ def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:
 
 
 def _mean_cell(row: Mapping[Hashable, Any], best: float) -> str:
-    text = digits(row["mean"])
-    if row["high"] - row["mean"] > _NOISE * abs(row["mean"]):
-        text += f" ± {row['high'] - row['mean']:.2g}"
+    half = row["high"] - row["mean"]
+    text = spread(row["mean"], half if half > _NOISE * abs(row["mean"]) else 0.0)
     if row["mean"] == best:
         text = f"<b>{text}</b>"
     paper = row.get("paper", math.nan)

@@ -24,12 +24,17 @@ p {{ color: #555; margin: .3rem 0; }}
 {body}
 </body></html>
 """
+_DECIMALS = 8  # of a number that is written without an exponent
 _REPORT = """body { max-width: 76rem; } p { max-width: 60rem; } img { max-width: 100%; }
 table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }
 td:first-child, th:first-child, .text td, .text th { text-align: left; }
 .text td { white-space: normal; }
 div { overflow-x: auto; } td.best { font-weight: bold; }
+h1, h2, p { overflow-wrap: anywhere; } pre { overflow-x: auto; }
+@media (max-width: 40rem) { body { margin: .6rem; } td, th { padding: .2rem .4rem; }
+th { white-space: normal; } td:first-child, th:first-child { position: sticky; left: 0;
+background: #fff; } }
 .paper { color: #777; }
 """
 
@@ -103,3 +108,18 @@ def digits(value: float) -> str:
     if math.isnan(value):
         return "-"
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def spread(value: float, more_or_less: float) -> str:
+    """Return a number and how far it spreads, ``590.8 ± 130.2``: both to as many decimals.
+
+    As many as show two digits of the spread, and four of the number where it spreads less.
+    """
+    if not math.isfinite(value) or not math.isfinite(more_or_less) or more_or_less <= 0:
+        return digits(value)
+    two = 1 - math.floor(math.log10(more_or_less))
+    four = 3 - math.floor(math.log10(abs(value))) if value else two
+    decimals = max(two, four, 0)
+    if decimals > _DECIMALS or abs(value) >= 1e15:
+        return f"{value:.4g} ± {more_or_less:.2g}"
+    return f"{value:,.{decimals}f} ± {more_or_less:,.{decimals}f}"

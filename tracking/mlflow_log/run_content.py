@@ -11,17 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from framework.arrays import FloatArray
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
+from framework.experiment.grid import slug
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.models.walk import Chosen
 from framework.security import public_uri
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LONGEST_VALUE = 500
 _LONGEST_KEY = 250
@@ -79,7 +83,7 @@ class Subject(NamedTuple):
     def tags(self) -> dict[str, str]:
         """Return the tags to group and filter runs by."""
         known = {"data.fingerprint": self.fingerprint} if self.fingerprint else {}
-        return {"method": self.method, "data": self.data} | known
+        return {"method": _cut(self.method), "data": _cut(self.data)} | known
 
 
 def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
@@ -96,12 +100,78 @@ def subject(run_dir: RunDir, data_of: RunDir, kind: str) -> Subject:
     config, data = run_dir.config(), about(data_of).get("data") or {}
     method = str(config.algorithm["kind"])
     if kind == "experiment":
-        method = "several"
-    elif kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
+        grid = read_yaml(run_dir.experiment_file)
+        known = [about(child).get("data") or {} for child in run_dir.children()]
+        names = list(dict.fromkeys(str(one["name"]) for one in known if one.get("name")))
+        marks = {str(one.get("fingerprint") or "") for one in known}
+        methods = ", ".join(map(str, grid["experiment"]["methods"]))
+        fingerprint = marks.pop() if len(marks) == 1 else ""
+        return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
+    if kind == "cell":  # cells/CASE/METHOD/NNN; the search for references/CASE has no label
         labelled = run_dir.path.parent.parent.parent.name == "cells"
         method = run_dir.path.parent.name if labelled else method
     name = str(data.get("name") or config.problem["kind"])
     return Subject(method, name, str(data.get("fingerprint") or ""))
+
+
+def case_of(run_dir: RunDir, kind: str) -> str | None:
+    """Return the case of a run of an experiment that has several; None for any other run.
+
+    What differs in data is never drawn in one chart: its metrics have the case in their names.
+    """
+    if kind != "cell":
+        return None
+    path = run_dir.path.absolute()
+    home = path.parents[3 if path.parents[2].name == "cells" else 1]
+    if len(cases_of(RunDir(home))) < 2:
+        return None
+    return path.parents[1].name if path.parents[2].name == "cells" else path.name
+
+
+def cases_of(run_dir: RunDir) -> list[str]:
+    """Return the cases of an experiment, as their folders are called; none of any other run."""
+    if not run_dir.experiment_file.is_file():
+        return []
+    return [slug(str(name)) for name in read_yaml(run_dir.experiment_file)["cases"]]
+
+
+def winners_table(run_dir: RunDir) -> pd.DataFrame | None:
+    """Return who is best on which case of an experiment that has ended; None where it has not."""
+    file = run_dir.path / "tables" / "winners.csv"
+    if not (run_dir.experiment_file.is_file() and file.is_file()):
+        return None
+    import pandas as pd
+
+    return pd.read_csv(file, dtype={"case": str, "method": str}, keep_default_na=True).fillna(
+        {"best": ""}
+    )
+
+
+def winners_metrics(table: pd.DataFrame) -> dict[str, float]:
+    """Return the mean of each method on each case, ``INDICATOR/CASE/METHOD``."""
+    return rounded(
+        {
+            f"{row['indicator']}/{slug(row['case'])}/{slug(row['method'])}": float(row["mean"])
+            for row in table.to_dict("records")
+        }
+    )
+
+
+def winners_text(table: pd.DataFrame) -> str:
+    """Return in Markdown who won on which case, with the table of cases by methods."""
+    from framework.analysis.report import verdicts
+
+    methods = list(dict.fromkeys(table["method"]))
+    rows = [[str(table["indicator"].iloc[0]), *map(_plain, methods)], ["---"] * (len(methods) + 1)]
+    for case, part in table.groupby("case", sort=False):
+        cells = {}
+        for row in part.to_dict("records"):
+            spread = f" ({row['least']:.4g} to {row['greatest']:.4g})" if row["runs"] > 1 else ""
+            text = f"{row['mean']:.4g}{spread}"
+            cells[row["method"]] = f"**{text}**" if row["best"] else text
+        rows.append([_plain(str(case)), *(cells.get(method, "-") for method in methods)])
+    lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{_plain(' '.join(verdicts(table)))}\n\n{lines}"
 
 
 def run_tags(run_dir: RunDir) -> dict[str, str]:
@@ -270,6 +340,9 @@ class FrontResults:
 def description(run_dir: RunDir, results: FrontResults | None, kind: str, run_id: str) -> str:
     """Return what MLflow shows first of a run, in Markdown."""
     parts = [_search_text(run_dir, kind)]
+    winners = winners_table(run_dir)
+    if winners is not None:
+        parts.append(winners_text(winners))
     summary = run_dir.summary()
     if summary:
         parts.append(_summary_text(summary))

@@ -219,10 +219,15 @@ class RunUpload:
 
         if self.state.artifacts.get("end") == ended:
             return
-        metrics = [
-            Metric(name, value, ended, 0)
-            for name, value in run_content.end_metrics(summary).items()
-        ]
+        if len(run_content.cases_of(self.run_dir)) > 1:  # no means over what differs in data
+            summary = {**summary, "indicators": {}}
+        values = run_content.end_metrics(summary)
+        case = run_content.case_of(self.run_dir, self.kind)
+        if case is not None and "hypervolume" in values:
+            values[f"hypervolume/{case}"] = values["hypervolume"]
+        if (winners := run_content.winners_table(self.run_dir)) is not None:
+            values |= run_content.winners_metrics(winners)
+        metrics = [Metric(name, value, ended, 0) for name, value in values.items()]
         tags = [RunTag(key, text) for key, text in run_content.end_tags(summary).items()]
         self.client.log_batch(self.state.run_id, metrics=metrics, tags=tags, synchronous=True)
         self._arrived("end", ended)
@@ -244,6 +249,10 @@ class RunUpload:
         if self.state.artifacts.get("results") != mark:
             text = description(self.run_dir, results, self.kind, self.state.run_id)
             self.client.set_tag(self.state.run_id, "mlflow.note.content", text)
+            if self.kind == "experiment":  # what its data are is known once its runs have begun
+                tags = run_content.subject(self.run_dir, self.run_dir, self.kind).tags()
+                for key, value in tags.items():
+                    self.client.set_tag(self.state.run_id, key, value)
             if results is not None:
                 self._log_confusions(results)
                 self._log_chosen(results)
@@ -251,6 +260,12 @@ class RunUpload:
         logged, first = self.state.artifacts.get("points", [None, 0])
         if results is not None and ended and logged != front:
             points = results.points()
+            case = run_content.case_of(self.run_dir, self.kind)
+            if case is not None:
+                points = {
+                    f"front/{case}/{name.removeprefix('front/')}": column
+                    for name, column in points.items()
+                }
             n = len(next(iter(points.values())))
             self._log_points(points, first)
             self._arrived("points", [front, first + n])

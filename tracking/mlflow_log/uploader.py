@@ -300,7 +300,8 @@ class Uploader:
         run_id = run.run_id
         there = self._client.get_run(run_id).data.params
         subject = self._subject(run_dir, kind)
-        wanted = {"method": subject.method, "data": subject.data} | run_content.parameters(run_dir)
+        named = {key: subject.tags()[key] for key in ("method", "data")}
+        wanted = named | run_content.parameters(run_dir)
         missing = {key: text for key, text in wanted.items() if key not in there}
         params = [Param(key, text) for key, text in missing.items()]
         for i in range(0, len(params), _PARAMS):
@@ -314,7 +315,8 @@ class Uploader:
             sweeps = kind == "sweep"
             varied = list(read_yaml(run_dir.sweep_file)["search_space"]) if sweeps else []
             started = int(self.state.started * 1000)
-            shared = views.experiment_tags(run_dir.roles(), started, varied)
+            cases = run_content.cases_of(run_dir)
+            shared = views.experiment_tags(run_dir.roles(), started, varied, cases)
             for key, value in shared.items():
                 self._client.set_experiment_tag(self._experiment_id, key, value)
         run.artifacts["introduced"] = True

@@ -26,6 +26,7 @@ _NAMES = {
     CHARTS: "paretolab: fronts and progress",
     TRIALS: "paretolab: trials of the latest sweep",
 }
+_MOST_CASES = 12  # that have charts
 _WIDTH = 170  # pixels of a column that has a long name
 _NAMESPACE = uuid.UUID("6f0d3c52-6a0e-4e0b-9a51-7f1c1d2f6d11")  # parts of a view have lasting ids
 
@@ -38,7 +39,9 @@ def address(experiment_id: str, view: str = RESULTS) -> str:
     return f"#/experiments/{experiment_id}/runs?{urlencode(query)}"
 
 
-def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> dict[str, str]:
+def experiment_tags(
+    roles: Roles, created: int, varied: Sequence[str] = (), cases: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the tags that hold the views.
 
     Parameters
@@ -49,8 +52,11 @@ def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> d
         Milliseconds since the epoch.
     varied : sequence of str
         The keys that a sweep varies: its trials get a view, in which they are no longer folded.
+    cases : sequence of str
+        Of an experiment: where there are several, each has charts of its own, as what differs in
+        data cannot be compared; of the first twelve.
     """
-    states = dict.fromkeys((RESULTS, CHARTS), _state(roles))
+    states = dict.fromkeys((RESULTS, CHARTS), _state(roles, cases=cases))
     if varied:
         keys = [f"params.`{run_content.legal_key(key)}`" for key in varied]
         states[TRIALS] = _state(roles, keys) | {"searchFilter": "tags.kind = 'trial'"}
@@ -66,7 +72,9 @@ def experiment_tags(roles: Roles, created: int, varied: Sequence[str] = ()) -> d
 _SINGLE = ("params.`method`", "params.`data`", "params.`seed`")
 
 
-def _state(roles: Roles, first: Sequence[str] = _SINGLE) -> dict[str, Any]:
+def _state(
+    roles: Roles, first: Sequence[str] = _SINGLE, cases: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what a view opens with; its first columns say what differs between runs."""
     names = [run_content.legal_key(objective.metric) for objective in roles.drawn()]
     columns = [
@@ -75,7 +83,8 @@ def _state(roles: Roles, first: Sequence[str] = _SINGLE) -> dict[str, Any]:
         *(f"metrics.`chosen/{part}_{name}`" for name in names for part in ("val", "test")),
         *(f"metrics.`{name}`" for name in ("front_size", "evaluations", "wall_s")),
     ]
-    charts, sections = _charts(names)
+    several = len(cases) > 1
+    charts, sections = _charts(names, cases[:_MOST_CASES] if several else [""])
     return {
         "selectedColumns": columns,
         "columnOrder": columns,
@@ -84,35 +93,52 @@ def _state(roles: Roles, first: Sequence[str] = _SINGLE) -> dict[str, Any]:
         "compareRunCharts": charts,
         "compareRunSections": sections,
         "isAccordionReordered": True,
-        "orderByKey": "metrics.`hypervolume`",
-        "orderByAsc": False,
+        "orderByKey": "params.`data`" if several else "metrics.`hypervolume`",
+        "orderByAsc": several,
     }
 
 
-def _charts(names: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the charts, fronts first, and their sections; what MLflow adds is folded away."""
+def _charts(
+    names: list[str], cases: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the charts, fronts first, and their sections; what MLflow adds is folded away.
+
+    Fronts and hypervolumes have a chart for each case.
+    """
     fronts, progress, ends = (_id(part) for part in ("fronts", "progress", "ends"))
     x, *others = names if len(names) > 1 else [*names, *names]
-    charts = [
-        {
-            **_line(f"front/{y}", f"front: {y} over {x}", fronts),
-            "xAxisKey": "metric",
-            "selectedXAxisMetricKey": f"front/{x}",
-            "useGlobalXaxisKey": False,
-            "displayPoints": True,
-        }
-        for y in others
-    ]
-    for name in ("hypervolume", "front_size"):
+    charts = []
+    for case in cases:
+        place, title = (f"front/{case}", f"front of {case}") if case else ("front", "front")
+        charts += [
+            {
+                **_line(f"{place}/{y}", f"{title}: {y} over {x}", fronts),
+                "xAxisKey": "metric",
+                "selectedXAxisMetricKey": f"{place}/{x}",
+                "useGlobalXaxisKey": False,
+                "displayPoints": True,
+            }
+            for y in others
+        ]
+    for name in ("hypervolume", "front_size") if cases == [""] else ("front_size",):
         charts.append(_line(f"search/{name}", f"{name} by evaluations", progress))
-    for name in ("hypervolume", "wall_s", "evaluations"):
-        charts.append(_chart("BAR", name, name, ends) | {"metricKey": name})
+    volumes = [f"hypervolume/{case}" if case else "hypervolume" for case in cases]
+    for name in (*volumes, "wall_s", "evaluations"):
+        title = name.replace("hypervolume/", "hypervolume on ")
+        charts.append(_chart("BAR", name, title, ends) | {"metricKey": name})
     titles = {fronts: "Fronts", progress: "Progress by evaluations", ends: "At the end"}
     sections = [
         {"uuid": id, "name": title, "display": True, "isReordered": True, "isGenerated": False}
         for id, title in titles.items()
     ]
-    hidden = ("", "chosen", "front", "search", "system")  # MLflow's own: a section a prefix
+    hidden = (
+        "",
+        "chosen",
+        "front",
+        "hypervolume",
+        "search",
+        "system",
+    )  # MLflow's own: a section a prefix
     sections += [
         {"uuid": _id(f"own {name}"), "name": name, "display": False, "isReordered": True}
         for name in hidden

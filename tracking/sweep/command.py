@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,14 @@ from framework.cli.arguments import (
     resumable,
     run_arguments,
     set_argument,
+    shipped,
     tracked_as_asked,
     workers_argument,
     workers_of,
 )
 from framework.cli.tables import console, program, show_steps
-from framework.errors import InputError
+from framework.components import building_nothing
+from framework.errors import InputError, NotBuiltError
 from framework.experiment.config import read_yaml
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
@@ -66,6 +69,45 @@ class Sweep:
         plan = plan._replace(config=tracked_as_asked(plan.config, args))
         with new_run(plan.config, args.out, sweep_file=plan.dump()) as out:
             return _execute(plan, out, args)
+
+    @staticmethod
+    def check(args: argparse.Namespace) -> int:
+        """Say what a sweep would do, as `paretolab check` is asked to; train nothing."""
+        from framework.cli.check import budget_of_all, built_first
+        from framework.experiment.estimate import candidates_of
+        from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+        from tracking.sweep.config import load_plan
+        from tracking.sweep.trial_values import TrialMeter
+
+        if args.repeats is not None or args.seed is not None:
+            raise InputError(
+                f"{args.config}: expected no --repeats and no --seed with a sweep, found one; "
+                "--set sweep.repeats=N averages over seeds"
+            )
+        plan = load_plan(Path(args.config), overrides(args), workers=workers_of(args.workers))
+        config, sweep = plan.config, plan.sweep
+        shipped(config.cluster)
+        most = config.budget.evaluations
+        with building_nothing() as put_off, suppress(NotBuiltError):
+            problem = make_problem(config)
+            roles = make_roles(config, problem)
+            TrialMeter(sweep, roles, f"{plan.path}: sweep")
+            most = candidates_of(config, make_algorithm(config, problem, roles))
+        runs = sweep.trials * sweep.repeats
+        lines = [
+            ("name", config.name),
+            ("varied", ", ".join(plan.space)),
+            ("wanted", ", ".join(f"{d.metric} ({d.sense})" for d in sweep.directions)),
+            ("runs", f"{sweep.trials:,} trials x {sweep.repeats} repeats: {runs:,}"),
+            ("budget", budget_of_all([(config, most)] * runs)),
+            ("workers", str(config.workers)),
+            ("tracking", config.tracking.uri if config.tracking else "none"),
+            *built_first(put_off),
+        ]
+        out = console()
+        show_steps(out, lines)
+        out.print("nothing is wrong with it")
+        return 0
 
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> int:

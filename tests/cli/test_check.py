@@ -1,0 +1,110 @@
+"""`paretolab check`: runs, experiments and sweeps, before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framework.cli.main import main
+from tests.command import small, write
+
+LIBRARY = {
+    "build": {
+        "name": "little",
+        "dataset": {"synthetic": {"samples": 120, "features": 5, "informative": 3, "seed": 1}},
+        "models": 4,
+    }
+}
+ENSEMBLE = small(
+    problem={"kind": "ensemble", "library": LIBRARY},
+    objectives=[
+        {"metric": "roc_auc", "sense": "max"},
+        {"metric": "inference_time", "sense": "min"},
+    ],
+    algorithm={"kind": "nsga2"},
+)
+SWEEP = {
+    "search_space": {"algorithm.population": {"low": 10, "high": 60}},
+    "directions": [{"metric": "hypervolume", "sense": "max"}],
+    "trials": 6,
+    "repeats": 2,
+}
+EXPERIMENT = {
+    "cases": {"four": {}, "five": {"problem.max_stages": 5}},
+    "methods": {"emsco": {"kind": "emsco", "population": 30}, "random": {"kind": "random"}},
+    "repeats": 3,
+}
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("PARETOLAB_CACHE", str(folder))
+    return folder
+
+
+def told(tmp_path, capsys, config, code=0):
+    path = write(tmp_path / "config.yaml", config)
+    assert main(["check", str(path)]) == code
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())
+
+
+def test_a_sweep(tmp_path, capsys, cache):
+    text = told(tmp_path, capsys, small(sweep=SWEEP))
+    assert "6 trials x 2 repeats: 12" in text
+    assert "at most 1,800 evaluations" in text
+    wrong = SWEEP | {"directions": [{"metric": "no_such", "sense": "max"}]}
+    assert "no_such" in told(tmp_path, capsys, small(sweep=wrong), 2)
+
+
+def test_an_experiment(tmp_path, capsys, cache):
+    config = small(experiment=EXPERIMENT, budget={"evaluations": 100})
+    del config["algorithm"]
+    text = told(tmp_path, capsys, config)
+    assert "2 cases x 2 methods x 3 repeats: 12" in text
+    assert "at most 1,200 evaluations" in text
+    config["experiment"] = EXPERIMENT | {"methods": {"wrong": {"kind": "hapens"}}}
+    assert "wrong on four: " in told(tmp_path, capsys, config, 2)
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep", "experiment"])
+def test_no_library_is_trained(tmp_path, capsys, cache, kind):
+    config = dict(ENSEMBLE)
+    if kind == "sweep":
+        config["sweep"] = SWEEP | {"repeats": 1}
+    if kind == "experiment":
+        config["experiment"] = EXPERIMENT | {"cases": {}, "methods": {"a": {"kind": "nsga2"}}}
+        del config["algorithm"]
+    text = told(tmp_path, capsys, config)
+    assert "built first the library little (4 models)" in text
+    assert not cache.exists()
+
+
+def test_no_forest_is_fitted_for_costs_and_one_for_all_runs(tmp_path, capsys, cache, monkeypatch):
+    from sklearn.ensemble import RandomForestClassifier
+
+    fitted, fit = [], RandomForestClassifier.fit
+
+    def counted(self, X, y):
+        fitted.append(len(X))
+        return fit(self, X, y)
+
+    monkeypatch.setattr(RandomForestClassifier, "fit", counted)
+    config = small(problem__costs={"by_importance": 3}, budget__generations=0)
+    assert "built first the importance of features" in told(tmp_path, capsys, config)
+    assert not fitted
+    fronts = []
+    for name in ("a", "b"):
+        out = Path(tmp_path, name)
+        options = ["--out", str(out), "--quiet", "--no-plots"]
+        assert main(["run", str(tmp_path / "config.yaml"), *options]) == 0
+        fronts.append((out / "front.csv").read_bytes())
+    assert len(fitted) == 1
+    assert fronts[0] == fronts[1]
+    assert "built first" not in told(tmp_path, capsys, config)
+    monkeypatch.setenv("PARETOLAB_CACHE", "off")
+    options = ["--out", str(tmp_path / "c"), "--quiet", "--no-plots"]
+    assert main(["run", str(tmp_path / "config.yaml"), *options]) == 0
+    assert (tmp_path / "c" / "front.csv").read_bytes() == fronts[0]
