@@ -31,8 +31,8 @@ class ARMOEA(PeerSearch):
     from each reference point to its nearest member, and from each member that is nearest to none
     to its nearest reference point. An archive of the lattice's size times three at most keeps
     non-dominated candidates; reference points are the lattice's directions that some of them is
-    nearest to, and then archive members farthest from these by angle. O(n^2) a deletion, the
-    slowest here.
+    nearest to, and then archive members farthest from these by angle. Objectives stay as they are:
+    the lattice's directions are scaled by the members' range. O(n^2) a deletion, the slowest here.
     """
 
     def __init__(self, problem: Problem, roles: Roles, **options: Any) -> None:
@@ -41,16 +41,15 @@ class ARMOEA(PeerSearch):
         self._archive: FloatArray = np.zeros((0, self.m))
         self._points = self.W
         self._ideal = np.full(self.m, np.inf)
-        self._range = np.ones(self.m)
+        self._worst: FloatArray | None = None
         self._seen = 0
 
     def children(self) -> Array:
         """Return children of winners of binary tournaments by what IGD-NS loses with a member."""
         n = self.population
-        F = (self.F - self._ideal) / self._range
-        distance = _distances(F, self._points)
-        loss = np.array([_without(distance, k) for k in range(len(F))])
-        pairs = self.rng.integers(len(F), size=(2 * n, 2))
+        distance = _distances(self.F - self._ideal, self._points)
+        loss = np.array([_without(distance, k) for k in range(len(distance))])
+        pairs = self.rng.integers(len(distance), size=(2 * n, 2))
         winners = np.where(loss[pairs[:, 0]] >= loss[pairs[:, 1]], pairs[:, 0], pairs[:, 1])
         return self._moves.children(self.X[winners[:n]], self.X[winners[n:]], self.rng)
 
@@ -64,24 +63,29 @@ class ARMOEA(PeerSearch):
             last = int(np.sort(layers)[self.population - 1])
             chosen = np.flatnonzero(layers < last)
             front = np.flatnonzero(layers == last)
-            F = (self.F[front] - self._ideal) / self._range
-            kept = _least_igd_ns(_distances(F, self._points), self.population - len(chosen))
+            distance = _distances(self.F[front] - self._ideal, self._points)
+            kept = _least_igd_ns(distance, self.population - len(chosen))
             self.keep(np.sort(np.concatenate([chosen, front[kept]])))
-        span = self.F.max(axis=0) - self._ideal
-        self._range = np.where(span < _LEAST, 1.0, span)
+            worst = self.F.max(axis=0)
+            self._worst = np.where(worst - self._ideal < _LEAST, 1.0, worst)
         self._seen = len(self.F)
 
     def _adapt(self, archive: FloatArray) -> None:
         archive = np.unique(archive[nondominated(archive)], axis=0)
-        scaled = (archive - self._ideal) / self._range
-        distance = _distances(scaled, self.W)
+        if self._worst is None:
+            self._worst = archive.max(axis=0)
+        if len(archive) == 1:
+            self._archive, self._points = archive, self.W
+            return
+        moved, W = archive - self._ideal, self.W * (self._worst - self._ideal)
+        distance = _distances(moved, np.maximum(W, _LEAST))
         contributing = np.unique(distance.argmin(axis=0))
         valid = np.unique(distance[contributing].argmin(axis=1))
         chosen = contributing.tolist()
-        angle = unit(scaled) @ unit(scaled).T
+        angle = unit(moved) @ unit(moved).T
         most = min(3 * len(self.W), len(archive))
         chosen = _farthest(angle, chosen, most)
-        points = np.concatenate([self.W[valid], scaled[chosen]])
+        points = np.concatenate([W[valid], moved[chosen]])
         between = unit(points) @ unit(points).T
         wanted = min(len(self.W), len(points))
         rows = _farthest(between, list(range(len(valid))), wanted)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from algorithms.hull.papers.peers import PeerSearch, Size, crowding, lattice, neighbours, unit
 from algorithms.moves import reals
-from framework.algorithm import known_horizon
+from framework.algorithm import Outcome, known_horizon
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.jit import njit
@@ -180,12 +180,16 @@ class MPSOD(PeerSearch):
 
     Notes
     -----
-    Dai, Wang and Ye 2015, doi:10.1016/j.asoc.2014.12.027. A child is a swarm's step with chance
-    1/2 (c1 = c2 = 2; coordinates that leave the box stay where they were), else a step of
-    differential evolution (F = CR = 0.5); then polynomial mutation. A region's member is the
-    non-dominated one of best direction and nearness; an empty region gets a random genome a
-    generation. On bit strings particles fly in the unit box and stand for their rounding, a
-    reading: the paper knows real vectors alone.
+    Dai, Wang and Ye 2015, doi:10.1016/j.asoc.2014.12.027, its open points as PlatEMO has them. Each
+    direction has one member: of the non-dominated candidates of its region the one of best
+    direction and nearness. Where a region has none a random genome is evaluated and is the member
+    until the next generation sorts it in. For each direction a child is made: its parent wins a
+    tournament by crowding distance, its own best is a random member of the neighbouring directions
+    (of all with chance 0.1), the swarm's best the one of them that is best in their mean
+    direction. A child is a swarm's step with chance 1/2 (c1 = c2 = 2; coordinates that leave the
+    box stay where they were), else a step of differential evolution (F = CR = 0.5); then
+    polynomial mutation. On bit strings particles fly in the unit box and stand for their rounding,
+    a reading: the paper knows real vectors alone.
     """
 
     spaces = (Bits, Box)
@@ -215,17 +219,22 @@ class MPSOD(PeerSearch):
         self._places: FloatArray = np.zeros((0, self.space.d))
         self._velocity: FloatArray = np.zeros((0, self.space.d))
         self._waiting: tuple[FloatArray, FloatArray] | None = None
-        self._region: IntArray = np.zeros(0, dtype=np.int64)
+        self._direction: IntArray = np.zeros(0, dtype=np.int64)  # of each member
+        self._empty: list[int] = []  # directions whose regions wait for a random genome
+        self._whole: IntArray = np.zeros(0, dtype=np.int64)  # ids of the last whole generation
         self._ideal = np.full(self.m, np.inf)
         self._evaluated = 0
 
     def propose(self) -> Array:
-        """Return random genomes first, two a direction; then a child a member and random ones."""
-        if len(self.X):
-            places, velocity = self._flown()
-        else:
-            places = self._random(2 * self.population)
+        """Return random genomes first, two per direction; then children, and random ones again.
+
+        Random genomes for empty regions follow the children, whose results tell which are empty.
+        """
+        if self._empty or not len(self.X):
+            places = self._random(len(self._empty) or 2 * self.population)
             velocity = np.zeros_like(places)
+        else:
+            places, velocity = self._flown()
         self._waiting = places, velocity
         genomes = places >= 0.5 if self._binary else places.copy()
         return genomes.astype(self.space.dtype)
@@ -240,45 +249,50 @@ class MPSOD(PeerSearch):
         )
 
     def _flown(self) -> tuple[FloatArray, FloatArray]:
-        """Return places and velocities of a child a member, and of random genomes."""
-        n, d, rng = len(self._places), self.space.d, self.rng
+        """Return places and velocities of a child for each direction."""
+        n, d, rng = self.population, self.space.d, self.rng
         share = min(self._evaluated / self.horizon, 1.0)
         weight = 0.9 - 0.8 * share
-        own, best = self._bests()
+        parent, own, best = self._guides()
+        here, one, two = self._places[parent], self._places[own], self._places[best]
         r1, r2 = rng.random((n, 1)), rng.random((n, 1))
         velocity = (
-            weight * self._velocity
-            + 2.0 * r1 * (own - self._places)
-            + 2.0 * r2 * (best - self._places)
+            weight * self._velocity[parent] + 2.0 * r1 * (one - here) + 2.0 * r2 * (two - here)
         )
-        moved = self._places + velocity
-        moved = np.where((moved >= self.lower) & (moved <= self.upper), moved, self._places)
+        moved = here + velocity
+        moved = np.where((moved >= self.lower) & (moved <= self.upper), moved, here)
         crossed = rng.random((n, d)) < 0.5
-        evolved = np.where(crossed, self._places + 0.5 * (best - own), self._places)
+        evolved = np.where(crossed, here + 0.5 * (two - one), here)
         swarm = rng.random((n, 1)) < 0.5
         places = np.clip(np.where(swarm, moved, evolved), self.lower, self.upper)
-        velocity = np.where(swarm, velocity, self._velocity)
+        velocity = np.where(swarm, velocity, self._velocity[parent])
         reals.mutate_rows(
             places, self.lower, self.upper, self._moves.mutation_rate, rng.random((n, 2 * d))
         )
-        empty = self.population - len(np.unique(self._region))
-        fresh = self._random(max(empty, 0))
-        return np.concatenate([places, fresh]), np.concatenate([velocity, np.zeros_like(fresh)])
+        return places, velocity
 
-    def _bests(self) -> tuple[FloatArray, FloatArray]:
-        """Return two guides of each member, winners of tournaments by crowding distance."""
-        n, rng = len(self._places), self.rng
+    def _guides(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the parent, the own best and the swarm's best for each direction, by position."""
+        n, rng = self.population, self.rng
         lonely = crowding(self.F)
-        guides = np.empty((n, 2), dtype=np.int64)
-        near = rng.random(n) < self.near
-        for k in range(n):
-            pool = np.arange(n)
-            if near[k]:
-                here = np.flatnonzero(np.isin(self._region, self._neighbours[self._region[k]]))
-                pool = here if len(here) else pool
-            pairs = pool[rng.integers(len(pool), size=(2, 2))]
-            guides[k] = pairs[[0, 1], (lonely[pairs[:, 1]] > lonely[pairs[:, 0]]).astype(int)]
-        return self._places[guides[:, 0]], self._places[guides[:, 1]]
+        pairs = rng.integers(len(self.F), size=(n, 2))
+        second = lonely[pairs[:, 1]] > lonely[pairs[:, 0]]
+        parent = np.where(second, pairs[:, 1], pairs[:, 0])
+        near, draws = rng.random(n) < self.near, rng.random(n)
+        member = np.full(n, -1)  # of each direction; none where its random genome failed
+        member[self._direction] = np.arange(len(self.F))
+        G = self.F - self._ideal
+        length = _length(G)
+        own, best = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        for i in range(n):
+            directions = self._neighbours[i] if near[i] else np.arange(n)
+            rows = member[directions]
+            rows = rows[rows >= 0]
+            rows = rows if len(rows) else np.arange(len(self.F))
+            own[i] = rows[int(draws[i] * len(rows))]
+            merit = G[rows] @ self.W[directions].mean(axis=0) / length[rows]
+            best[i] = rows[merit.argmax()]
+        return parent, own, best
 
     def learn(self, batch: Evaluated) -> None:
         """Add the candidates that succeeded, with their positions and velocities."""
@@ -288,14 +302,28 @@ class MPSOD(PeerSearch):
         self._places = np.concatenate([self._places, self._waiting[0][ok]])
         self._velocity = np.concatenate([self._velocity, self._waiting[1][ok]])
         self._waiting = None
+        filled = np.array(self._empty, dtype=np.int64)
+        if len(filled):
+            self._direction = np.concatenate([self._direction, filled[ok]])
         super().learn(batch)
+        if len(filled):
+            self._empty = []
+        if not self._empty or not len(self._whole):
+            self._whole = np.sort(self.ids[self._feasible])
+
+    def outcome(self) -> Outcome:
+        """Return the feasible members of the last generation whose regions were all filled."""
+        return Outcome(returned=self._whole)
 
     def select(self) -> None:
-        """Keep one member a region: of the non-dominated ones there the best."""
-        self._ideal = np.minimum(self._ideal, self.F.min(axis=0))
-        G = np.maximum(self.F - self._ideal, 1e-12)
+        """Keep one member per direction, of the non-dominated ones in its region the best."""
+        if self._empty:  # random genomes stand in their regions wherever they lie
+            return
+        fresh = self.F[len(self._direction) :]
+        self._ideal = np.minimum(self._ideal, fresh.min(axis=0))
+        G = self.F - self._ideal
         region = (G @ self.W.T).argmax(axis=1)
-        merit = (G * self.W[region]).sum(axis=1) / np.linalg.norm(G, axis=1) ** 1.2
+        merit = (G * self.W[region]).sum(axis=1) / _length(G)
         kept = []
         for r in np.unique(region):
             here = np.flatnonzero(region == r)
@@ -303,5 +331,11 @@ class MPSOD(PeerSearch):
             kept.append(int(best[merit[best].argmax()]))
         rows = np.array(kept)
         self._places, self._velocity = self._places[rows], self._velocity[rows]
-        self._region = region[rows]
+        self._direction = region[rows]
+        self._empty = np.setdiff1d(np.arange(self.population), self._direction).tolist()
         self.keep(rows)
+
+
+def _length(G: FloatArray) -> FloatArray:
+    """Return the length of each row to the power of 1.2, which makes what is near the better."""
+    return np.asarray(np.maximum((G * G).sum(axis=1), 1e-300) ** 0.6)
