@@ -21,6 +21,7 @@ from framework.analysis.choose import (
     mix,
     with_trivial,
 )
+from framework.analysis.hulls import recommend
 from framework.cli.tables import (
     console,
     expectation_table,
@@ -72,7 +73,11 @@ class Choose:
             help="only solutions whose limits (--where) all hold in so many %% of resamples",
         )
         parser.add_argument("--best", metavar="METRIC", help="the best value of one metric")
-        parser.add_argument("--knee", action="store_true", help="nearest to the ideal (default)")
+        parser.add_argument(
+            "--knee",
+            action="store_true",
+            help="nearest to the ideal (default; of a hull, its nearest corner)",
+        )
         parser.add_argument(
             "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
         )
@@ -134,7 +139,13 @@ class Choose:
         if args.sure is not None:
             sure = sure_front(source.needed("--sure"), front, args.where, args.sure)
             rule["where"] = tightened(sure, args.where)
-        position = plain = choose(candidates, **wish)
+        ruled = any(value is not None for value in (args.best, args.weights, args.costs, args.id))
+        if ruled or args.knee or sure is not None:
+            position = plain = choose(candidates, **wish)
+        else:
+            position = plain = recommend(
+                front, run_dir.anchors(), where=args.where, within=args.within
+            )
         if sure is not None and plain < len(front):  # else one label for all costs less
             id = sure.front.ids[choose(sure.front, **wish)]
             position = int(np.searchsorted(front.ids, id))

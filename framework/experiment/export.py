@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from framework.analysis.choose import Mixture, choose
+from framework.analysis.choose import Mixture
+from framework.analysis.hulls import recommend
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
@@ -43,7 +44,7 @@ def marked(run_dir: RunDir, front: Front) -> int:
     chosen = run_dir.choice()
     if chosen is not None and chosen in front.ids:
         return int(np.flatnonzero(front.ids == chosen)[0])
-    return choose(front)
+    return recommend(front, run_dir.anchors())
 
 
 def exported_solution(directory: Path) -> int | None:

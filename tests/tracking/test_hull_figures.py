@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.roles import Metric
+from framework.analysis.hulls import facing_hull, hull_corners, recommend
+from framework.batch import Evaluated
+from framework.experiment.export import marked
+from framework.front import Front
+from framework.roles import Metric, Objective, Roles
 from tests.tracking.test_run_report import finished, is_a_picture
-from tracking.figures.hull_figures import facing_hull, rates_png, read_error_rates, read_hull
+from tracking.figures.hull_figures import rates_png, read_error_rates, read_hull
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_plots
 
@@ -119,3 +123,30 @@ def test_systems_that_may_not_answer_have_no_chords(run_dir, tmp_path):
     blue = np.array([0x00, 0x72, 0xB2]) / 255
     assert np.abs(pixels - blue).max(axis=1).min() > 0.02  # no line of the hull
     assert is_a_picture(tmp_path / "rates.png")
+
+
+def test_the_recommended_design_is_a_corner(run_dir):
+    """Also where the solution nearest to the ideal point is none: mixtures are better than it."""
+    front, reference = run_dir.front(), run_dir.anchors()
+    corners = hull_corners(front, reference)
+    hull = read_hull(run_dir, read_run_data(run_dir))
+    assert hull is not None
+    assert corners.tolist() == hull.corners.tolist()
+    assert marked(run_dir, front) in corners
+    assert 0 < len(corners) < len(front)
+    assert len(hull_corners(front, None)) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_corner_is_recommended_before_what_lies_nearer(seed):
+    names = ("a", "b", "c")
+    metrics = [Metric(name, "min") for name in names]
+    roles = Roles(metrics, [Objective(name, "min") for name in names])
+    values = dict(zip(names, np.random.default_rng(seed).random((3, 12)), strict=True))
+    front = Front(Evaluated(np.arange(12), np.zeros((12, 1)), values), roles, ("x",))
+    reference = np.array(R)
+    corners = hull_corners(front, reference)
+    position = recommend(front, reference)
+    assert position in corners or len(corners) == 0
+    outside = [f"a>={values['a'].max()}"]
+    assert recommend(front, reference, where=outside) == values["a"].argmax()

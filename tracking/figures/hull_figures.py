@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from matplotlib.axes import Axes
 
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
+from framework.analysis.hulls import facing_hull, shares_of
 from framework.arrays import FloatArray, IntArray
 from framework.experiment.run_dir import RunDir
 from tracking.figures.html_page import write_figures_page
@@ -18,7 +19,7 @@ from tracking.figures.run_data import RunData
 from tracking.figures.run_figures import hover_texts
 from tracking.figures.style import BLUE, GREY, ORANGE, plain_axes, save, titled
 
-_BEYOND = 1e-6  # how far beyond the ideal point one stands: a front may have the point itself
+_TRIVIAL = "R: trivial classifiers"
 
 ErrorRates = tuple[FloatArray, FloatArray, IntArray | None]
 
@@ -57,10 +58,11 @@ def read_hull(run_dir: RunDir, data: RunData) -> Hull | None:
     roles = data.roles
     if reference is None or not len(reference) or len(roles.objectives) != 3 or not len(data.front):
         return None
-    low, high = roles.bounds().T
-    if not np.isfinite([low, high]).all() or (low >= high).any():
+    solutions = shares_of(data.front)
+    if solutions is None:
         return None
-    shares = np.concatenate([(data.front.losses - low) / (high - low), reference])
+    low, high = roles.bounds().T
+    shares = np.concatenate([solutions, reference])
     facets = facing_hull(shares)
     if not len(facets):
         return None
@@ -102,9 +104,19 @@ def hull_png(data: RunData, found: Hull, path: Path) -> None:
     )
     inner = np.setdiff1d(np.arange(found.solutions), found.corners)
     corners, reference = found.corners, slice(found.solutions, None)
-    axes.scatter(x[inner], y[inner], z[inner], s=12, color=GREY, label="front, not a corner")
     axes.scatter(
-        x[reference], y[reference], z[reference], s=46, color="#111111", marker="^", label="R"
+        x[inner],
+        y[inner],
+        z[inner],
+        s=40,
+        facecolors="white",
+        edgecolors="#111111",
+        linewidths=1.1,
+        depthshade=False,
+        label="front, not a corner",
+    )
+    axes.scatter(
+        x[reference], y[reference], z[reference], s=46, color="#111111", marker="^", label=_TRIVIAL
     )
     axes.scatter(
         x[corners],
@@ -223,8 +235,8 @@ def hull_html(data: RunData, found: Hull, path: Path) -> None:
                 hoverinfo="skip",
                 showlegend=False,
             ),
-            _marks(found, np.arange(found.solutions, len(x)), "R", "#111111", 5, "diamond"),
-            _marks(found, inner, "front, not a corner", GREY, 3, "circle", texts[inner]),
+            _marks(found, np.arange(found.solutions, len(x)), _TRIVIAL, "#111111", 5, "diamond"),
+            _marks(found, inner, "front, not a corner", "#111111", 6, "circle-open", texts[inner]),
             _marks(
                 found,
                 found.corners,
@@ -279,36 +291,3 @@ def _marks(
         hovertext=texts,
         hoverinfo="text" if texts is not None else "skip",
     )
-
-
-def facing_hull(points: FloatArray) -> IntArray:
-    """Return the facets of a convex hull that are seen from just beyond the origin.
-
-    Parameters
-    ----------
-    points : numpy.ndarray, shape (n, m)
-        Losses and points of reference, as shares of the way from best (0) to worst (1): the origin
-        is the ideal point.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (facets, m)
-        Each facet by the positions of its corners; none where the points span no volume.
-
-    Notes
-    -----
-    Qhull, with its tolerances: for looking at. Searches and indicators have exact hulls of their
-    own. O(n log n) for two and three dimensions.
-    """
-    from scipy.spatial import ConvexHull, QhullError
-
-    none = np.zeros((0, points.shape[1]), dtype=np.int64)
-    if len(points) <= points.shape[1]:
-        return none
-    try:
-        hull = ConvexHull(points, qhull_options="Qt")
-    except QhullError:  # all in one plane
-        return none
-    normals, offsets = hull.equations[:, :-1], hull.equations[:, -1]
-    seen = offsets - _BEYOND * normals.sum(axis=1) > _BEYOND * 1e-3
-    return np.asarray(hull.simplices[seen], dtype=np.int64)
