@@ -14,6 +14,7 @@ from algorithms.hull.kernels import network as kernels
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.components import Components, ComponentStore
+from framework.data.columns import listed
 from framework.data.datasets import DatasetConfig, load_table, memory_to_load
 from framework.data.encoding import Encoder
 from framework.data.splits import SplitConfig, split_records
@@ -400,7 +401,7 @@ def _loaded(config: NetworkConfig) -> dict[str, Any]:
     if table.positive is None or len(table.classes) != 2:
         raise InputError(
             "problem.dataset: expected two classes, found "
-            f"{len(table.classes)}: {', '.join(map(str, table.classes[:5]))}"
+            f"{len(table.classes)}: {listed(table.classes[:5])}"
         )
     features, labels = table.features, table.labels
     if config.distinct:

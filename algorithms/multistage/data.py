@@ -19,6 +19,7 @@ from pydantic import Field
 from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
+from framework.data.columns import listed
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
 from framework.data.splits import Split, SplitConfig, split_records
@@ -375,7 +376,7 @@ def _of_classes(given: Mapping[Any, float], table: Table, default: float, where:
     for label in by_name:
         if label not in names:
             raise InputError(
-                f"{where}: expected a class of the data ({', '.join(names)}), found "
+                f"{where}: expected a class of the data ({listed(names)}), found "
                 f"{label!r}{nearest(label, names)}"
             )
     return np.array([by_name.get(name, default) for name in names])

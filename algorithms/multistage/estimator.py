@@ -204,7 +204,12 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             verbose=self.verbose,
         )
         order = np.lexsort(self._front.losses.T[::-1])
-        columns = {**self._front.rows.values, "features": list(map(self._names, self._front.X))}
+        metrics = self._front.roles.metrics
+        columns: dict[str, Any] = {
+            name: values.astype(np.int64) if metrics[name].size else values
+            for name, values in self._front.rows.values.items()
+        }
+        columns["features"] = list(map(self._names, self._front.X))
         ids = pd.Index(self._front.ids, name="id")
         self.front_ = pd.DataFrame(columns, index=ids).iloc[order]
         self.model_ = self.choose(self.where, self.best)

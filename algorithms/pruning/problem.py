@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.votes import VoteTable, member_sums, pair_credits
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.columns import Label
+from framework.data.columns import Label, listed
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
@@ -386,6 +386,6 @@ def _two_classes(library: Library, positive: Any) -> int:
     if len(classes) != 2:
         raise InputError(
             f"{library.title}: expected two classes, found {len(classes)} "
-            f"({', '.join(map(str, classes[:5]))}); votes are for or against the positive class"
+            f"({listed(classes[:5])}); votes are for or against the positive class"
         )
     return positive_code(library, positive)

@@ -13,6 +13,7 @@ from framework.algorithm import fitting
 from framework.cli.arguments import add_cluster_arguments, config_arguments, config_of, shipped
 from framework.cli.tables import console, show_steps
 from framework.components import building_nothing
+from framework.data.columns import listed
 from framework.errors import NotBuiltError
 from framework.experiment.config import ConstraintConfig, RunConfig, read_yaml
 from framework.experiment.estimate import candidates_of, estimate, memory_warning
@@ -61,7 +62,7 @@ class Check:
                 ("data", f"{data['name']}: {data['source']}"),
                 ("records", f"{data['records']:,} ({', '.join(parts)})"),
             ]
-            classes = f"; classes {', '.join(data['classes'])}" if data.get("classes") else ""
+            classes = f"; classes {listed(data['classes'])}" if data.get("classes") else ""
             lines += [
                 (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data
             ]

@@ -19,6 +19,7 @@ from framework.cli.arguments import (
     workers_of,
 )
 from framework.cli.tables import console, program, show_steps
+from framework.data.columns import listed
 from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
@@ -158,7 +159,7 @@ def _show(args: argparse.Namespace) -> int:
 def _lines(library: Library) -> list[tuple[str, str]]:
     test = "no" if library.test is None else f"{library.test.shape[1]:,}"
     labels = library.classes
-    classes = "regression" if labels is None else f"classes {', '.join(map(str, labels))}"
+    classes = "regression" if labels is None else f"classes {listed(labels)}"
     return [
         ("library", f"{library.name}: {len(library)} models, {classes}"),
         ("records", f"{library.validation.shape[1]:,} validation, {test} test"),

@@ -19,6 +19,7 @@ from framework.data.columns import (
     describe_columns,
     is_date,
     is_numeric,
+    listed,
     to_numbers,
     to_texts,
 )
@@ -421,7 +422,7 @@ def _positive(wanted: Label | None, classes: tuple[Label, ...], where: str) -> i
     if str(wanted) not in spelled:
         hint = " (put yes, no, on and off in quotes)" if isinstance(wanted, bool) else ""
         raise InputError(
-            f"{where}.positive: expected one of the classes {', '.join(spelled)}; found "
+            f"{where}.positive: expected one of the classes {listed(spelled)}; found "
             f"{wanted!r}{hint}"
         )
     return spelled.index(str(wanted))

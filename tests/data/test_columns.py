@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data.columns import MARKS, as_numbers, marks_of, to_numbers
+from framework.data.columns import MARKS, as_numbers, listed, marks_of, to_numbers
 from framework.data.datasets import DatasetConfig, load_table
 from framework.data.encoding import Encoder
 from framework.data.table_files import FileOptions, read_frame
@@ -161,6 +161,12 @@ def test_advice_on_rare_classes_ends(tmp_path, counts, given_rare, advice):
     assert advice in text
     least = int(advice.split(": ")[1])
     assert len(load(frame, tmp_path, merge_rare=least).classes) > 1  # the advice helps
+
+
+def test_labels_in_a_line_are_told_apart():
+    assert listed(["SIRS", "no infection, no event", "septic shock", 3]) == (
+        "SIRS, 'no infection, no event', 'septic shock', 3"
+    )
 
 
 def test_merging_everything_is_refused_with_the_way_out(tmp_path):

@@ -254,6 +254,11 @@ def patients(n=120):
     return X, (X["a"] + X["b"] > 0).astype(int).to_numpy()
 
 
+def test_stages_are_whole_numbers_in_the_front(search):
+    assert search.front_["stages"].dtype == np.int64
+    assert search.front_["cost"].dtype == np.float64
+
+
 def test_numbers_written_as_text_are_read_with_a_warning():
     X, y = patients()
     amounts = np.random.default_rng(1).integers(1000, 10_000, len(X))
