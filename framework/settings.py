@@ -17,14 +17,21 @@ from pydantic import (
     model_validator,
 )
 
+from framework.effects import note
+
 
 def _placed(path: Path, info: ValidationInfo) -> Path:
     base = (info.context or {}).get("base")
-    return (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+    found = (Path(base, path.expanduser()) if base else path.expanduser()).resolve()
+    note("read", str(found), info.field_name or "", path)
+    return found
 
 
 PlacedPath = Annotated[Path, AfterValidator(_placed)]
-"""A path in a configuration, made absolute: it is relative to ``context['base']``, its folder."""
+"""A path in a configuration, made absolute: it is relative to ``context['base']``, its folder.
+
+That it is read is noted as an effect of the configuration.
+"""
 
 
 def _names_a_folder(name: str) -> str:

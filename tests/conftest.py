@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from functools import partial
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import pytest
@@ -54,6 +55,9 @@ settings.load_profile("quick")
 QUICK_PROBLEMS = 2  # of each algorithm; make test-all has them all
 
 os.environ["PARETOLAB_CACHE"] = "off"  # what a test trains is neither found nor left on disk
+# what tests write for each other to read is the user's own; tests/trust grants nothing
+os.environ["PARETOLAB_ALLOW"] = ";".join(f"{k}={gettempdir()}" for k in ("read", "write"))
+os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="paretolab-tests-")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

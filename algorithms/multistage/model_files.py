@@ -89,10 +89,11 @@ def _policy(found: Any) -> MissingPolicy:
 
 def card_of(model: Staged) -> Card:
     """Return the stages with their features and costs, and the thresholds, as tables."""
+    plain = cell(model.reject_label).replace("`", "'")
     reject = (
         "A record that no stage is confident about gets the most likely class."
         if model.reject_label is None
-        else f"A record that no stage is confident about is labelled `{model.reject_label}`."
+        else f"A record that no stage is confident about is labelled `{plain}`."
     )
     return Card(
         title="A multi-stage classifier",

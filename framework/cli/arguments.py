@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import json
-import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,8 @@ from framework.cli.tables import program
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.run_dir import RunDir
-from framework.parallel.config import TRUST_VARIABLE, ClusterConfig, placed
+from framework.parallel.config import ClusterConfig, placed
+from framework.security import trust_cluster
 
 _SECTION = "cluster."
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -77,6 +77,9 @@ def set_argument(
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what any command that runs takes: the options of a cluster, --no-mlflow, --quiet."""
     add_cluster_arguments(parser)
+    parser.add_argument(
+        "--tracking-uri", metavar="URI", help="log there, as --set tracking.uri=URI does"
+    )
     parser.add_argument("--no-mlflow", action="store_true", help="do not log to MLflow")
     parser.add_argument("--quiet", action="store_true", help="plain lines instead of a bar")
 
@@ -170,6 +173,8 @@ def overrides(args: argparse.Namespace) -> list[str]:
         "working_dir": args.working_dir and placed(args.working_dir),
     }
     options = [f"{_SECTION}{key}={json.dumps(value)}" for key, value in typed.items() if value]
+    uri = getattr(args, "tracking_uri", None)
+    options += [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
     return [*args.set, *options]
 
 
@@ -181,7 +186,7 @@ def confirm_trust(config: ClusterConfig, args: argparse.Namespace) -> None:
     keys = {text.partition("=")[0] for text in overrides(args)}
     typed = {key.removeprefix(_SECTION) for key in keys if key.startswith(_SECTION)}
     if args.trust_cluster or (typed and typed >= set(config.brings_code())):
-        os.environ[TRUST_VARIABLE] = "1"
+        trust_cluster()
 
 
 def shipped(config: ClusterConfig) -> str:

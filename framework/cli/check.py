@@ -12,6 +12,7 @@ from framework import registry
 from framework.algorithm import fitting
 from framework.cli.arguments import add_cluster_arguments, config_arguments, config_of, shipped
 from framework.cli.tables import console, show_steps
+from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
 from framework.data.columns import listed
 from framework.errors import NotBuiltError
@@ -33,6 +34,7 @@ class Check:
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
+        show_effects(effects_of(Path(args.config), overrides(args)))
         raw = read_yaml(Path(args.config))
         if "experiment" in raw:
             from framework.cli.experiment import Experiment

@@ -28,6 +28,7 @@ from framework.cli.tables import console, program, show_steps
 from framework.components import building_nothing
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
+from framework.security import keep
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,6 +99,7 @@ class Experiment:
         from framework.experiment.grid_load import reload_grid
 
         grid = reload_grid(out.experiment_file, overrides(args), workers=workers_of(args.workers))
+        keep(out.path)
         return _execute(_tracked_as_asked(grid, args), out, args)
 
 

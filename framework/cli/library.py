@@ -24,7 +24,7 @@ from framework.errors import InputError
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig
-from framework.security import check_sizes
+from framework.security import check_sizes, received
 
 
 class LibraryCommand:
@@ -86,7 +86,8 @@ def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
     if section is None:
         raise InputError(f"{path}: expected a section library, found none")
     check_sizes(section, f"{path}: {where}")
-    return check(model, section, f"{path}: {where}", {"base": path.parent})
+    with received(path, overrides, raw):
+        return check(model, section, f"{path}: {where}", {"base": path.parent})
 
 
 def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
@@ -95,9 +96,10 @@ def cluster_section(path: Path, overrides: list[str]) -> ClusterConfig:
     for text in overrides:
         override(raw, text)
     where = f"{path}: cluster"
-    found: ClusterConfig = check(
-        ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent}
-    )
+    with received(path, overrides, raw):
+        found: ClusterConfig = check(
+            ClusterConfig, raw.get("cluster", {}), where, {"base": path.parent}
+        )
     return found
 
 

@@ -21,11 +21,15 @@ from framework import registry
 from framework.cli.arguments import refuses
 from framework.errors import InputError, ParetolabError
 from framework.run.interruption import interruptible
-from framework.security import trust
+from framework.security import allowing, terminal_text, trust
 
 _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
     "imported and run, so give none that you do not know; once for each class"
+)
+_ALLOW = (
+    "let a file do this: host=NAME (connect), variable=NAME (send it), read=PATH or write=PATH; "
+    "`paretolab check FILE` lists what a file does"
 )
 # loaded when they are called; here is what `paretolab --help` lists
 _OWN = {
@@ -50,6 +54,10 @@ _OWN = {
     "init": ("init:Init", "write a starting configuration to change"),
     "library": ("library:LibraryCommand", "build, import or show a library of fitted models"),
     "runs": ("list:Runs", "list the runs that are here, with their state and recommended solution"),
+    "trust": (
+        "trust:Trust",
+        "let a file do what it does beyond its own folder, from now on; --list, --forget",
+    ),
     "serve": ("predict:Serve", "answer records over HTTP with an exported model"),
 }
 
@@ -61,11 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with interruptible():
             args = command_parser(_called(arguments)).parse_args(arguments)
             trust(args.trust)
-            code: int = args.run(args)
+            with allowing(args.allow):
+                code: int = args.run(args)
             sys.stdout.flush()
             return code
     except ParetolabError as error:
-        print(f"paretolab: {error}", file=sys.stderr)
+        print(f"paretolab: {terminal_text(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as error:  # with a sentence where something can be resumed
         print(error.args[0] if error.args else "paretolab: interrupted", file=sys.stderr)
@@ -125,6 +134,9 @@ def command_parser(called: Collection[str] | None = None) -> argparse.ArgumentPa
             sub.description = command.__doc__
             command.add_arguments(sub)
             sub.add_argument("--trust", action="append", default=[], metavar="CLASS", help=_TRUST)
+            sub.add_argument(
+                "--allow", action="append", default=[], metavar="KIND=TARGET", help=_ALLOW
+            )
             sub.set_defaults(run=command.run)
     return parser
 

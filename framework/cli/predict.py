@@ -8,6 +8,7 @@ from pathlib import Path
 
 from framework.errors import InputError, ParetolabError
 from framework.files import write_whole
+from framework.security import csv_text_value, terminal_text
 
 
 class Predict:
@@ -18,6 +19,11 @@ class Predict:
         parser.add_argument("model", metavar="MODEL_DIR", help="directory of an exported model")
         parser.add_argument("data", metavar="DATA", help="CSV or Parquet file")
         parser.add_argument("--out", metavar="FILE", help="CSV to write (default: to the terminal)")
+        parser.add_argument(
+            "--safe-csv",
+            action="store_true",
+            help="put ' before labels that a spreadsheet would take for formulas (=, +, -, @)",
+        )
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -36,7 +42,8 @@ class Predict:
                 f"{type(error).__name__}: {error}"
             ) from error
         try:
-            _write(answers.to_csv(index=False), args.out)
+            written = answers.map(_without_formula) if args.safe_csv else answers
+            _write(written.to_csv(index=False), args.out)
         except BrokenPipeError:  # whoever reads has enough, as `head` has
             raise
         except OSError as error:
@@ -68,10 +75,14 @@ class Serve:
         return 0
 
 
+def _without_formula(value: object) -> object:
+    return csv_text_value(value) if isinstance(value, str) else value
+
+
 def _write(text: str, out: str | None) -> None:
     """Write a table to a file, whole or not at all; to the terminal or a pipe as it comes."""
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(terminal_text(text) if sys.stdout.isatty() else text)
         return
     path = Path(out)
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):  # a pipe, a device

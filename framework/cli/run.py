@@ -35,6 +35,7 @@ from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 from framework.models.walk import Chosen
+from framework.security import keep
 
 
 class Run:
@@ -84,6 +85,7 @@ def _resume(run_dir: RunDir, args: argparse.Namespace) -> int:
     workers = workers_of(args.workers)
     config = resumed_config(run_dir, overrides(args), workers=workers, report=report)
     config = tracked_as_asked(config, args)
+    keep(run_dir.path)
     with _shown(config, run_dir, args) as options:
         return _result(config, run_dir, execute(config, run_dir, options), options)
 

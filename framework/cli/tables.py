@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from framework.analysis.expectations import Expectation
 from framework.arrays import Array, IntArray
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.models.walk import Chosen, Walk
+from framework.security import terminal_text
 
 _MOST_ROWS = 14
 _MOST_FEATURES = 12
@@ -30,9 +32,16 @@ def console(stderr: bool = False) -> Console:
 
     What is in brackets or between colons is printed as it is: names of columns may have such.
     """
-    as_it_is = partial(Console, stderr=stderr, markup=False, emoji=False)
+    as_it_is = partial(_PlainConsole, stderr=stderr, markup=False, emoji=False)
     plain = as_it_is()
     return plain if plain.is_terminal else as_it_is(width=120)
+
+
+class _PlainConsole(Console):
+    """A console on which no text from elsewhere is a command to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(terminal_text(text), **options)
 
 
 def program() -> str:

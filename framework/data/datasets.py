@@ -16,16 +16,17 @@ from pydantic import Field, model_validator
 from framework.data.columns import TableOptions
 from framework.data.table_files import TABLE_ENDINGS, FileOptions, read_frame, size_of
 from framework.data.tables import Raw, Table, ValueTable, assemble, assemble_values
+from framework.effects import note
 from framework.errors import InputError
 from framework.registry import nearest
-from framework.security import TABLE_CELLS
+from framework.security import DATA_VARIABLE, TABLE_CELLS
 from framework.settings import PlacedPath, Rate, Section
 
-DATA_VARIABLE = "PARETOLAB_DATA"
 TARGET = "target"
 
 BuiltIn = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
+_OPENML = "openml.org"
 _ROUNDED = 1e-6
 _VALUE = 8  # bytes
 _TIMES = 5  # as large as its values a table is while it is loaded
@@ -100,6 +101,10 @@ class SourceConfig(Section):
             )
         if self.version is not None and not isinstance(self.openml, str):
             raise ValueError("expected version only with openml and a name (an id has one)")
+        if self.openml is not None:
+            note("host", _OPENML, "openml", self.openml)
+        if self.name in _KNOWN and _file_of(self.name) is None:
+            note("host", _OPENML, "name", self.name)
         return self
 
 

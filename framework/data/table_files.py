@@ -18,7 +18,15 @@ import pandas as pd
 
 from framework.errors import InputError, first_line
 from framework.registry import nearest
-from framework.security import TABLE_BYTES, TABLE_CELLS, TooLarge, gunzipped, most_unpacked
+from framework.security import (
+    TABLE_BYTES,
+    TABLE_CELLS,
+    TooLarge,
+    TooManyBytes,
+    gunzipped,
+    most_unpacked,
+    read_bytes,
+)
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 TABLE_ENDINGS = (*CSV_ENDINGS, ".parquet")
@@ -138,16 +146,13 @@ def _separator(text: str) -> str:
 
 def _text(path: Path) -> str:
     try:
-        size = path.stat().st_size
-        if path.suffix == ".gz":
-            raw = gunzipped(path, TABLE_BYTES)
-        elif size <= TABLE_BYTES:
-            raw = path.read_bytes()
-        else:
-            raise InputError(
-                f"{path}: expected a CSV file of at most {TABLE_BYTES:,} bytes, found {size:,}; "
-                "save it as Parquet"
-            )
+        gzipped = path.suffix == ".gz"
+        raw = gunzipped(path, TABLE_BYTES) if gzipped else read_bytes(path, TABLE_BYTES)
+    except TooManyBytes as error:
+        raise InputError(
+            f"{path}: expected a CSV file of at most {error.allowed:,} bytes, found {error.found}; "
+            "save it as Parquet"
+        ) from error
     except TooLarge as error:
         raise InputError(
             f"{path}: expected a CSV file that unpacks to at most {error.allowed:,} bytes, found "

@@ -37,8 +37,12 @@ from framework.security import (
     CONFIG_BYTES,
     CONFIG_VALUES,
     JSON_DEPTH,
+    TRACKING,
     check_sizes,
     check_tree,
+    note_address,
+    read_text,
+    received,
     without_password,
 )
 from framework.settings import Budget, FolderName, Section
@@ -108,7 +112,7 @@ class TrackingConfig(Section):
     @field_validator("uri")
     @classmethod
     def _no_password(cls, uri: str) -> str:
-        return without_password(uri)
+        return note_address(without_password(uri), "uri", TRACKING)
 
 
 _KINDS: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
@@ -186,7 +190,8 @@ def load_config(
     Raises
     ------
     InputError
-        Something is wrong with it; the message has one line for each error.
+        Something is wrong with it, or it does what nobody granted (see
+        :mod:`framework.security.policy`); the message has one line for each error.
     """
     path = Path(path)
     raw = read_yaml(path)
@@ -198,7 +203,8 @@ def load_config(
     for text in overrides:
         override(raw, text)
     raw |= {key: value for key, value in top_level.items() if value is not None}
-    return check_config(raw, path)
+    with received(path, overrides, raw):
+        return check_config(raw, path)
 
 
 def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:
@@ -324,9 +330,7 @@ def _parsed(text: str) -> Any:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping, safely."""
     try:
-        if path.stat().st_size > CONFIG_BYTES:
-            raise ValueError(f"more than {CONFIG_BYTES:,} bytes")
-        raw = _parsed(path.read_text(encoding="utf-8"))
+        raw = _parsed(read_text(path, CONFIG_BYTES))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if (path / "config.yaml").is_file():

@@ -28,6 +28,7 @@ from framework.experiment.single_run import (
 from framework.files import LOCK, new_directory, remove_directory, write_whole
 from framework.problem import Deployable, Problem
 from framework.run.driver import Callback
+from framework.security import kept
 
 _LENGTHS = frozenset({"generations", "evaluations", "seconds"})
 _BOUNDS = (*sorted(_LENGTHS), "patience")
@@ -92,7 +93,8 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
     path = None if out is None else Path(out)
     if path is not None and RunDir(path).config_file.exists():
         raise _occupied(path)
-    files = {getattr(RunDir(""), key).name: text for key, text in more.items()}
+    files = kept()
+    files |= {getattr(RunDir(""), key).name: text for key, text in more.items()}
     files[RunDir("").config_file.name] = config.dump()  # last: it makes a folder a run's
     with ExitStack() as stack:
         try:

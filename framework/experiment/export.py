@@ -12,11 +12,12 @@ import numpy as np
 from framework.analysis.choose import Mixture
 from framework.analysis.hulls import recommend
 from framework.errors import InputError
+from framework.experiment.config import section
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.problem import Deployable, Problem, TrivialClassifier
-from framework.security import read_object
+from framework.security import read_object, received
 
 _MODEL_FILE = "model.json"
 _IDENTITY = ("run", "seed", "solution", "solutions", "validation", "data")
@@ -28,9 +29,12 @@ def load_problem(run_dir: RunDir) -> Problem:
     Raises
     ------
     InputError
-        The data are not those of the run, or cannot be read.
+        The data are not those of the run, cannot be read, or lie where nobody granted it.
     """
-    problem = make_problem(run_dir.config())
+    config = run_dir.config()
+    with received(run_dir.config_file, raw=config.model_dump(mode="json")):
+        section("problems", config.problem, f"{run_dir.config_file}: problem")
+    problem = make_problem(config)
     if problem.fingerprint != run_dir.about().get("fingerprint"):
         raise InputError(
             f"{run_dir.path}: expected the data and the version of paretolab that the run was made "

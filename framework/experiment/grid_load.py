@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from framework.effects import note
 from framework.errors import InputError
 from framework.experiment.config import (
     RunConfig,
@@ -30,7 +31,7 @@ from framework.experiment.grid import (
     slug,
 )
 from framework.registry import nearest
-from framework.security import check_sizes
+from framework.security import check_sizes, received
 from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
@@ -72,6 +73,13 @@ def load_grid(
     _follow_protocol(raw, path)
     for text in overrides:  # what is given by hand counts most
         override(raw, text)
+    with received(path, overrides, dict(raw)):
+        return _checked_grid(raw, path, repeats, top_level)
+
+
+def _checked_grid(
+    raw: dict[str, Any], path: Path, repeats: int | None, top_level: Mapping[str, Any]
+) -> Grid:
     raw |= {key: value for key, value in top_level.items() if value is not None}
     own = raw.pop("experiment")
     own |= {} if repeats is None else {"repeats": repeats}
@@ -115,6 +123,13 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
         It is none, or an override would make another experiment of it.
     """
     raw = read_yaml(path)
+    with received(path, overrides, raw):
+        return _reloaded(raw, path, overrides, top_level)
+
+
+def _reloaded(
+    raw: dict[str, Any], path: Path, overrides: Sequence[str], top_level: Mapping[str, Any]
+) -> Grid:
     changes = {key: value for key, value in top_level.items() if value is not None}
     of_all = [text for text in overrides if text.startswith("cluster.")]
     for text in overrides:
@@ -137,6 +152,8 @@ def reload_grid(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> 
         name: check(RunConfig, config | changes, f"{path}: cases.{name}")
         for name, config in raw["cases"].items()
     }
+    for name, config in cases.items():  # its sections were checked once; what they do is asked anew
+        section("problems", config.problem, f"{path}: cases.{name}.problem")
     grid = _with_methods(grid, path)
     parts_of = raw.get("parts_of") or {}
     origins = {name: CaseOrigin(*map(str, parts_of.get(name, (name, name)))) for name in cases}
@@ -359,6 +376,7 @@ def _raw_case(
     place = path
     if "config" in change:
         place = path.parent / str(change.pop("config"))
+        note("read", str(place.absolute()), "config", place, here=True)
         given = read_yaml(place)
         own = _over({key: given[key] for key in _OF_A_FILE if key in given}, own)
     for key, value in change.items():

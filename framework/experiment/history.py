@@ -33,7 +33,7 @@ from framework.journal import Journal
 from framework.preparation import PreparationProgress
 from framework.roles import Roles
 from framework.run.driver import Callback
-from framework.security import JSON_BYTES, arrays_of
+from framework.security import JSON_BYTES, arrays_of, read_bytes, read_text
 
 _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 
@@ -106,7 +106,7 @@ def _moments(journal: Journal, roles: Roles) -> Iterator[Moment]:
 def _read(path: Path) -> list[Moment] | None:
     """Return what is kept; None where the file is damaged: the journal has it all."""
     try:
-        kept = arrays_of(path.read_bytes(), JSON_BYTES)
+        kept = arrays_of(read_bytes(path, JSON_BYTES), JSON_BYTES)
         sizes, losses = kept["sizes"], kept["losses"]
         evaluations, seconds = kept["evaluations"], kept["seconds"]
         if losses.ndim != 2 or len(losses) != sizes.sum() or (sizes < 0).any():
@@ -154,7 +154,7 @@ def read_progress_log(file: Path) -> list[Point]:
     """Return what was kept, in the order it came; nothing where there is no file."""
     points = []
     with suppress(OSError):
-        for line in file.read_text(encoding="utf-8").splitlines():
+        for line in read_text(file, JSON_BYTES).splitlines():
             with suppress(ValueError, TypeError):
                 done, at, values = json.loads(line)
                 points.append(Point(int(done), float(at), dict(values)))

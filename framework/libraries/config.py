@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from framework.data.columns import Label
 from framework.data.datasets import DatasetConfig
+from framework.effects import note
 from framework.libraries.pool import FAMILIES
 from framework.registry import nearest
 from framework.settings import FolderName, PlacedPath, Section
@@ -110,6 +111,8 @@ class LibrarySection(Section):
     def _one_source(self) -> LibrarySection:
         if self.path is None and self.build is None:
             raise ValueError("expected path or build, found neither")
+        if self.path is not None and self.build is not None:
+            note("write", str(self.path), "path", self.path)
         return self
 
 

@@ -34,7 +34,13 @@ from framework.libraries.prediction_files import (
     read_costs,
     spelled_as_classes,
 )
-from framework.security import dump_estimator, load_estimator
+from framework.security import (
+    ESTIMATOR_BYTES,
+    TooManyBytes,
+    dump_estimator,
+    load_estimator,
+    read_bytes,
+)
 
 
 def import_library(config: ImportConfig, folder: Path) -> tuple[Library, list[str]]:
@@ -206,7 +212,7 @@ def _predicted(name: str, model: Any, X: Any, classes: Sequence[Any] | None) -> 
 def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     """Predict with, measure and copy the models of a folder."""
     files = _model_files(config.folder)
-    models = {key: load_estimator(path.read_bytes(), str(path)) for key, path in files.items()}
+    models = {key: load_estimator(_content(path), str(path)) for key, path in files.items()}
     X, y = _records(config.validation, config.target)
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
     _, further = read_costs(config.costs, config.units, list(files))
@@ -233,6 +239,13 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
             folder.rmdir()  # it is empty
         complete.rename(folder)
     return load_library(folder)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bytes(path, ESTIMATOR_BYTES)
+    except (OSError, TooManyBytes) as error:
+        raise InputError(f"{path}: expected a fitted model, found: {error}") from error
 
 
 def _model_files(folder: Path) -> dict[str, Path]:

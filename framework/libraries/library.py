@@ -40,7 +40,7 @@ from framework.libraries.checks import (
     checked_predictions,
     class_codes,
 )
-from framework.security import read_json
+from framework.security import open_regular, read_json
 
 ARRAYS = ("validation", "y_validation", "test", "y_test")
 FORMAT = 2
@@ -389,7 +389,7 @@ def open_array(path: Path) -> Array:
         It is missing or damaged.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if file.read(6) != np.lib.format.MAGIC_PREFIX:
                 raise ValueError("no file in numpy's format")
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -404,7 +404,7 @@ def _digests_of(folder: Path) -> dict[str, str]:
     found = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
     digests = {}
     for path in found:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         digests[path.relative_to(folder).as_posix()] = digest
     return digests

@@ -23,7 +23,14 @@ from framework.data.tables import json_columns
 from framework.errors import InputError
 from framework.libraries.checks import plain_labels
 from framework.libraries.library import Cost, Library
-from framework.security import load_estimator, read_json, read_object
+from framework.security import (
+    ESTIMATOR_BYTES,
+    TooManyBytes,
+    load_estimator,
+    read_bytes,
+    read_json,
+    read_object,
+)
 
 MODELS = "models"
 MODEL_FILE = "model.skops"
@@ -56,9 +63,9 @@ def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:
     """
     place = folder / MODELS / name
     try:
-        content = (place / MODEL_FILE).read_bytes()
+        content = read_bytes(place / MODEL_FILE, ESTIMATOR_BYTES)
         digest = read_object(place / ABOUT_FILE, "what is known of a model")["sha256"]
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, TooManyBytes) as error:
         raise InputError(
             f"{place}: expected a fitted model of the library, found none that can be read "
             f"({error}); make the library again"

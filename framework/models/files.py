@@ -14,7 +14,17 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.errors import InputError
-from framework.security import array_of, dump_estimator, load_estimator, parse_json
+from framework.security import (
+    CONFIG_BYTES,
+    ESTIMATOR_BYTES,
+    TooManyBytes,
+    array_of,
+    dump_estimator,
+    load_estimator,
+    parse_json,
+    read_bytes,
+    read_text,
+)
 
 DIGESTS_FILE = "SHA256SUMS"
 
@@ -93,11 +103,13 @@ class ModelFiles:
         if name not in self._digests:
             raise InputError(f"{name}: expected one of the model's files, found none listed so")
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, ESTIMATOR_BYTES)
         except OSError as error:
             raise InputError(
                 f"{name}: expected one of the model's files, found: {error.strerror}"
             ) from error
+        except TooManyBytes as error:
+            raise InputError(f"{name}: expected one of the model's files, found {error}") from error
         if hashlib.sha256(content).hexdigest() != self._digests[name]:
             raise InputError(
                 f"{name}: was changed since the model was written; restore it or export the model "
@@ -163,8 +175,8 @@ def read_digests(folder: Path) -> dict[str, str]:
     """
     path = folder / DIGESTS_FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path, CONFIG_BYTES).splitlines()
+    except (OSError, UnicodeDecodeError, TooManyBytes) as error:
         raise InputError(
             f"{path}: expected the digests of the model's files, found: "
             f"{getattr(error, 'strerror', None) or error}"

@@ -23,7 +23,7 @@ from framework.errors import InputError, damaged
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import Card, DeployableModel
 from framework.models.walk import Walk
-from framework.security import read_json
+from framework.security import markdown_text, read_json
 
 FORMAT = 2
 MODEL_FILE = "model.json"
@@ -246,7 +246,7 @@ def cell(value: object) -> str:
     """Return a value as it reads in a cell of a Markdown table."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return markdown_text(str(value))
 
 
 def _walk(walk: Walk) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,9 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from framework.effects import note
 from framework.errors import InputError
 from framework.settings import Section
-
-TRUST_VARIABLE = "PARETOLAB_TRUST_CLUSTER"
 
 RAY_PAYS_SECONDS = 20.0
 """Serial work from which Ray is started: its start and that of its workers take 3 to 17 s."""
@@ -102,6 +102,15 @@ class ClusterConfig(Section):
         for name in sorted(set(given) & set(_OWN)):
             raise ValueError(f"expected {name} beside runtime_env, found it inside")
         return given
+
+    @model_validator(mode="after")
+    def _noted(self) -> ClusterConfig:
+        brings = self.brings_code()
+        if brings:
+            section = {name: getattr(self, name) for name in brings}
+            said = json.dumps(section, sort_keys=True, default=str)
+            note("cluster", said, "cluster", ", ".join(brings))
+        return self
 
     def brings_code(self) -> list[str]:
         """Return the keys that are set and have something run on workers, or could."""

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framework.errors import InputError
-from framework.parallel.config import TRUST_VARIABLE, ClusterConfig
+from framework.parallel.config import ClusterConfig
+from framework.security import is_cluster_trusted
 
 _GROUPS = "paretolab."  # entry points of ours and of plug-ins
 _OURS = "paretolab"
@@ -46,8 +47,7 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
         The section brings code that the user did not trust, or names what is not there.
     """
     checked = user_env(config)
-    trusted = os.environ.get(TRUST_VARIABLE) == "1"
-    if config.brings_code() and not trusted:
+    if config.brings_code() and not is_cluster_trusted():
         raise InputError(
             f"cluster.{config.brings_code()[0]}: expected a configuration that runs nothing, found "
             "one that has code run on workers; look at its section cluster, then say "

@@ -11,7 +11,11 @@ types, and the numbers that compiled code follows. What is damaged or forged end
   (:mod:`~framework.security.allowed_types`) and by what compiled code takes on trust
   (:mod:`~framework.security.compiled` before an object is made,
   :mod:`~framework.security.fitted` before it is asked);
-- :mod:`~framework.security.uris`: addresses whose passwords stay in the environment.
+- :mod:`~framework.security.uris`: addresses, read by one grammar, without passwords;
+- :mod:`~framework.security.reading`: the one way in which files are opened;
+- :mod:`~framework.security.policy`: what a file may do beyond being read, and what the user granted
+  (:mod:`~framework.security.grants`);
+- :mod:`~framework.security.escaping`: names that stay text wherever they are written.
 
 It imports the root of the framework alone. ``docs/security.md`` says what each check is against.
 """
@@ -33,6 +37,8 @@ from framework.security.documents import (
     read_json,
     read_object,
 )
+from framework.security.escaping import csv_text_value, markdown_text, terminal_text
+from framework.security.grants import EVERY_FILE, Trusted, forget, listed, remember
 from framework.security.limits import (
     CONFIG_BYTES,
     CONFIG_VALUES,
@@ -43,37 +49,97 @@ from framework.security.limits import (
     TABLE_CELLS,
     UNPACKED_BYTES,
 )
+from framework.security.policy import (
+    CLUSTER_VARIABLE,
+    DATA_VARIABLE,
+    Received,
+    allowing,
+    check_address,
+    environment_for,
+    is_allowed,
+    is_cluster_trusted,
+    keep,
+    kept,
+    note_address,
+    parse_grant,
+    received,
+    text_of,
+    trust_cluster,
+    without_tokens,
+)
+from framework.security.reading import TooManyBytes, open_regular, read_bytes, read_text
 from framework.security.skops_files import dump_estimator, load_estimator
-from framework.security.uris import expanded, public_uri, redacted, without_password
+from framework.security.uris import (
+    STORAGE,
+    TRACKING,
+    Address,
+    address_of,
+    expanded,
+    public_uri,
+    redacted,
+    without_password,
+)
 
 __all__ = [
+    "CLUSTER_VARIABLE",
     "CONFIG_BYTES",
     "CONFIG_VALUES",
+    "DATA_VARIABLE",
     "ESTIMATOR_BYTES",
+    "EVERY_FILE",
     "JSON_BYTES",
     "JSON_DEPTH",
+    "STORAGE",
     "TABLE_BYTES",
     "TABLE_CELLS",
+    "TRACKING",
     "UNPACKED_BYTES",
+    "Address",
+    "Received",
     "TooLarge",
+    "TooManyBytes",
+    "Trusted",
+    "address_of",
+    "allowing",
     "array_of",
     "arrays_of",
+    "check_address",
     "check_members",
     "check_sizes",
     "check_tree",
+    "csv_text_value",
     "dump_estimator",
+    "environment_for",
     "expanded",
+    "forget",
     "gunzipped",
+    "is_allowed",
+    "is_cluster_trusted",
+    "keep",
+    "kept",
+    "listed",
     "load_estimator",
+    "markdown_text",
     "member",
     "most_unpacked",
+    "note_address",
+    "open_regular",
+    "parse_grant",
     "parse_json",
     "public_uri",
+    "read_bytes",
     "read_json",
     "read_object",
+    "read_text",
+    "received",
     "redacted",
+    "remember",
+    "terminal_text",
+    "text_of",
     "trust",
+    "trust_cluster",
     "trusted",
     "trusted_types",
     "without_password",
+    "without_tokens",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from framework.arrays import Array
 from framework.security.limits import UNPACKED_BYTES, UNPACKED_TIMES
+from framework.security.reading import open_regular
 
 _CHUNK = 2**20
 _KINDS = "biufUS"  # of plain values
@@ -44,15 +46,17 @@ def gunzipped(path: Path, most: int) -> bytes:
     OSError, EOFError, zlib.error
         It is damaged.
     """
-    allowed = most_unpacked(path.stat().st_size, most)
-    count = 0
-    with gzip.open(path) as file:
-        while chunk := file.read(_CHUNK):
-            count += len(chunk)
-            if count > allowed:
-                raise TooLarge(allowed)
-    with gzip.open(path) as file:
-        return file.read(count)
+    with open_regular(path) as packed:
+        allowed = most_unpacked(os.fstat(packed.fileno()).st_size, most)
+        count = 0
+        with gzip.open(packed) as file:
+            while chunk := file.read(_CHUNK):
+                count += len(chunk)
+                if count > allowed:
+                    raise TooLarge(allowed)
+        packed.seek(0)
+        with gzip.open(packed) as file:
+            return file.read(count)
 
 
 def check_members(file: ZipFile, packed: int, most: int) -> None:

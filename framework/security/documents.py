@@ -9,6 +9,7 @@ from typing import Any
 
 from framework.errors import InputError, first_line
 from framework.security.limits import JSON_BYTES, JSON_DEPTH, SIZES, TREE_VALUES
+from framework.security.reading import TooManyBytes, read_text
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -26,12 +27,11 @@ def read_json(path: Path, what: str) -> Any:
         It is missing, too large, nested too deep, or no JSON.
     """
     try:
-        size = path.stat().st_size
-        if size > JSON_BYTES:
-            raise InputError(
-                f"{path}: expected {what} of at most {JSON_BYTES:,} bytes, found {size:,}"
-            )
-        return parse_json(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path, JSON_BYTES))
+    except TooManyBytes as error:
+        raise InputError(
+            f"{path}: expected {what} of at most {error.allowed:,} bytes, found {error.found}"
+        ) from error
     except OSError as error:
         raise InputError(
             f"{path}: expected {what}, found: {(error.strerror or str(error)).lower()}"

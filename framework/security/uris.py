@@ -1,13 +1,19 @@
-"""Addresses of stores, whose passwords stay in the environment and out of every file and message.
+"""Addresses of stores: where they lead, and how their passwords stay out of every file and message.
 
-A configuration writes ``${NAME}`` where a password belongs: what is written down, shown and given
-to other processes has the name; the value is taken from the environment where a connection is made.
+A configuration writes ``${NAME}`` where a user or a password belongs: what is written down, shown
+and given to other processes has the name; the value is taken from the environment where a
+connection is made. An address is read by one strict grammar, so that no library that connects can
+read another host in it than :mod:`~framework.security.policy` did.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
+from collections.abc import Collection
+from typing import NamedTuple
+from urllib.parse import quote
 
 from framework.errors import InputError
 
@@ -21,6 +27,134 @@ _SECRETS = (
 _QUERY = re.compile(rf"([?&][\w-]*(?:{_SECRETS})=)([^&#]*)", re.IGNORECASE)
 _NAME = re.compile(r"\$\{(\w+)\}")
 _HIDDEN = "***"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+_-]*):")
+_DATABASE = re.compile(r"(postgresql|postgres|mysql|mariadb|mssql|oracle)(\+\w+)?")
+_ADDRESS = re.compile(
+    r"(?P<scheme>[a-z0-9+]+)://"
+    r"(?:(?P<user>[^/:@?#\[\]]*)(?::(?P<password>[^/:@?#\[\]]*))?@)?"
+    r"(?P<host>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])?(?::(?P<port>\d*))?"
+    r"(?P<path>/[^@?#]*)?(?:\?(?P<query>[^@#]*))?"
+)
+_HARMLESS = {"sslmode", "charset", "connect_timeout", "application_name"}  # options of databases
+_HOST_FREE = "localhost"
+
+TRACKING = frozenset({"sqlite", "http", "https", "file", "databricks", "database"})
+"""Kinds of addresses that runs may be logged to."""
+STORAGE = frozenset({"sqlite", "grpc", "database"})
+"""Kinds of addresses that a sweep may keep its study at."""
+
+
+class Address(NamedTuple):
+    """Where an address leads.
+
+    Attributes
+    ----------
+    kind : str
+        ``sqlite``, ``file``, ``http``, ``https``, ``grpc``, ``databricks`` or ``database``.
+    host : str
+        In small letters; empty for what is on this machine's disk.
+    file : str
+        The file of a SQLite store, or a folder; empty for all others.
+    variables : tuple of str
+        Those of the environment that stand for a user or a password.
+    options : bool
+        Whether it has options that a database's driver may read files or connect elsewhere for.
+    """
+
+    kind: str
+    host: str = ""
+    file: str = ""
+    variables: tuple[str, ...] = ()
+    options: bool = False
+
+
+def address_of(uri: str, kinds: Collection[str] = TRACKING) -> Address:
+    """Return where an address leads.
+
+    Raises
+    ------
+    ValueError
+        It is none of the kinds, or cannot be read in one way alone.
+    """
+    scheme = _SCHEME.match(uri)
+    name = scheme[1] if scheme else "file"
+    kind = "database" if _DATABASE.fullmatch(name) else name.partition("+")[0]
+    if kind not in kinds:
+        raise ValueError(
+            f"expected an address that begins with {_listed(kinds)}, found {public_uri(uri)!r}"
+        )
+    if kind in ("sqlite", "file"):
+        return Address(kind, file=_file_of(uri, name))
+    if kind == "databricks":
+        if not re.fullmatch(r"databricks(://[\w-]+)?", uri):
+            raise ValueError(f"expected databricks or databricks://PROFILE, found {uri!r}")
+        return Address(kind, host=kind)
+    found = _ADDRESS.fullmatch(uri) if uri.isascii() and "\\" not in uri else None
+    if found is None or re.search(r"[\s\x00-\x1f]", uri):
+        raise ValueError(
+            f"expected an address such as {name}://user:${{PASSWORD}}@host:port/name, found "
+            f"{public_uri(uri)!r}"
+        )
+    query = found["query"] or ""
+    if "$" in (found["path"] or "") or "$" in _QUERY.sub(_without_name, f"?{query}"):
+        raise ValueError(
+            "expected variables of the environment where a user or a password stands, as in "
+            f"{name}://${{NAME}}:${{PASSWORD}}@host/name, found one elsewhere in {uri!r}"
+        )
+    keys = {part.partition("=")[0] for part in query.split("&") if part}
+    host = (found["host"] or "").strip("[]").lower()
+    return Address(
+        kind,
+        host or _HOST_FREE,
+        variables=tuple(dict.fromkeys(_NAME.findall(uri))),
+        # a driver without a host reads its own settings for one
+        options=kind == "database" and (bool(keys - _HARMLESS) or not host),
+    )
+
+
+def _without_name(match: re.Match[str]) -> str:
+    return match[1] if _is_named(match[2]) else match[0]
+
+
+def _file_of(uri: str, scheme: str) -> str:
+    """Return the file or folder that an address names."""
+    if "${" in uri:
+        raise ValueError(
+            f"expected the path of a file, found a variable of the environment in {uri!r}; write "
+            "the path out"
+        )
+    if scheme == "file":
+        path = re.sub(r"^file:(//(localhost)?(?=/))?", "", uri)
+        if path.startswith("//"):
+            raise ValueError(f"expected a folder of this machine, found {uri!r}")
+    else:
+        path = uri.partition(":")[2].removeprefix("///")
+        if not uri.startswith(f"{scheme}:///"):
+            raise ValueError(f"expected sqlite:///FILE, found {uri!r}")
+    if not path or path.startswith("file:") or set(path) & set("?#\0\n\r") or "%" in path:
+        raise ValueError(f"expected the plain path of a file, found {uri!r}")
+    return path
+
+
+def _listed(kinds: Collection[str]) -> str:
+    shown = {
+        "database": "postgresql://, mysql://",
+        "databricks": "databricks",
+        "file": "file:",
+        "sqlite": "sqlite:///",
+    }
+    return ", ".join(
+        shown.get(kind, f"{kind}:" + "//" * (kind != "file")) for kind in sorted(kinds)
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine by any name that no other machine can have."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == _HOST_FREE
 
 
 def public_uri(uri: str) -> str:
@@ -49,6 +183,9 @@ def without_password(uri: str) -> str:
 def expanded(uri: str) -> str:
     """Return the URI with the variables of the environment that it names; to connect with.
 
+    What a value has of an address's own signs is written in percent signs: whatever it is, it
+    stays the user or the password.
+
     Raises
     ------
     InputError
@@ -61,7 +198,7 @@ def expanded(uri: str) -> str:
                 f"{public_uri(uri)}: expected the environment variable {match[1]} to be set, found "
                 "it is not"
             )
-        return os.environ[match[1]]
+        return quote(os.environ[match[1]], safe="%!$&'()*+,;=~")
 
     return _NAME.sub(value, uri)
 
@@ -70,7 +207,8 @@ def redacted(text: str, uri: str) -> str:
     """Return a text, of a driver's say, without the values of the variables that the URI names."""
     for name in _NAME.findall(uri):
         secret = os.environ.get(name)
-        text = text.replace(secret, _HIDDEN) if secret else text
+        for found in (secret, secret and quote(secret, safe="%!$&'()*+,;=~")):
+            text = text.replace(found, _HIDDEN) if found else text
     return text
 
 

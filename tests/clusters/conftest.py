@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tests
-from framework.parallel.config import TRUST_VARIABLE, ClusterConfig
+from framework.parallel.config import ClusterConfig
+from framework.security import CLUSTER_VARIABLE
 from tests.clusters.machines import Machines, bare_python
 
 
@@ -43,5 +44,5 @@ def machines(head: Machines) -> Iterator[Machines]:
 @pytest.fixture
 def shipped(monkeypatch: pytest.MonkeyPatch) -> ClusterConfig:
     """Return the section that takes the tests' problems along."""
-    monkeypatch.setenv(TRUST_VARIABLE, "1")
+    monkeypatch.setenv(CLUSTER_VARIABLE, "1")
     return ClusterConfig(py_modules=[str(Path(tests.__file__).parent)])

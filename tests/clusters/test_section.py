@@ -12,15 +12,16 @@ from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.config import load_config
 from framework.parallel import shipping
-from framework.parallel.config import TRUST_VARIABLE, ClusterConfig, Resources
+from framework.parallel.config import ClusterConfig, Resources
 from framework.parallel.shipping import runtime_env, user_env
+from framework.security import CLUSTER_VARIABLE
 from tests.command import write
 from tests.parallel.test_cluster import TOY
 
 
 @pytest.fixture(autouse=True)
 def nobody_vouches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TRUST_VARIABLE, "")
+    monkeypatch.setenv(CLUSTER_VARIABLE, "")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_what_a_file_has_run_needs_a_word(tmp_path: Path, capsys: pytest.Capture
     config = load_config(path).cluster
     with pytest.raises(InputError, match="--trust-cluster"), runtime_env(config, packages=False):
         pass
-    os.environ[TRUST_VARIABLE] = "1"
+    os.environ[CLUSTER_VARIABLE] = "1"
     with runtime_env(config, packages=False) as env:
         assert env == {"env_vars": {"LD_PRELOAD": "x.so"}}
 

@@ -39,6 +39,15 @@ def _nothing_is_drawn() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def nothing_granted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Grant nothing, and remember nothing of what other tests granted."""
+    monkeypatch.setenv("PARETOLAB_ALLOW", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("MLFLOW_TRACKING_URI", "PARETOLAB_DATA", "PARETOLAB_TRUST_CLUSTER"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(params=[1, pytest.param(25, marks=pytest.mark.slow)], ids=["some", "many"])
 def rounds(request: pytest.FixtureRequest) -> int:
     """Return how many times as many forgeries to try as a quick test does."""

@@ -16,7 +16,15 @@ from urllib.request import Request, urlopen
 
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
-from framework.security import expanded, public_uri, redacted, without_password
+from framework.security import (
+    check_address,
+    expanded,
+    keep,
+    public_uri,
+    redacted,
+    without_password,
+    without_tokens,
+)
 from tracking.mlflow_log import store, views
 from tracking.mlflow_log.store import sole_uploader
 
@@ -109,9 +117,11 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
             )
     with sole_uploader(run_dir, wait=run_dir.summary_file.is_file()):
         uploader = Uploader(run_dir, uri)
+        admit(run_dir, uploader.state.uri, typed=uri is not None)
         try:
-            ended = uploader.upload(final=True)
-            version = uploader.register(register) if register else ""
+            with without_tokens(uploader.state.uri, run_dir.path):
+                ended = uploader.upload(final=True)
+                version = uploader.register(register) if register else ""
         except ParetolabError:  # a file of the run, not MLflow
             raise
         except Exception as error:  # MLflow may raise anything
@@ -126,6 +136,19 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         f"logged so far to {uploader.location}; the run has not ended "
         f"(`paretolab resume {directory}` goes on with it)"
     )
+
+
+def admit(run_dir: RunDir, uri: str, *, typed: bool = False) -> None:
+    """Decide whether a run may be logged to an address, which its directory may name.
+
+    Raises
+    ------
+    InputError
+        Nobody granted it.
+    """
+    check_address(uri, run_dir.config_file, "tracking.uri", typed=typed)
+    if typed:
+        keep(run_dir.path)
 
 
 class Ui:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.files import locked, write_whole
-from framework.security import expanded, public_uri
+from framework.security import address_of, expanded, is_allowed, public_uri, read_text
 
 _SQLITE = "sqlite:///"
 
@@ -26,12 +26,16 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # a server's answer sends nobody elsewhere
+    "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
 }
+_OBJECT_STORES = ("s3", "r2", "b2", "gs", "wasbs", "abfss")
 
 
 def absolute_uri(uri: str, base: Path) -> str:
     """Return the tracking URI with a relative SQLite path resolved against ``base``."""
-    uri = expanded(uri) if uri.startswith(_SQLITE) else uri  # a file's name has no password
     file = sqlite_file(uri)
     return uri if file is None else f"{_SQLITE}{(base.absolute() / file).as_posix()}"
 
@@ -62,7 +66,74 @@ def connect(uri: str) -> Any:
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
     address = expanded(uri)
+    _guard_artifacts()
     return MlflowClient(tracking_uri=address, registry_uri=address)
+
+
+def check_artifacts(location: str, tracking_uri: str) -> None:
+    """Refuse to send files where a tracking server has no business to send them.
+
+    A server, which may be anyone's, says where the files of a run go: to itself, or to an object
+    store. The disk is for stores that are on the disk, in their own folder.
+
+    Raises
+    ------
+    InputError
+    """
+    parts = urlsplit(location)
+    server = urlsplit(tracking_uri)
+    home = _home_of(tracking_uri)
+    if parts.scheme == "mlflow-artifacts":
+        if parts.netloc in ("", server.netloc.rpartition("@")[2]):
+            return
+    elif parts.scheme in _OBJECT_STORES or (
+        parts.scheme == "dbfs" and tracking_uri.startswith("databricks")
+    ):
+        return
+    elif parts.scheme in ("", "file") and not parts.netloc and home is not None:
+        # MLflow takes percent signs back, once
+        found = Path(unquote(parts.path) if parts.scheme else location).resolve()
+        if found.is_relative_to(home) or is_allowed("write", str(found)):
+            return
+    elif parts.scheme in ("runs", "models"):  # looked up again, and then asked again
+        return
+    raise InputError(
+        f"{public_uri(tracking_uri)}: expected a place for files that is the server's own "
+        f"(mlflow-artifacts:) or an object store ({', '.join(_OBJECT_STORES)}), found "
+        f"{public_uri(location)!r}; nothing was sent there"
+    )
+
+
+def _home_of(tracking_uri: str) -> Path | None:
+    """Return the folder of a store that is on this machine's disk; None for any other store."""
+    try:
+        address = address_of(tracking_uri)
+    except ValueError:
+        return None
+    if not address.file:
+        return None
+    place = Path(address.file).resolve()
+    return place.parent if address.kind == "sqlite" else place
+
+
+def _guard_artifacts() -> None:
+    """Have MLflow ask :func:`check_artifacts` before it opens any place for files."""
+    from mlflow.store.artifact import artifact_repository_registry as places
+
+    registry = places._artifact_repository_registry
+    if getattr(registry, "asks_first", False):
+        return
+    open_place = registry.get_artifact_repository
+
+    def asked(
+        artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
+    ) -> Any:
+        if tracking_uri is not None:  # what a client of a store was answered; else the user's own
+            check_artifacts(artifact_uri, tracking_uri)
+        return open_place(artifact_uri, tracking_uri, registry_uri)
+
+    registry.get_artifact_repository = asked
+    registry.asks_first = True
 
 
 def location(uri: str, experiment: str) -> str:
@@ -104,6 +175,7 @@ def _create(client: Any, uri: str, name: str) -> str:
 
 
 PARENT = "experiment"
+_MOST = 10**8  # bytes of tracking.json
 
 
 @dataclass
@@ -156,7 +228,7 @@ class UploadState:
     def load(cls, run_dir: RunDir) -> UploadState | None:
         """Return what was kept; None where there is nothing or nothing readable."""
         try:
-            raw = json.loads(run_dir.tracking_file.read_text(encoding="utf-8"))
+            raw = json.loads(read_text(run_dir.tracking_file, _MOST))
             runs = {name: RunState(**run) for name, run in raw.pop("runs").items()}
             return cls(**raw, runs=runs)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -25,10 +25,17 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.run.driver import Callback
-from framework.security import expanded, public_uri, redacted
+from framework.security import (
+    check_address,
+    environment_for,
+    expanded,
+    public_uri,
+    redacted,
+)
 from tracking.mlflow_log.store import (
     PARENT,
     UploadState,
@@ -95,6 +102,7 @@ class MlflowTracker(Callback):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
+                env=environment_for(self.uri, self.run_dir.path),
                 start_new_session=True,  # it outlives the run's terminal where MLflow is slow
             )
             assert self._process.stdin is not None
@@ -153,7 +161,9 @@ def _resolved(run_dir: RunDir, uri: str) -> str:
     known, file = UploadState.load(run_dir), sqlite_file(uri)
     before = sqlite_file(known.uri) if known else None
     if known and before and file and not file.is_absolute() and before.match(str(file)):
-        return known.uri
+        with suppress(InputError):  # of a run that someone sent: its store is no business of ours
+            check_address(known.uri, run_dir.config_file, "tracking.uri")
+            return known.uri
     return absolute_uri(uri, Path.cwd())
 
 

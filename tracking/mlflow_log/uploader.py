@@ -18,7 +18,7 @@ import numpy as np
 from framework.errors import InputError
 from framework.experiment.config import TrackingConfig, read_yaml
 from framework.experiment.run_dir import RunDir
-from framework.security import without_password
+from framework.security import check_address, without_password, without_tokens
 from tracking.figures.style import COLOURS
 from tracking.mlflow_log import run_content, store, views
 from tracking.mlflow_log.run_content import description
@@ -338,6 +338,12 @@ def log_comparison(out: Path, title: str, first: RunDir) -> str:
         Whatever MLflow raises.
     """
     state = begin(first)
+    check_address(state.uri, first.config_file, "tracking.uri")
+    with without_tokens(state.uri, first.path):
+        return _log_comparison(out, title, state)
+
+
+def _log_comparison(out: Path, title: str, state: UploadState) -> str:
     client = store.connect(state.uri)
     tags = {"kind": "comparison", "mlflow.source.name": "paretolab", "mlflow.source.type": "LOCAL"}
     experiment = store.experiment_id(client, state.uri, state.experiment)

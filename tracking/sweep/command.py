@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -30,6 +31,7 @@ from framework.experiment.config import read_yaml
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
+from framework.security import keep
 
 if TYPE_CHECKING:
     from tracking.sweep.config import SweepPlan
@@ -110,6 +112,13 @@ class Sweep:
         return 0
 
     @staticmethod
+    def plan(raw: dict[str, Any], path: Path, overrides: Sequence[str]) -> SweepPlan:
+        """Return the checked plan of what was read from a file, to look at."""
+        from tracking.sweep.config import check_plan
+
+        return check_plan(dict(raw), path, overrides)
+
+    @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> int:
         """Go on with a sweep, as `paretolab resume` is asked to; return the exit code."""
         from tracking.sweep.config import check_plan
@@ -117,6 +126,7 @@ class Sweep:
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
         plan = check_plan(raw, out.config_file, overrides(args), workers=workers_of(args.workers))
         plan = plan._replace(config=tracked_as_asked(plan.config, args))
+        keep(out.path)
         return _execute(plan, out, args)
 
 

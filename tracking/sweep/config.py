@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from framework.effects import note
 from framework.errors import InputError, damaged
 from framework.experiment.config import (
     ConstraintConfig,
@@ -26,7 +27,13 @@ from framework.experiment.config import (
 from framework.experiment.run_dir import RunDir
 from framework.registry import nearest
 from framework.roles import Constraint, Sense
-from framework.security import check_sizes, without_password
+from framework.security import (
+    STORAGE,
+    check_sizes,
+    note_address,
+    received,
+    without_password,
+)
 from framework.settings import Budget, Section
 from tracking.mlflow_log.store import absolute_uri
 from tracking.sweep.search_space import Dimension, Value, changed, dimensions
@@ -58,6 +65,7 @@ def settings_of(
     for i, entry in enumerate(start):
         here = f"{where}.{i}"
         if isinstance(entry, str):
+            note("read", str((base / entry).absolute()), "start", entry)
             known = _best_of(base / entry, here)
             here = f"{here} ({entry})"
         else:
@@ -236,7 +244,17 @@ class SweepConfig(Section):
     @field_validator("storage")
     @classmethod
     def _no_password(cls, storage: str | None) -> str | None:
-        return storage if storage is None else without_password(storage)
+        if storage is None:
+            return None
+        return note_address(without_password(storage), "storage", STORAGE)
+
+    @field_validator("reference")
+    @classmethod
+    def _noted(cls, reference: str | None, info: ValidationInfo) -> str | None:
+        if reference is not None:
+            base = (info.context or {}).get("base", ".")
+            note("read", str(Path(base, reference).absolute()), "reference", reference)
+        return reference
 
     @field_validator("directions")
     @classmethod
@@ -350,6 +368,18 @@ def check_plan(
     """Check what was read; see :func:`load_plan`."""
     for text in overrides:
         override(raw, text)
+    with received(path, overrides, dict(raw)):
+        return _checked_plan(raw, path, workers=workers, trials=trials, join=join)
+
+
+def _checked_plan(
+    raw: dict[str, Any],
+    path: Path,
+    *,
+    workers: str | int | None,
+    trials: int | None,
+    join: bool | None,
+) -> SweepPlan:
     own = raw.pop("sweep", None)
     if not isinstance(own, dict):
         raise InputError(f"{path}: sweep: expected a section (keys and values), found {own!r}")
@@ -366,7 +396,7 @@ def check_plan(
             )
     with noting(found):
         check_sizes(own, f"{path}: sweep")
-        sweep = check(SweepConfig, own, f"{path}: sweep")
+        sweep = check(SweepConfig, own, f"{path}: sweep", {"base": path.parent})
     if found:
         raise InputError("\n".join(found))
     space, whole = dimensions(sweep.search_space, config, path)

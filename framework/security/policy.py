@@ -1,0 +1,404 @@
+"""What a received file may do: every effect of it is noted, and decided here alone.
+
+An effect is to connect to a host, to read a variable of the environment, to read or write outside
+the file's folder, or to have workers install and run what a file names. Sections of a configuration
+note their effects (:mod:`framework.effects`) as they are checked; whoever reads a file does so
+within :func:`received`, which refuses at the end what nobody granted. So nothing is connected to,
+read or written before all of it is decided. Outside of :func:`received` nothing is asked: what a
+user writes in Python is the user's own.
+
+Free is what stays at home: the file's folder and below but for what is hidden there, the cache and
+the folder of data sets, a SQLite store in the working folder, this machine's loopback without
+variables. Granted is what the user types, what ``PARETOLAB_ALLOW`` and ``MLFLOW_TRACKING_URI`` of
+the user's environment name, and what :mod:`~framework.security.grants` remembers.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from framework.effects import KINDS, NOTED, Effect, note
+from framework.errors import InputError
+from framework.machine import cache_dir
+from framework.security import grants
+from framework.security.escaping import terminal_text
+from framework.security.uris import TRACKING, address_of, is_loopback, public_uri
+
+ALLOW_VARIABLE = "PARETOLAB_ALLOW"
+CLUSTER_VARIABLE = "PARETOLAB_TRUST_CLUSTER"
+DATA_VARIABLE = "PARETOLAB_DATA"
+
+_TOKENS = (  # what MLflow sends to whatever server it is told of
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_AUTH",
+    "MLFLOW_TRACKING_AWS_SIGV4",
+    "MLFLOW_TRACKING_CLIENT_CERT_PATH",
+    "DATABRICKS_TOKEN",
+    "DATABRICKS_CLIENT_SECRET",
+    "DATABRICKS_PASSWORD",
+)
+_SAID = {
+    "host": "connects to {}",
+    "variable": "sends the variable {} of your environment",
+    "read": "reads {}",
+    "write": "writes {}",
+    "options": "connects with the options of {}",
+    "cluster": "has workers run or install what its section cluster names ({})",
+}
+
+
+def text_of(effect: Effect) -> str:
+    """Return what an effect is, for a sentence."""
+    shown = effect.given if effect.kind == "cluster" else effect.target
+    return _SAID[effect.kind].format(terminal_text(shown))
+
+
+@dataclass
+class Received:
+    """A file that is being read, and what it was found to do.
+
+    Attributes
+    ----------
+    file : pathlib.Path
+    typed : sequence of str
+        Keys whose values the user typed.
+    effects : list of Effect
+    raw : mapping
+        Its content, to say at which key an effect stands.
+    decide : bool
+        Whether what is not granted ends in an error; else it is only noted.
+    """
+
+    file: Path
+    typed: Sequence[str] = ()
+    effects: list[Effect] = field(default_factory=list)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    decide: bool = True
+
+    def key_of(self, effect: Effect) -> str:
+        """Return the whole key at which an effect stands; its last part where that is not found."""
+        keys = [
+            key
+            for key, value in _flat(self.raw)
+            if key.rpartition(".")[2] == effect.key or f".{effect.key}." in f".{key}."
+        ]
+        values = dict(_flat(self.raw))
+        exact = [key for key in keys if str(values[key]) == effect.given]
+        ends = [key for key in keys if Path(effect.given).match(str(values[key]) or " ")]
+        return next(iter([*exact, *ends, *keys]), effect.key)
+
+    def is_granted(self, effect: Effect) -> bool:
+        """Return whether the user granted it, in whatever way."""
+        key = self.key_of(effect)
+        typed = any(key == name or key.startswith(f"{name}.") for name in self.typed)
+        return typed or _is_among(effect, [*_session(), *grants.of_file(self.file)])
+
+    def is_free(self, effect: Effect) -> bool:
+        """Return whether it needs no grant."""
+        return _is_free(effect, self.file)
+
+    def missing(self) -> list[Effect]:
+        """Return the effects that are neither free nor granted."""
+        return [e for e in self.distinct() if not self.is_free(e) and not self.is_granted(e)]
+
+    def distinct(self) -> list[Effect]:
+        """Return the effects, each once."""
+        seen: dict[tuple[str, str], Effect] = {}
+        for effect in self.effects:
+            seen.setdefault(effect[:2], effect)
+        return list(seen.values())
+
+    def refusal(self, effect: Effect) -> str:
+        """Return the sentence that refuses an effect."""
+        return (
+            f"{self.file}: {terminal_text(self.key_of(effect))}: {text_of(effect)}, which you have "
+            "not granted; look at the file, then say `paretolab trust "
+            f"{shlex.quote(str(self.file))}` once, or add {effect.grant}"
+        )
+
+
+_READING: ContextVar[Received | None] = ContextVar("reading", default=None)
+_ADMITTED: ContextVar[tuple[grants.Grant, ...]] = ContextVar("admitted", default=())
+
+
+def note_address(uri: str, key: str, kinds: frozenset[str]) -> str:
+    """Note what connecting to an address does; return the address.
+
+    Raises
+    ------
+    ValueError
+        It is not one of such kinds.
+    """
+    address = address_of(uri, kinds)
+    if address.file:
+        place = Path(address.file)
+        note("write", str(place.absolute()), key, uri, here=True)
+    else:
+        note("host", address.host, key, uri)
+    for name in address.variables:
+        note("variable", name, key, uri)
+    if address.options:
+        note("options", public_uri(uri), key, uri)
+    return uri
+
+
+@contextmanager
+def received(
+    file: Path,
+    typed: Sequence[str] = (),
+    raw: Mapping[str, Any] | None = None,
+    *,
+    decide: bool = True,
+) -> Iterator[Received]:
+    """Note what a file does while its content is checked, and decide at the end.
+
+    Within another :func:`received` the effects are noted there, and decided there.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+    typed : sequence of str
+        Keys whose values the user typed: assignments ``key=value`` or keys.
+    raw : mapping, optional
+        The content of the file.
+    decide : bool
+        Whether what is not granted is refused.
+
+    Raises
+    ------
+    InputError
+        It does what is neither free nor granted; one line for each effect.
+    """
+    outer = _READING.get()
+    if outer is not None:
+        yield outer
+        return
+    keys = [text.partition("=")[0] for text in typed]
+    reading = Received(Path(file), keys, raw=raw or {}, decide=decide)
+    tokens = _READING.set(reading), NOTED.set(reading.effects)
+    try:
+        yield reading
+    finally:
+        _READING.reset(tokens[0])
+        NOTED.reset(tokens[1])
+    if decide:
+        admit(reading)
+
+
+def admit(reading: Received) -> None:
+    """Refuse what a file does and nobody granted; remember for this command what it may do.
+
+    Raises
+    ------
+    InputError
+    """
+    missing = reading.missing()
+    refused = [effect for effect in missing if effect.kind != "cluster"]  # asked where Ray starts
+    if refused:
+        raise InputError("\n".join(map(reading.refusal, refused)))
+    may = [effect for effect in reading.distinct() if effect not in missing]
+    if any(effect.kind == "cluster" for effect in may):
+        trust_cluster()
+    # this machine's own hosts need no grant, but tokens go to those alone that were named
+    named = [e[:2] for e in may if e.kind != "host" or reading.is_granted(e)]
+    _ADMITTED.set(tuple(dict.fromkeys([*_ADMITTED.get(), *named])))
+
+
+@contextmanager
+def allowing(options: Sequence[str]) -> Iterator[None]:
+    """Grant what the options ``--allow KIND=TARGET`` say, for one command and what it starts.
+
+    Raises
+    ------
+    InputError
+        One of them is none.
+    """
+    names = (ALLOW_VARIABLE, CLUSTER_VARIABLE)
+    before, token = {name: os.environ.get(name) for name in names}, _ADMITTED.set(())
+    given = [";".join(f"{kind}={target}" for kind, target in map(parse_grant, options))]
+    try:
+        if options:
+            os.environ[ALLOW_VARIABLE] = ";".join([*given, before[ALLOW_VARIABLE] or ""])
+        yield
+    finally:
+        _ADMITTED.reset(token)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ |= {} if value is None else {name: value}
+
+
+def parse_grant(text: str) -> tuple[str, str]:
+    """Return kind and target of ``KIND=TARGET``; paths made absolute.
+
+    Raises
+    ------
+    InputError
+    """
+    kind, equals, target = text.partition("=")
+    if kind not in KINDS[:-1] or not equals or not target or ";" in target:
+        raise InputError(
+            f"--allow: expected KIND=TARGET such as host=mlflow.example.org, with one of "
+            f"{', '.join(KINDS[:-1])} as the kind, found {text!r}"
+        )
+    if kind in ("read", "write"):
+        target = str(Path(target).expanduser().resolve())
+    return kind, target
+
+
+def keep(folder: Path) -> None:
+    """Note in the directory of a run what the run was granted, so that it can be gone on with."""
+    grants.seal(folder, _ADMITTED.get())
+
+
+def kept() -> dict[str, str]:
+    """Return the file, by its name, in which a new run's directory notes that; none for nothing."""
+    return grants.sealed_text(_ADMITTED.get())
+
+
+def check_address(uri: str, file: Path, key: str, *, typed: bool = False) -> None:
+    """Decide whether an address that stands in a file of a run may be connected to.
+
+    Raises
+    ------
+    InputError
+    """
+    with received(file, [key] if typed else ()):
+        try:
+            note_address(uri, key, TRACKING)
+        except ValueError as error:
+            raise InputError(f"{file}: {key}: {error}") from error
+
+
+def is_allowed(kind: str, target: str) -> bool:
+    """Return whether the user granted an effect for all files, or by an option."""
+    return _is_among(Effect(kind, target), _session())
+
+
+def is_named(uri: str, folder: Path) -> bool:
+    """Return whether the user named the host of an address, for a run in a folder."""
+    try:
+        host = address_of(uri).host
+    except ValueError:
+        return False
+    known = [*_session(), *_ADMITTED.get(), *grants.of_file(folder / "config.yaml")]
+    return bool(host) and _is_among(Effect("host", host), known)
+
+
+def environment_for(uri: str, folder: Path) -> dict[str, str]:
+    """Return the environment of a process that logs: without tokens for hosts nobody named."""
+    kept = dict(os.environ)
+    if not is_named(uri, folder):
+        for name in _TOKENS:
+            kept.pop(name, None)
+    return kept
+
+
+@contextmanager
+def without_tokens(uri: str, folder: Path) -> Iterator[None]:
+    """Take the tokens of the user's environment away meanwhile, unless the user named the host."""
+    held: dict[str, str] = {}
+    if not is_named(uri, folder):
+        held = {name: os.environ.pop(name) for name in _TOKENS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(held)
+
+
+def trust_cluster() -> None:
+    """Let sections ``cluster`` bring code, in this process and those that it starts."""
+    os.environ[CLUSTER_VARIABLE] = "1"
+
+
+def is_cluster_trusted() -> bool:
+    """Return whether sections ``cluster`` may bring code."""
+    return os.environ.get(CLUSTER_VARIABLE) == "1"
+
+
+def _session() -> list[tuple[str, str]]:
+    """Return what the user granted by options and by the environment."""
+    found = [
+        (kind, target)
+        for kind, _, target in (
+            text.partition("=") for text in os.environ.get(ALLOW_VARIABLE, "").split(";")
+        )
+        if kind in KINDS and target
+    ]
+    server = os.environ.get("MLFLOW_TRACKING_URI")
+    if server:
+        with suppress(ValueError):
+            found.append(("host", address_of(server).host or "-"))
+    return found
+
+
+def _is_among(effect: Effect, granted: Sequence[tuple[str, str]]) -> bool:
+    """Return whether some grant covers an effect."""
+    kind = effect.kind
+    for known, target in granted:
+        if known == kind and target == effect.target:
+            return True
+        if kind == "host" == known and target.lower() == effect.target:
+            return True
+        folders = ("read", "write") if kind == "read" else (kind,)
+        if kind in ("read", "write") and known in folders and _below(effect.target, Path(target)):
+            return True
+    return False
+
+
+def _is_free(effect: Effect, file: Path) -> bool:
+    home = file.absolute().parent.resolve()
+    if effect.kind == "host":
+        return is_loopback(effect.target)
+    if effect.kind not in ("read", "write"):
+        return False
+    if _at_home(effect.target, home) or (effect.here and _at_home(effect.target, Path.cwd())):
+        return True
+    return any(_below(effect.target, place) for place in _own_folders(effect.kind))
+
+
+def _own_folders(kind: str) -> Iterator[Path]:
+    """Yield the folders of the user's that files may use: the cache, and to read the data sets."""
+    data, cache = os.environ.get(DATA_VARIABLE), cache_dir()
+    if data and kind == "read":
+        yield Path(data).expanduser()
+    if cache is not None:
+        yield cache
+
+
+def _at_home(path: str, home: Path) -> bool:
+    """Return whether a path lies in a folder or below it, and is not hidden there."""
+    if not _below(path, home) or home == Path(home.anchor):
+        return False
+    inner = Path(path).resolve().relative_to(home.resolve())
+    return not any(part.startswith(".") for part in inner.parts)
+
+
+def _below(path: str, folder: Path) -> bool:
+    return Path(path).resolve().is_relative_to(folder.resolve())
+
+
+def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the plain values of nested mappings and lists by their dotted keys."""
+    items = (
+        tree.items()
+        if isinstance(tree, Mapping)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else ()
+    )
+    for key, value in items:
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, Mapping | list):
+            yield name, value
+            yield from _flat(value, name)
+        else:
+            yield name, value

@@ -1,0 +1,94 @@
+"""Open what a stranger may have laid: once, without waiting, regular files alone, bounded.
+
+A name may lead to a device that never ends, a pipe that nobody writes to, or a file that grows
+while it is read. So a file is opened without blocking, what was opened is looked at (not its name,
+which may lead elsewhere by then), and no more is read than is allowed, whatever its size says.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+_CHUNK = 2**20
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class TooManyBytes(ValueError):
+    """A file of more bytes than are taken: ``allowed`` are, ``found`` says how many there are."""
+
+    def __init__(self, allowed: int, size: int) -> None:
+        super().__init__(f"more than {allowed:,} bytes")
+        self.allowed, self.found = allowed, f"{size:,}" if size > allowed else "more"
+
+
+class NoRegularFile(OSError):
+    """What is a pipe, a device or a directory where a file was expected."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        super().__init__(f"{kind} in the place of a file")
+        self.filename, self.strerror = str(path), f"{kind} in the place of a file"
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading; nothing else, and without waiting for anything.
+
+    Raises
+    ------
+    OSError
+        It is not there, may not be read, or is no regular file (:class:`NoRegularFile`).
+    """
+    wanted = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, wanted | getattr(os, "O_NOCTTY", 0))
+    try:
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if kind != stat.S_IFREG:
+            raise NoRegularFile(path, _KINDS.get(kind, "something else"))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes.
+
+    Raises
+    ------
+    TooManyBytes
+    OSError
+    """
+    parts, left = [], most + 1
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise TooManyBytes(most, size)
+        if _looks_endless(file, path):
+            raise NoRegularFile(path, "something that the system makes up")
+        while left and (part := file.read(min(_CHUNK, left))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
+        raise TooManyBytes(most, size)
+    return b"".join(parts)
+
+
+def read_text(path: Path, most: int) -> str:
+    """Return the text, in UTF-8, of such a file; raises UnicodeDecodeError beside the above."""
+    return read_bytes(path, most).decode("utf-8")
+
+
+def _looks_endless(file: BufferedReader, path: Path) -> bool:
+    """Return whether it is a file of /proc or /sys, which may wait or never end."""
+    place = Path(os.path.realpath(path))
+    found = os.fstat(file.fileno())
+    made_up = any(place.is_relative_to(root) for root in ("/proc", "/sys", "/dev"))
+    return made_up and found.st_size == 0
