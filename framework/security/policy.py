@@ -254,9 +254,10 @@ def parse_grant(text: str) -> tuple[str, str]:
     return kind, target
 
 
-def keep(folder: Path) -> None:
+def keep(folder: Path, more: Sequence[grants.Grant] = ()) -> None:
     """Note in the directory of a run what the run was granted, so that it can be gone on with."""
-    grants.seal(folder, _ADMITTED.get())
+    if folder.is_dir():
+        grants.seal(folder, [*_ADMITTED.get(), *more])
 
 
 def kept() -> dict[str, str]:

@@ -33,6 +33,7 @@ from framework.security import (
     check_address,
     environment_for,
     expanded,
+    keep,
     public_uri,
     redacted,
 )
@@ -164,7 +165,11 @@ def _resolved(run_dir: RunDir, uri: str) -> str:
         with suppress(InputError):  # of a run that someone sent: its store is no business of ours
             check_address(known.uri, run_dir.config_file, "tracking.uri")
             return known.uri
-    return absolute_uri(uri, Path.cwd())
+    wanted = absolute_uri(uri, Path.cwd())
+    store = sqlite_file(wanted)
+    if store is not None:  # the run may go on from another folder, and logs to the same store
+        keep(run_dir.path, [("write", str(store))])
+    return wanted
 
 
 # ------------------------------------------------------------------ the process that logs
