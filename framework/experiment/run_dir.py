@@ -42,6 +42,7 @@ class RunDir:
     ``model/``           the chosen solution as a model, ready to use
     ``choice.json``      the solution that the user chose, if there is a choice
     ``tracking.json``    what was logged to MLflow so far
+    ``allowed.json``     what it may do beyond its folder, sealed by the user
     ``repeats/NNN/``     a directory of this kind for each repeat with another seed
     ``trials/NNN/``      a directory of this kind for each trial of a sweep
     ``sweep.yaml``       what a sweep varies
