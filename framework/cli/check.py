@@ -10,7 +10,13 @@ from pathlib import Path
 
 from framework import registry
 from framework.algorithm import fitting
-from framework.cli.arguments import add_cluster_arguments, config_arguments, config_of, shipped
+from framework.cli.arguments import (
+    add_cluster_arguments,
+    config_arguments,
+    config_of,
+    overrides,
+    shipped,
+)
 from framework.cli.tables import console, show_steps
 from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
