@@ -121,6 +121,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         multistage,
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
         partial(multistage, calibration="isotonic"),
+        partial(multistage, measure={"kind": "cross_validation", "folds": 3}),
     ],
     "rivals": [baselines],
     "network": [

@@ -123,6 +123,12 @@ def pack(mask: BoolArray) -> WordArray:
     return np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64)
 
 
+def unpack(bits: WordArray, n: int) -> Array:
+    """Return the first ``n`` bits of words (..., words) as 0 and 1, shape (..., n)."""
+    plain = np.ascontiguousarray(bits).astype("<u8").view(np.uint8)
+    return np.unpackbits(plain, axis=-1, bitorder="little")[..., :n]
+
+
 def features_of(key: WordArray, n: int) -> Iterator[int]:
     """Yield the features in a key, ascending."""
     return (i for i in range(n) if int(key[i >> 6]) >> (i & 63) & 1)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,7 +23,14 @@ from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.columns import listed
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
-from framework.data.splits import Split, SplitConfig, split_records
+from framework.data.encoding import Encoder
+from framework.data.splits import (
+    MeasureConfig,
+    Split,
+    SplitConfig,
+    measure_folds,
+    split_records,
+)
 from framework.data.tables import Table
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
@@ -60,6 +68,8 @@ class RecordsConfig(Section):
 class MultiStageSettings(RecordsConfig):
     """What a multi-stage problem needs to know besides the records.
 
+    measure : whether designs are measured on the validation records, or out-of-fold on these and
+        the training records together.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
     error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
@@ -69,6 +79,7 @@ class MultiStageSettings(RecordsConfig):
     calibration : how confidences are calibrated, by cross-validation within the training records.
     """
 
+    measure: MeasureConfig = MeasureConfig()
     max_stages: int | None = Field(default=None, ge=1)
     remove_features: bool = False
     error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
@@ -82,8 +93,28 @@ class MultiStageConfig(MultiStageSettings, DataConfig):  # in this order the dat
 
 
 @dataclass(frozen=True)
+class Fold:
+    """One fold of a cross-validation.
+
+    Attributes
+    ----------
+    data : StageData
+        Trains on the other folds; its validation records are those of this fold. Encoded by what
+        the other folds say: the number of columns may differ from fold to fold.
+    rows : int64 (records of the fold,)
+        Where they are among all records that are scored.
+    """
+
+    data: StageData
+    rows: IntArray
+
+
+@dataclass(frozen=True)
 class StageData:
     """The records in the form in which sub-classifiers are trained and scored.
+
+    In a cross-validation, ``design`` and ``y`` are the training and validation records together,
+    on which models are fitted that are handed out; ``folds`` train those that are scored.
 
     Attributes
     ----------
@@ -92,8 +123,12 @@ class StageData:
     y : int64 (training records,)
         Class codes.
     held : float64 (D, validation + test records)
+        In a cross-validation, the test records alone: the others are in the folds.
     y_held : int64
+        Of the records that are scored, then of the test records.
     n_validation : int
+        Records that are scored: the validation records, or each record of a cross-validation as
+        often as it is repeated.
     first : int64 (features + 1,)
         Feature ``i`` has the encoded columns ``first[i]`` to ``first[i + 1] - 1``.
     thresholds : float64 (classes,)
@@ -102,6 +137,9 @@ class StageData:
         Code of the positive class, -1 for none.
     copy_of : int64 (training records,), optional
         Equal for copies of one record, which cross-validation keeps together; None: no copies.
+    folds : tuple of Fold
+        Of a cross-validation, those of each repeat in turn; empty where there are validation
+        records.
     """
 
     design: FloatArray
@@ -113,6 +151,7 @@ class StageData:
     thresholds: FloatArray
     positive: int
     copy_of: IntArray | None = None
+    folds: tuple[Fold, ...] = ()
     _starts: dict[float, FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -137,6 +176,16 @@ class StageData:
             self._starts[C] = theta
         return self._starts[C]
 
+    @cached_property
+    def refit(self) -> StageData:
+        """Of a cross-validation: what trains on all its records, and is asked about the tests."""
+        return replace(self, y_held=self.y_held[self.n_validation :], n_validation=0, folds=())
+
+    @property
+    def n_test(self) -> int:
+        """Number of test records."""
+        return len(self.y_held) - self.n_validation
+
     @property
     def n_features(self) -> int:
         """Number of features, each of one encoded column or more."""
@@ -155,7 +204,13 @@ class StageData:
     @property
     def words(self) -> int:
         """Words per plane: those of the validation records, then those of the test records."""
-        return self.validation_words + words_for(len(self.y_held) - self.n_validation)
+        return self.validation_words + words_for(self.n_test)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the records take, those of folds included."""
+        own = (self.design, self.held, self.y, self.y_held)
+        return sum(a.nbytes for a in own) + sum(fold.data.nbytes for fold in self.folds)
 
 
 def with_intercept(columns: FloatArray) -> FloatArray:
@@ -259,36 +314,36 @@ def prepare_table(
     split = split_records(table.labels, config.split, f"{where}.split")
     if len(split.validation) == 0:
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
+    crossed = config.measure.kind == "cross_validation"
+    training = np.sort(np.concatenate([split.train, split.validation])) if crossed else split.train
+    fold_of = np.zeros((0, len(training)), dtype=np.int64)
+    if crossed:
+        seed, place = config.split.seed, f"{where}.measure"
+        labels = table.labels[training]
+        fold_of = measure_folds(labels, config.measure, seed, table.classes, place)
     if copies is not None:
         split = Split(*(np.repeat(part, copies[part]) for part in split))
-    training = table.features.iloc[split.train]
-    y = table.labels[split.train]
-    encoder = table.fit_encoder(training)
+        fold_of = np.repeat(fold_of, copies[training], axis=1)
+        training = np.repeat(training, copies[training])
+    thresholds = class_thresholds(config.threshold, table, f"{where}.threshold")
+    n = 0 if crossed else len(split.validation)
+    held = split.test if crossed else np.concatenate([split.validation, split.test])
+    encode = partial(_encoded, table, thresholds, config.calibration, copies is not None)
+    data, encoder = encode(training, held, n)
+    if crossed:
+        data = _with_folds(data, training, fold_of, table.labels, encode)
     names = [str(name) for name in table.features.columns]
     place = f"{where}.costs"
-    costs = feature_costs(config.costs, names, training, y, place, table.left_out)
+    # in a cross-validation of all its records: a design has one cost, whoever answers
+    records, y = table.features.iloc[training], table.labels[training]
+    costs = feature_costs(config.costs, names, records, y, place, table.left_out)
     groups = cost_groups(config.costs, names, place, table.left_out)
-    most = max(len(split.validation), len(split.test))
+    most = max(data.n_validation, data.n_test)
     units, scale = exact_costs(np.concatenate([costs, groups.costs]), most)
-    if config.calibration != "none":
-        from framework.models.calibration import folds_of
-
-        folds_of(y, split.train)  # refuses classes with too few records
-    held = np.concatenate([split.validation, split.test])
-    data = StageData(
-        design=np.ascontiguousarray(encoder.transform(training).T),
-        y=y,
-        held=np.ascontiguousarray(encoder.transform(table.features.iloc[held]).T),
-        y_held=table.labels[held],
-        n_validation=len(split.validation),
-        first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
-        thresholds=class_thresholds(config.threshold, table, f"{where}.threshold"),
-        positive=-1 if table.positive is None else table.positive,
-        copy_of=None if copies is None else split.train,
-    )
-    source = replace(
-        source_of(table, config.split, split), encoder={**encoder.to_json(), "named": named}
-    )
+    source = source_of(table, config.split, split)
+    source = replace(source, encoder={**encoder.to_json(), "named": named})
+    if crossed:
+        source = _out_of_fold(source, config.measure, len(training))
     if copies is not None:
         source = replace(source, fingerprint=f"{source.fingerprint} {digest(copies.tolist())}")
     return {
@@ -302,6 +357,74 @@ def prepare_table(
         "classifier": config.classifier,
         "calibration": config.calibration,
     }
+
+
+def _encoded(
+    table: Table,
+    thresholds: FloatArray,
+    calibration: CalibrationMethod,
+    copied: bool,
+    training: IntArray,
+    held: IntArray,
+    n_validation: int,
+) -> tuple[StageData, Encoder]:
+    """Return records to train on and to be asked about, and the encoder fitted on the first.
+
+    Raises
+    ------
+    InputError
+        A feature without a value to train on, or too few records to calibrate with.
+    """
+    records, y = table.features.iloc[training], table.labels[training]
+    encoder = table.fit_encoder(records)
+    if calibration != "none":
+        from framework.models.calibration import folds_of
+
+        folds_of(y, training)  # refuses classes with too few records
+    data = StageData(
+        design=np.ascontiguousarray(encoder.transform(records).T),
+        y=y,
+        held=np.ascontiguousarray(encoder.transform(table.features.iloc[held]).T),
+        y_held=table.labels[held],
+        n_validation=n_validation,
+        first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
+        thresholds=thresholds,
+        positive=-1 if table.positive is None else table.positive,
+        copy_of=training if copied else None,
+    )
+    return data, encoder
+
+
+def _with_folds(
+    data: StageData,
+    pooled: IntArray,
+    fold_of: IntArray,
+    labels: IntArray,
+    encode: Callable[[IntArray, IntArray, int], tuple[StageData, Encoder]],
+) -> StageData:
+    """Return the pooled records with the folds of each repeat, which score them."""
+    folds = []
+    for repeat, numbers in enumerate(fold_of):
+        for number in range(int(numbers.max()) + 1):
+            rows = np.flatnonzero(numbers == number)
+            part, _ = encode(pooled[numbers != number], pooled[rows], len(rows))
+            folds.append(Fold(part, rows + repeat * len(pooled)))
+    scored = np.tile(labels[pooled], len(fold_of))
+    y_held = np.concatenate([scored, data.y_held])
+    return replace(data, y_held=y_held, n_validation=len(scored), folds=tuple(folds))
+
+
+def _out_of_fold(source: Source, measure: MeasureConfig, records: int) -> Source:
+    """Return what is known of a table whose training and validation records are pooled."""
+    about = {k: v for k, v in source.description.items() if k not in ("train", "validation")}
+    times = f", {measure.repeats} times" if measure.repeats != 1 else ""
+    about |= {
+        "out_of_fold": records,
+        "measured": f"out-of-fold on {records:,} records",
+        "measure": f"cross-validation, {measure.folds} folds{times}",
+    }
+    fingerprint = f"{source.fingerprint} {measure.model_dump_json()}"
+    return replace(source, fingerprint=fingerprint, description=about)
 
 
 def source_of(table: Table, shares: SplitConfig, split: Split) -> Source:

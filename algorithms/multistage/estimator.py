@@ -54,7 +54,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
 
     A multi-stage classifier asks for a few cheap features first, answers when it is sure, and
     asks for more when it is not. ``fit`` splits the records: on one part the classifiers of the
-    stages are trained, on the other the designs are measured. ``front_`` lists the best
+    stages are trained, on the other the designs are measured; or, with ``measure``, each record is
+    answered by classifiers that were trained without it. ``front_`` lists the best
     trade-offs and ``choose`` returns one of them as a model. The estimator itself predicts with
     the recommended one, ``model_``.
 
@@ -90,6 +91,11 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         Number of designs evaluated, or limits such as ``{"generations": 50, "seconds": 60}``.
     validation : float
         Share of the records, between 0 and 1, that the designs are measured on; the others train.
+    measure : {'holdout', 'cross_validation'} or mapping
+        What designs are measured on: the share ``validation``, or all records out-of-fold, each
+        answered by classifiers trained on the other folds; the models that ``choose`` returns are
+        then trained on all records. Or with parameters
+        ``{"kind": "cross_validation", "folds": 10}``; as in a configuration.
     where : str or sequence of str
         Conditions that the recommended design meets, such as ``cost<=50``.
     best : str, optional
@@ -107,7 +113,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     ----------
     front_ : pandas.DataFrame
         One row per design, best in the first objective first, indexed by ``id``: its metrics on the
-        validation records, and ``features``, the names that each stage acquires.
+        validation records (or out-of-fold), and ``features``, the names that each stage acquires.
     model_ : MultiStageClassifier
         The recommended design.
     classes_ : numpy.ndarray, shape (n_classes,)
@@ -145,6 +151,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     algorithm: str | Mapping[str, Any] | None = None
     budget: int | Mapping[str, Any] = 10_000
     validation: float = 0.3
+    measure: str | Mapping[str, Any] = "holdout"
     where: str | Sequence[str] = ()
     best: str | None = None
     reject_label: Any = None
@@ -235,12 +242,12 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         return self.model_
 
     def _settings(self, named: bool) -> MultiStageSettings:
-        classifier = self.classifier
         share, seed = self.validation, self.random_state
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
             raise InputError(f"validation: expected a share above 0 and below 1, found {share!r}")
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise InputError(f"random_state: expected a whole number from 0, found {seed!r}")
+        classifier, measure = self.classifier, self.measure
         raw = {
             "split": {
                 "train": 1 - self.validation,
@@ -248,6 +255,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
                 "test": 0.0,
                 "seed": self.random_state,
             },
+            "measure": {"kind": measure} if isinstance(measure, str) else measure,
             "costs": None if self.costs is None else {"values": _plain_costs(self.costs, named)},
             "threshold": self.threshold,
             "max_stages": self.max_stages,

@@ -63,7 +63,8 @@ _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 class MultiStageProblem(Problem, Deployable):
     """Coverage, conclusive accuracy and cost of ordered feature partitions.
 
-    Usually made by :meth:`from_config`. Its metrics, over the validation records:
+    Usually made by :meth:`from_config`. Its metrics, over the validation records, or in a
+    cross-validation over its records, each answered by classifiers that were fitted without it:
 
     ``coverage``
         Share of records that leave with an answer (Equation 3, conclusiveness).
@@ -202,7 +203,7 @@ class MultiStageProblem(Problem, Deployable):
 
     def memory(self, candidates: int | None) -> tuple[int, str]:
         data = self.data
-        fixed = sum(a.nbytes for a in (data.design, data.held, data.y, data.y_held))
+        fixed = data.nbytes
         part = 8 * (words_for(data.n_features) + data.planes * data.words)
         most = 2**data.n_features - 1
         if candidates is not None:
@@ -324,7 +325,7 @@ class MultiStageProblem(Problem, Deployable):
     def evaluate_test(
         self, X: Array, streams: CandidateStreams | None = None
     ) -> Mapping[str, Array] | None:
-        if len(self.data.y_held) == self.data.n_validation:
+        if self.data.n_test == 0:
             return None
         if self._table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
@@ -401,7 +402,8 @@ class MultiStageProblem(Problem, Deployable):
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records
 
-        return walk_held_records(model, self.data, self.calibration)
+        setting = self.data, self.kind, self.parameters, self.calibration
+        return walk_held_records(model, *setting)
 
     def _models(self, keys: WordArray) -> list[bytes]:
         """Return the models of sub-classifiers: from the disk, else trained (again)."""
@@ -413,12 +415,15 @@ class MultiStageProblem(Problem, Deployable):
         for key in keys:
             model = known.get(key.tobytes())
             if not model:
-                setting = self.data, self.kind, self.parameters, key[None], self.calibration
+                crossed = len(self.data.folds) > 0
+                data = self.data.refit if crossed else self.data
+                setting = data, self.kind, self.parameters, key[None], self.calibration
                 trained = train(*setting, keep_all=True)
                 if trained.errors:
                     raise InputError(f"problem.classifier: {trained.errors[0]}")
                 model = trained.models[0]
-                self.add_components(trained)
+                if not crossed:  # what was fitted again says nothing of the folds
+                    self.add_components(trained)
             models.append(model)
         return models
 

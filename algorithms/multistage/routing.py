@@ -6,19 +6,23 @@ All at once (:func:`route`), one record whose features are acquired step by step
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
+from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.data import MissingPolicy, StageData
+from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.calibration import decide
+from framework.models.classifiers import CalibrationMethod
 from framework.models.walk import StageWalk, Walk
 from framework.registry import nearest
 
@@ -170,51 +174,94 @@ def _cost(model: Staged, features: Sequence[int]) -> float:
     return cost
 
 
-def walk_held_records(model: Staged, data: StageData, calibration: str) -> Walk:
-    """Return how the validation records go through a model, and its answers to the test records.
+def walk_held_records(
+    model: Staged,
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    calibration: CalibrationMethod,
+) -> Walk:
+    """Return how the records of the search go through a model, and its answers to the test records.
+
+    In a cross-validation, at each stage a record gets the answer of a classifier that was fitted
+    on the other folds; the model's own, fitted on all these records, answers the test records.
 
     Parameters
     ----------
     model : Staged
     data : StageData
+    kind, parameters
+        Of the classifiers of its stages.
     calibration : {'none', 'isotonic', 'sigmoid'}
-        How the probabilities of its stages were calibrated.
+        How their probabilities were calibrated.
     """
     n, about = data.n_validation, (calibration, len(data.y))
-    walk = walk_records(model, data.held[:, :n].T, data.y_held[:n], *about)
-    if len(data.y_held) == n:
+    answers: list[Answers]
+    if data.folds:
+        features = np.arange(data.n_features)
+        keys = [pack(np.isin(features, acquired(model, j + 1))) for j in range(len(model.stages_))]
+        setting = calibration, model.classes_.tolist()
+        found = [out_of_fold(data, kind, parameters, key, *setting) for key in keys]
+        answers = [partial(np.take, P, axis=0) for P in found]
+        walk = walk_records(model, answers, data.y_held[:n], *about)
+        walk = replace(walk, out_of_fold=True)
+    else:
+        answers = answers_of(model, data.held[:, :n].T)
+        walk = walk_records(model, answers, data.y_held[:n], *about)
+    if data.n_test == 0:
         return walk
-    unseen = walk_records(model, data.held[:, n:].T, data.y_held[n:], *about)
+    test = data.held[:, -data.n_test :].T
+    unseen = walk_records(model, answers_of(model, test), data.y_held[n:], *about)
     return replace(walk, confusions={**walk.confusions, "test": unseen.confusions["validation"]})
 
 
+Answers = Callable[[IntArray], FloatArray]
+"""The probabilities (m, classes) of one stage for the records at given positions (m,)."""
+
+
+def answers_of(model: Staged, encoded: FloatArray) -> list[Answers]:
+    """Return what each stage of a model answers to records (n, columns of the encoder)."""
+
+    def answer(j: int, records: IntArray) -> FloatArray:
+        columns = model.encoder_.columns_of(acquired(model, j + 1))
+        found: FloatArray = model.classifiers_[j].predict_proba(encoded[np.ix_(records, columns)])
+        return found
+
+    return [partial(answer, j) for j in range(len(model.stages_))]
+
+
 def walk_records(
-    model: Staged, encoded: FloatArray, truth: IntArray, calibration: str, training_records: int
+    model: Staged,
+    answers: Sequence[Answers],
+    truth: IntArray,
+    calibration: str,
+    training_records: int,
 ) -> Walk:
-    """Send encoded records through a model and count what happens at each stage.
+    """Send records through a model and count what happens at each stage.
 
     Parameters
     ----------
     model : Staged
-    encoded : numpy.ndarray of float64, shape (n, columns of the encoder)
+    answers : sequence of callables
+        What each stage answers.
     truth : numpy.ndarray of int64, shape (n,)
         Class codes, in the order of ``model.classes_``.
     calibration, training_records
         See :class:`Walk`.
     """
-    names, waiting = model.encoder_.feature_names, np.arange(len(encoded))
+    n = len(truth)
+    names, waiting = model.encoder_.feature_names, np.arange(n)
     costs, stages = model.cumulative_costs(), []
-    given = np.full(len(encoded), len(model.classes_))  # the last column: no answer
+    given = np.full(n, len(model.classes_))  # the last column: no answer
     for j, features in enumerate(model.stages_):
-        columns = model.encoder_.columns_of(acquired(model, j + 1))
         entering = len(waiting)
         found = np.zeros((0, len(model.classes_)))
         if entering:
-            found = model.classifiers_[j].predict_proba(encoded[np.ix_(waiting, columns)])
+            found = answers[j](waiting)
         best, sure = decide(found, model.thresholds_)
-        answers, confidence = best[sure], found[sure].max(axis=1, initial=0.0)
-        right = answers == truth[waiting[sure]]
-        counts = np.bincount(answers, minlength=len(model.classes_)).tolist()
+        given_here, confidence = best[sure], found[sure].max(axis=1, initial=0.0)
+        right = given_here == truth[waiting[sure]]
+        counts = np.bincount(given_here, minlength=len(model.classes_)).tolist()
         stages.append(
             StageWalk(
                 features=tuple(str(names[i]) for i in features),
@@ -228,12 +275,10 @@ def walk_records(
                 p_value=_p_value(confidence, right),
             )
         )
-        given[waiting[sure]] = answers
+        given[waiting[sure]] = given_here
         waiting = waiting[~sure]
     confusion = _confusion(truth, given, len(model.classes_))
-    return Walk(
-        len(encoded), training_records, calibration, tuple(stages), {"validation": confusion}
-    )
+    return Walk(n, training_records, calibration, tuple(stages), {"validation": confusion})
 
 
 def _confusion(truth: IntArray, given: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:

@@ -2,7 +2,8 @@
 
 A feature set becomes one classifier, which is trained on the training records and asked about the
 held-out ones once. Its answers are kept as bits, the classifier itself as bytes, from which
-:func:`restore` makes it again.
+:func:`restore` makes it again. In a cross-validation there is a classifier for each fold, whose
+answers to the records of that fold are pooled, and one of all records, which is kept.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.multistage.bit_planes import features_of, pack, words_for
+from algorithms.multistage.bit_planes import features_of, pack, unpack, words_for
 from algorithms.multistage.data import MOST_COLUMNS, StageData, with_intercept
 from algorithms.multistage.kernels import logistic
 from framework.arrays import BoolArray, FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
+from framework.errors import InputError
 from framework.models.calibration import CONFIDENCE_SLACK
 from framework.models.classifiers import LOGISTIC_REGRESSION, CalibrationMethod, make_estimator
 
 LARGEST_MODEL = 65536  # bytes; of a larger model only the bits are kept
 _NOT_CONVERGED = "logistic regression did not converge; lower C"
+_ANSWERS = 2**24  # bytes of answers that are unpacked at a time
 _RECORDS = 500  # of the first fit
 _TIMES = 4  # as many the next one has
 _LONG = 0.05  # seconds after which a fit tells enough
@@ -43,16 +46,22 @@ def train(
     calibration: CalibrationMethod = "none",
     *,
     keep_all: bool = False,
+    stored: bool = True,
 ) -> Components:
     """Train a sub-classifier for each feature set, each independently of the others.
 
     Parameters
     ----------
+    data : StageData
+    kind, parameters
+        Of the classifier.
     keys : numpy.ndarray of uint64, shape (m, key words)
     calibration : str
         How probabilities are calibrated, by cross-validation within the training records.
     keep_all : bool
         Return large models too.
+    stored : bool
+        Whether models are returned at all, where writing one takes a while.
 
     Returns
     -------
@@ -61,17 +70,81 @@ def train(
         (free directions, D + 1); else the estimator in skops's format. With calibration it is
         what :func:`framework.models.calibration.join` makes of that. A model of more than
         ``LARGEST_MODEL`` bytes is left out, empty: it is sooner trained again than thousands are
-        kept.
+        kept. In a cross-validation it is the one fitted on all records, and left out where there
+        are no test records: it would be trained for the few designs alone that are looked at.
     """
+    if data.folds:
+        return _cross_fitted(data, kind, parameters, keys, calibration, keep_all)
     bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
     if kind == LOGISTIC_REGRESSION and calibration == "none":
         found = _logistic(data, float(parameters.get("C", 1.0)), keys, bits)
     else:
-        found = _one_by_one(data, kind, parameters, keys, bits, calibration)
+        found = _one_by_one(data, kind, parameters, keys, bits, calibration, stored)
     if keep_all:
         return found
     kept = [model if len(model) <= LARGEST_MODEL else b"" for model in found.models]
     return Components(found.keys, found.bits, kept, found.errors)
+
+
+def _cross_fitted(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    keys: WordArray,
+    calibration: CalibrationMethod,
+    keep_all: bool,
+) -> Components:
+    """Train a classifier for each fold, and one on all records if it is tested."""
+    n, words = data.n_validation, data.validation_words
+    bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
+    errors: dict[int, str] = {}
+    models = [b""] * len(keys)
+    step = max(1, _ANSWERS // (data.planes * n))
+    for start in range(0, len(keys), step):
+        some = keys[start : start + step]
+        answers = np.zeros((len(some), data.planes, 64 * words), dtype=np.uint8)
+        for number, fold in enumerate(data.folds, start=1):
+            found = train(fold.data, kind, parameters, some, calibration, stored=False)
+            answers[:, :, fold.rows] = unpack(found.bits, len(fold.rows))
+            for i, error in found.errors.items():
+                errors.setdefault(start + i, f"fold {number}: {error}")
+        packed = np.packbits(answers, axis=-1, bitorder="little")
+        bits[start : start + step, :, :words] = packed.view("<u8")
+    if data.n_test:
+        found = train(data.refit, kind, parameters, keys, calibration, keep_all=keep_all)
+        bits[:, :, words:], models = found.bits, found.models
+        errors = {**found.errors, **errors}
+    for i in errors:  # as where there are no folds
+        bits[i], models[i] = 0, b""
+    return Components(keys, bits, models, errors)
+
+
+def out_of_fold(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    key: WordArray,
+    calibration: CalibrationMethod,
+    classes: Sequence[Any],
+) -> FloatArray:
+    """Return the probabilities (records, classes) that the folds' classifiers give one feature set.
+
+    Raises
+    ------
+    InputError
+        One of them cannot be trained.
+    """
+    acquired = np.isin(np.arange(data.n_features), list(features_of(key, data.n_features)))
+    P = np.zeros((data.n_validation, len(classes)))
+    for fold in data.folds:
+        setting = fold.data, kind, parameters, key[None], calibration
+        found = train(*setting, keep_all=True)
+        if found.errors:
+            raise InputError(f"problem.classifier: {found.errors[0]}")
+        classifier = restore(found.models[0], fold.data, kind, calibration, classes, acquired)
+        columns = columns_of(fold.data.first, key)
+        P[fold.rows] = classifier.predict_proba(fold.data.held[columns].T)
+    return P
 
 
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
@@ -93,6 +166,7 @@ def _one_by_one(
     keys: WordArray,
     bits: WordArray,
     method: CalibrationMethod,
+    stored: bool,
 ) -> Components:
     """Train estimators of any kind, and those whose probabilities are calibrated."""
     from threadpoolctl import threadpool_limits
@@ -105,7 +179,7 @@ def _one_by_one(
         fit, threads = partial(_fit_logistic, data, float(parameters.get("C", 1.0)), folds), None
     else:
         make_estimator(kind, parameters)  # loads the library whose threads are limited
-        fit, threads = partial(_fit_estimator, data, kind, parameters, folds), 1
+        fit, threads = partial(_fit_estimator, data, kind, parameters, folds, stored), 1
     errors: dict[int, str] = {}
     models: list[bytes] = []
     with threadpool_limits(threads):  # some sums over records depend on the number of threads
@@ -155,14 +229,17 @@ def _fit_estimator(
     kind: str,
     parameters: dict[str, Any],
     folds: IntArray | None,
+    stored: bool,
     columns: IntArray,
 ) -> Fitted:
     import skops.io
 
     X = data.design[columns].T
     estimator = make_estimator(kind, parameters).fit(X, data.y)
-    P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
-    model = skops.io.dumps(estimator)
+    P = np.zeros((0, len(data.thresholds)))
+    if len(data.y_held):  # estimators refuse no records
+        P = np.asarray(estimator.predict_proba(data.held[columns].T), dtype=np.float64)
+    model = skops.io.dumps(estimator) if stored else b""
     if folds is None:
         return P, None, model
     unseen = np.empty((len(data.y), P.shape[1]))
@@ -244,10 +321,18 @@ def build_cost(
 ) -> BuildCost:
     """Return what it takes to train sub-classifiers; arguments as of ``train``.
 
+    In a cross-validation, what the first fold takes as often as there are folds, and once more,
+    as the records are more, where there are test records.
     Of a feature set of middle size, as many features as make a short fit are fitted to more and
     more of the training records, until that takes a while. The time is scaled by the work.
     """
     stored = 8 * (words_for(data.n_features) + data.planes * data.words)
+    if data.folds:
+        one = data.folds[0].data
+        cost = build_cost(one, kind, parameters, keys, calibration)
+        fits = len(data.folds) + (len(data.y) / len(one.y) if data.n_test else 0.0)
+        building = max(cost.bytes_building, _bytes_of_a_fit(data.refit, kind))
+        return BuildCost(fits * cost.seconds, stored, building)
     if not len(keys):
         return BuildCost(0.0, stored, _bytes_of_a_fit(data, kind))
     widths = np.diff(data.first)

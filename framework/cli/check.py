@@ -27,6 +27,12 @@ from framework.experiment.estimate import candidates_of, estimate, memory_warnin
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 
 _ROWS_A_WORKER = 4  # of max_pending, below which workers wait for each other
+_PARTS = {
+    "train": "train",
+    "validation": "validation",
+    "out_of_fold": "out-of-fold",
+    "test": "test",
+}
 _MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
 
 
@@ -63,13 +69,13 @@ class Check:
         data = problem.describe()
         lines = [("name", config.name)]
         if data:
-            parts = [
-                f"{data[key]:,} {key}" for key in ("train", "validation", "test") if key in data
-            ]
+            parts = [f"{data[key]:,} {name}" for key, name in _PARTS.items() if key in data]
             lines += [
                 ("data", f"{data['name']}: {data['source']}"),
                 ("records", f"{data['records']:,} ({', '.join(parts)})"),
             ]
+            if "measure" in data:
+                lines.append(("measured", f"{data['measured']} ({data['measure']})"))
             classes = f"; classes {listed(data['classes'])}" if data.get("classes") else ""
             lines += [
                 (key, f"{data[key]:,}{classes}") for key in ("features", "models") if key in data

@@ -130,10 +130,10 @@ def sentence_of(known: Expectation) -> str:
 
 
 def walk_table(chosen: Chosen) -> Table:
-    """Return where validation records leave a system, and whether its confidences hold."""
+    """Return where the records of a search leave a system, and whether its confidences hold."""
     walk = chosen.walk
     table = Table(
-        title=f"Solution {chosen.solution}, on {walk.records:,} validation records",
+        title=f"Solution {chosen.solution}, {walk.measured}",
         title_justify="left",
         pad_edge=False,
     )
@@ -168,7 +168,7 @@ def class_table(walk: Walk) -> Table:
     order = sorted(range(len(walk.classes)), key=lambda k: -sum(walk.confusions["validation"][k]))
     shown = order if len(order) <= _MOST_CLASSES else [*order[:3], *order[3 - _MOST_CLASSES :]]
     for part in walk.confusions:
-        for name in (f"{part}\nrecords", "with an\nanswer", "right"):
+        for name in (f"{walk.part_name(part)}\nrecords", "with an\nanswer", "right"):
             table.add_column(name, justify="right")
     for k in shown:
         cells = []

@@ -1,10 +1,14 @@
-"""Splits: training, validation and test records, and folds of a cross-validation, by a seed."""
+"""Splits: training, validation and test records, and folds of a cross-validation, by a seed.
+
+A cross-validation (:class:`MeasureConfig`) pools the training and the validation records of a
+split. Its folds are dealt by :func:`measure_folds`; the test records stay apart.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -32,6 +36,48 @@ class SplitConfig(Section):
         total = math.fsum((self.train, self.validation, self.test))
         if abs(total - 1) > 1e-9:
             raise ValueError(f"expected train + validation + test = 1, found {total:g}")
+        return self
+
+
+class MeasureConfig(Section):
+    """What designs are measured on.
+
+    kind : ``holdout``, the validation records, by classifiers that were fitted on the training
+        records; or ``cross_validation``, the records of both, each by classifiers that were fitted
+        on the other folds.
+    folds : number of parts that the records are divided into; 5 unless given.
+    repeats : how often they are divided anew, so that each record counts so many times; 1 unless
+        given.
+    refit : the model that is handed out is fitted on all these records: true, as yet the only way.
+    """
+
+    kind: Literal["holdout", "cross_validation"] = "holdout"
+    folds: int | None = Field(default=None, ge=2)
+    repeats: int | None = Field(default=None, ge=1)
+    refit: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, raw: Any) -> Any:
+        """Fill in what only a cross-validation has."""
+        if not isinstance(raw, Mapping) or raw.get("kind") != "cross_validation":
+            return raw
+        given = {key: value for key, value in raw.items() if value is not None}
+        return {"folds": 5, "repeats": 1, "refit": True, **given}
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> MeasureConfig:
+        given = [key for key in ("folds", "repeats", "refit") if getattr(self, key) is not None]
+        if self.kind == "holdout" and given:
+            raise ValueError(
+                f"expected {' and '.join(given)} only with kind: cross_validation, found kind: "
+                "holdout"
+            )
+        if self.refit is False:
+            raise ValueError(
+                "expected refit: true, found false; a model that is handed out is fitted on all "
+                "records of the folds"
+            )
         return self
 
 
@@ -120,6 +166,7 @@ def fold_records(
     seed: int,
     where: str = "folds",
     classes: Sequence[Any] | None = None,
+    repeat: int = 0,
 ) -> list[IntArray]:
     """Divide records into folds: those of each stratum are dealt out in turn, in a random order.
 
@@ -133,6 +180,8 @@ def fold_records(
         Key of the section, for messages.
     classes : sequence, optional
         Labels by code, where the strata are classes: of each, two records are needed.
+    repeat : int
+        Number of the division, where the records are divided more than once.
 
     Returns
     -------
@@ -150,7 +199,8 @@ def fold_records(
             f"{where}: expected two training records or more for each of {count} folds, found "
             f"{len(strata)} in all; lower folds"
         )
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_FOLDS,)))
+    key = (_FOLDS, repeat) if repeat else (_FOLDS,)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     fold_of = np.empty(len(strata), dtype=np.int64)
     dealt = 0
     for code in np.unique(strata):
@@ -164,3 +214,52 @@ def fold_records(
         fold_of[members] = (dealt + np.arange(len(members))) % count
         dealt += len(members)
     return [np.flatnonzero(fold_of == fold) for fold in range(count)]
+
+
+def measure_folds(
+    labels: IntArray,
+    measure: MeasureConfig,
+    seed: int,
+    classes: Sequence[Any],
+    where: str = "problem.measure",
+) -> IntArray:
+    """Return the fold of each record in each repeat of a cross-validation.
+
+    Parameters
+    ----------
+    labels : int64 (n,)
+        Class codes of the pooled training and validation records.
+    measure : MeasureConfig
+        Of kind ``cross_validation``.
+    seed : int
+        Of the split.
+    classes : sequence
+        Labels, by class code.
+    where : str
+        Key of the section, for messages.
+
+    Returns
+    -------
+    int64 (repeats, n)
+        From 0. Each class is spread evenly over the folds.
+
+    Raises
+    ------
+    InputError
+        A class has fewer records than there are folds.
+    """
+    assert measure.folds is not None  # filled in with the kind
+    assert measure.repeats is not None
+    counts = np.bincount(labels, minlength=len(classes))
+    least = int(counts.argmin())
+    if counts[least] < measure.folds:
+        raise InputError(
+            f"{where}.folds: expected at most the {counts[least]} training and validation records "
+            f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test"
+        )
+    fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
+    for repeat in range(measure.repeats):
+        found = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat)
+        for number, members in enumerate(found):
+            fold_of[repeat, members] = number
+    return fold_of

@@ -235,4 +235,6 @@ def export(
 
 def _data(problem: Problem) -> dict[str, Any]:
     """Return what is noted of the data that a model was made with."""
-    return {key: problem.describe().get(key) for key in ("name", "source", "fingerprint")}
+    about = problem.describe()
+    measured = {key: about[key] for key in ("measured", "measure") if key in about}
+    return {**{key: about.get(key) for key in ("name", "source", "fingerprint")}, **measured}

@@ -63,7 +63,7 @@ digest of every file.
 _WALK = """
 ## Where records leave
 
-Of {records} validation records, which the search has seen, {rejected} leave without an answer.
+Of {records} {kind}, which the search has seen, {rejected} leave without an answer.{fitted}
 Where the mean confidence of a stage's answers is far from the share that is right, its confidences
 do not mean what they say; p is of the binomial test that they do. Calibration: {calibration}.
 
@@ -71,6 +71,9 @@ do not mean what they say; p is of the binomial test that they do. Calibration: 
 | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 {warnings}{confusions}"""
+
+_FITTED = """
+Each was answered by classifiers fitted without it; the model was then fitted on all of them."""
 
 _CONFUSION = """
 Answers to the {part} records, one row per true class:
@@ -237,6 +240,8 @@ def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) ->
     if walk is not None:
         text += _walk(walk)
     if about:
+        if walk is not None and "validation" in about:
+            about = {walk.part_name(key): value for key, value in about.items()}
         rows = "\n".join(f"| {cell(key)} | {cell(value)} |" for key, value in _flat(about))
         text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
     return text
@@ -258,6 +263,8 @@ def _walk(walk: Walk) -> str:
     warnings = [f"\nBeware, {sentence}.\n" for sentence in walk.warnings()]
     return _WALK.format(
         records=f"{walk.records:,}",
+        kind=walk.kind,
+        fitted=_FITTED if walk.out_of_fold else "",
         rows="\n".join(rows),
         rejected=f"{walk.rejected:,}",
         calibration=walk.calibration,
@@ -273,7 +280,10 @@ def _confusion(walk: Walk, part: str) -> str:
     ]
     names = " | ".join(map(cell, walk.classes))
     return _CONFUSION.format(
-        part=part, names=names, rule=" --- |" * len(walk.classes), rows="\n".join(rows)
+        part=walk.part_name(part),
+        names=names,
+        rule=" --- |" * len(walk.classes),
+        rows="\n".join(rows),
     )
 
 

@@ -65,7 +65,7 @@ class StageWalk:
 
 @dataclass(frozen=True)
 class Walk:
-    """How validation records go through a system.
+    """How the records that a search has seen, for validation or out-of-fold, go through a system.
 
     Attributes
     ----------
@@ -77,6 +77,9 @@ class Walk:
     confusions : mapping of ``validation`` and, if there are such records, ``test``
         One row per true class, with the number of records that got each answer, and last those that
         got none.
+    out_of_fold : bool
+        Whether the records are those of a cross-validation, each answered by classifiers that were
+        fitted without it; then ``validation`` means them.
     """
 
     records: int
@@ -84,6 +87,23 @@ class Walk:
     calibration: str
     stages: tuple[StageWalk, ...]
     confusions: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    out_of_fold: bool = False
+
+    @property
+    def measured(self) -> str:
+        """Where the numbers are from: ``on 142 validation records``, or out-of-fold on so many."""
+        if self.out_of_fold:
+            return f"out-of-fold on {self.records:,} records"
+        return f"on {self.records:,} validation records"
+
+    @property
+    def kind(self) -> str:
+        """What the records are called: validation records, or out-of-fold records."""
+        return f"{self.part_name('validation')} records"
+
+    def part_name(self, part: str) -> str:
+        """Return the name of a part of ``confusions`` as users read it."""
+        return "out-of-fold" if self.out_of_fold and part == "validation" else part
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -119,11 +139,11 @@ class Walk:
             names = ", ".join([*never][:_MOST_NAMED])
             return [
                 f"classes {names} and {len(never) - _MOST_NAMED} more: no record is answered so; "
-                f"of their {total:,} validation records {total - none:,} get another answer and "
+                f"of their {total:,} {self.kind} {total - none:,} get another answer and "
                 f"{none:,} none"
             ]
         return [
-            f"class {name}: no record is answered {name}; of its {sum(row):,} validation records "
+            f"class {name}: no record is answered {name}; of its {sum(row):,} {self.kind} "
             f"{sum(row[:-1]):,} get another answer and {row[-1]:,} none"
             for name, row in never.items()
         ]
@@ -166,6 +186,8 @@ class Walk:
         if not all(_is_confusion(rows, len(stages[0].answers)) for rows in confusions.values()):
             raise ValueError("tables of answers")
         walk = cls(**{**plain, "stages": stages, "confusions": confusions})
+        if not isinstance(walk.out_of_fold, bool):
+            raise ValueError("out_of_fold: true or false")
         if not (_is_count(walk.records) and walk.records and _is_count(walk.training_records)):
             raise ValueError("numbers of records")
         return walk

@@ -61,6 +61,8 @@ class RunData:
         How records go through that design, where it is the run's model.
     whole : Front, optional
         All of the front, where ``front`` is what is drawn of it.
+    measured : str
+        What values that are not of test records are of.
     """
 
     title: str
@@ -70,6 +72,7 @@ class RunData:
     position: int = 0
     chosen: Chosen | None = None
     whole: Front | None = None
+    measured: str = "on validation records"
 
     @cached_property
     def progress(self) -> list[dict[str, FloatArray]]:
@@ -192,7 +195,9 @@ def read_run_data(run_dir: RunDir) -> RunData:
     chosen = Chosen.read(run_dir.model)
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
         chosen = None  # of an earlier front, or choice
-    return RunData(config.name, subtitle, front, sources, position, chosen)
+    measured = (about(run_dir).get("data") or {}).get("measured")
+    data = RunData(config.name, subtitle, front, sources, position, chosen)
+    return replace(data, measured=str(measured)) if measured else data
 
 
 def _data_text(run_dir: RunDir) -> str:

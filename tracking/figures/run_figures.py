@@ -106,13 +106,14 @@ def progress_png(data: RunData, path: Path) -> None:
 
 
 def test_png(data: RunData, path: Path) -> None:
-    """Draw each objective's test value over its validation value, where the two can differ."""
+    """Draw each objective's test value over the one the search saw, where the two can differ."""
     test, seen = data.front.test or {}, data.front.rows.values
     tested = [o for o in data.roles.objectives if o.metric in test]
     differ = [
         o for o in tested if not np.array_equal(test[o.metric], seen[o.metric], equal_nan=True)
     ]
     shown = differ or tested
+    gap_name = f"test - {'out-of-fold' if 'out-of-fold' in data.measured else 'validation'}"
     figure = titled(data.title, data.subtitle, max(7.2, 3.6 * len(shown)), 4.3)
     for axes, objective in zip(
         figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
@@ -124,8 +125,8 @@ def test_png(data: RunData, path: Path) -> None:
         axes.scatter(known, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
         axes.set(xlim=ends, ylim=ends, box_aspect=1)
         gap = float(np.nanmean(unseen - known))
-        axes.set_title(f"{data.label(objective)}\ntest - validation: {gap:+.3g} on average", size=9)
-        plain_axes(axes, "on validation records", "on test records")
+        axes.set_title(f"{data.label(objective)}\n{gap_name}: {gap:+.3g} on average", size=9)
+        plain_axes(axes, data.measured, "on test records")
     save(figure, path)
 
 

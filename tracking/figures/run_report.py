@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
 from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
 from tracking.figures.run_data import RunData, read_run_data
 from tracking.figures.style import display_name
@@ -22,7 +21,7 @@ _MOST_ROWS = 60  # of the front; front.csv has all
 _PICTURES = {
     "system": "The chosen system",
     "front": "The front",
-    "test": "Test records against validation records",
+    "test": "Test records against those of the search",
     "hull": "The convex hull",
     "rates": "Rates of errors",
     "progress": "Progress",
@@ -90,7 +89,7 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     if not len(front):
         return []
     sections = [
-        _chosen(run_dir, front, data.position),
+        _chosen(run_dir, data),
         *_pictures(run_dir, set() if data.chosen is not None else {"system"}),
         _front(data),
         section("Configuration", "", f"<pre>{html.escape(config_text(run_dir))}</pre>"),
@@ -100,8 +99,9 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     return [path]
 
 
-def _chosen(run_dir: RunDir, front: Front, position: int) -> str:
+def _chosen(run_dir: RunDir, data: RunData) -> str:
     """Return the metrics of the chosen design, a line each."""
+    front, position = data.front, data.position
     test = front.test or {}
     rows = [
         [
@@ -113,7 +113,7 @@ def _chosen(run_dir: RunDir, front: Front, position: int) -> str:
     ]
     why = "nearest to the ideal point" if run_dir.choice() is None else "as chosen"
     text = f"Solution {front.ids[position]}, {why}."
-    body = as_table(["metric", "on validation records", "on test records"], rows)
+    body = as_table(["metric", html.escape(data.measured), "on test records"], rows)
     return section("The chosen design", text, body)
 
 
@@ -142,5 +142,5 @@ def _front(data: RunData) -> str:
         if i in kept
     ]
     shown = "" if len(rows) == len(front) else f"; {len(rows)} of {len(front):,} shown"
-    text = f"Values on validation records; * is the chosen design{shown}."
+    text = f"Values {html.escape(data.measured)}; * is the chosen design{shown}."
     return section("Solutions", text, as_table(["id", *map(html.escape, names)], rows))

@@ -53,7 +53,7 @@ def _draw_confusion(axes: Axes, walk: Walk) -> None:
     axes.set_xticks(np.arange(len(names) + 1), [*names, "none"], fontsize=8, rotation=30)
     axes.set_yticks(np.arange(len(names)), names, fontsize=8)
     axes.tick_params(length=0)
-    axes.set_title(f"answers to {part} records", fontsize=9, loc="left")
+    axes.set_title(f"answers to {walk.part_name(part)} records", fontsize=9, loc="left")
     axes.set_xlabel("answer")
     axes.set_ylabel("true class")
 
@@ -67,7 +67,7 @@ def facts(stage: StageWalk, records: int) -> str:
 
 
 def values_of(data: RunData, unseen: bool = False) -> str:
-    """Return the objectives of the chosen solution in words, on validation or test records."""
+    """Return the objectives of the chosen solution in words, as measured or on test records."""
     source: Any = data.front.test if unseen else data.front.rows.values
     return ", ".join(
         f"{display_name(name)} {source[name][data.position]:.4g}" for name in data.roles.names
@@ -76,7 +76,7 @@ def values_of(data: RunData, unseen: bool = False) -> str:
 
 def _subtitle(data: RunData) -> str:
     assert data.chosen is not None
-    text = f"Solution {data.chosen.solution} · on validation records: {values_of(data)}"
+    text = f"Solution {data.chosen.solution} · {data.measured}: {values_of(data)}"
     return f"{text} · on test records: {values_of(data, True)}" if data.front.test else text
 
 
@@ -165,7 +165,7 @@ def system_html(data: RunData, path: Path) -> None:
     """Write the stages from the top, beside the front with the system marked."""
     assert data.chosen is not None
     walk = data.chosen.walk
-    leaving = f"Bars are shares of the {walk.records:,} validation records; the light part goes on."
+    leaving = f"Bars are shares of the {walk.records:,} {walk.kind}; the light part goes on."
     confusions = "".join(_confusion(walk, part) for part in walk.confusions)
     stages = section("Where records leave", leaving, _stages(walk)) + confusions
     front = section(

@@ -1,0 +1,314 @@
+"""Designs measured out-of-fold: each record by classifiers fitted on the other folds."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from algorithms.multistage.estimator import ParetoMultiStage
+from algorithms.multistage.problem import MultiStageProblem
+from framework.cli.main import main
+from framework.data.datasets import load_table
+from framework.data.splits import measure_folds, split_records
+from framework.errors import InputError
+from framework.models.store import load_model
+from tests import oracles
+from tests.command import write
+from tests.conftest import multistage, roles_of
+from tests.multistage.data import COSTS, NAMES, config_of, genomes, problem_of
+from tests.multistage.test_exact import all_losses, front_of
+
+FOLDS = {"kind": "cross_validation", "folds": 4}
+SKLEARN = {
+    "logistic_regression": LogisticRegression(C=1.0, tol=1e-11, max_iter=10_000),
+    "gaussian_nb": GaussianNB(),
+}
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+def pipeline(kind, features):
+    """Return scikit-learn's own encoder of some features, and classifier."""
+    numbers = [name for name in features if name != "colour"]
+    encoder = make_column_transformer(
+        (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
+        (
+            OneHotEncoder(categories=[["blue", "green", "red"]], handle_unknown="ignore"),
+            [name for name in features if name == "colour"],
+        ),
+        sparse_threshold=0.0,
+    )
+    return make_pipeline(encoder, clone(SKLEARN[kind]))
+
+
+def parts_of(config):
+    table = load_table(config.dataset)
+    split = split_records(table.labels, config.split)
+    pooled = np.sort(np.concatenate([split.train, split.validation]))
+    seed = config.split.seed
+    fold_of = measure_folds(table.labels[pooled], config.measure, seed, table.classes)
+    return table, pooled, split.test, fold_of
+
+
+def probabilities_of(config, kind, features):
+    """Return what scikit-learn says of each record out-of-fold, one repeat after the other."""
+    table, pooled, _, fold_of = parts_of(config)
+    frame = table.features[list(features)]
+    found = []
+    for numbers in fold_of:
+        P = np.zeros((len(pooled), len(table.classes)))
+        for fold in range(numbers.max() + 1):
+            others, own = pooled[numbers != fold], pooled[numbers == fold]
+            fitted = pipeline(kind, features).fit(frame.iloc[others], table.labels[others])
+            P[numbers == fold] = fitted.predict_proba(frame.iloc[own])
+        found.append(P)
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "repeats"),
+    [
+        ("logistic_regression", {}, 1),
+        ("logistic_regression", {"remove_features": True}, 3),
+        ("gaussian_nb", {"dataset": {"positive": "high"}}, 1),
+    ],
+)
+def test_metrics_are_those_of_a_plain_loop_over_folds(table_file, kind, more, repeats):
+    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
+    measure = {**FOLDS, "repeats": repeats}
+    more = {**more, "dataset": dataset, "measure": measure}
+    config = config_of(table_file, classifier={"kind": kind}, **more)
+    problem = MultiStageProblem.from_config(config)
+    table, pooled, _, fold_of = parts_of(config)
+    truth = np.tile(table.labels[pooled], len(fold_of)).tolist()
+    X = genomes(problem, 8)
+    measured = problem.evaluate(X)
+    positive = -1 if table.positive is None else table.positive
+    for i, x in enumerate(X):
+        probabilities = {
+            features: probabilities_of(config, kind, [NAMES[f] for f in sorted(features)])
+            for features in oracles.feature_sets(x.tolist())
+        }
+        costs = [Fraction(str(COSTS[name])) for name in NAMES]
+        want = oracles.cascade(x.tolist(), probabilities, truth, [0.7] * 3, costs, positive)
+        for name in problem.metric_names:
+            assert measured[name][i] == pytest.approx(float(want[name]), abs=1e-15), name
+
+
+@pytest.mark.parametrize("split", [{}, {"train": 0.6, "validation": 0.4, "test": 0.0}])
+@pytest.mark.parametrize("kind", ["logistic_regression", "gaussian_nb"])
+def test_the_model_is_fitted_on_all_records_of_the_folds(table_file, kind, split):
+    config = config_of(table_file, classifier={"kind": kind}, measure=FOLDS, split=split)
+    problem = MultiStageProblem.from_config(config)
+    table, pooled, _, _ = parts_of(config)
+    X = genomes(problem, 4)
+    problem.evaluate(X)
+    for x in X:
+        model = problem.decode(x)
+        for j, features in enumerate(oracles.feature_sets(x.tolist())):
+            names = [NAMES[f] for f in sorted(features)]
+            want = pipeline(kind, names).fit(
+                table.features[names].iloc[pooled], table.labels[pooled]
+            )
+            encoded = model.encoder_.transform_features(table.features, sorted(features))
+            found = model.classifiers_[j].predict_proba(encoded)
+            assert np.allclose(found, want.predict_proba(table.features[names]), atol=1e-7)
+
+
+def test_test_records_are_answered_by_the_model_that_is_handed_out(table_file):
+    config = config_of(table_file, measure=FOLDS)
+    problem = MultiStageProblem.from_config(config)
+    table, _, test, _ = parts_of(config)
+    X = genomes(problem)
+    measured = problem.evaluate_test(X)
+    holdout = problem_of(table_file)
+    assert holdout.data.n_test == problem.data.n_test  # the same records, for comparison
+    for i, x in enumerate(X):
+        outcome = problem.decode(x).outcome(table.features.iloc[test])
+        right = outcome.conclusive & (outcome.best == table.labels[test])
+        assert measured["coverage"][i] == outcome.conclusive.mean()
+        assert measured["accuracy"][i] == right.sum() / outcome.conclusive.sum()
+
+
+def test_where_records_leave_is_out_of_fold_too(table_file):
+    problem = problem_of(table_file, measure=FOLDS, calibration="sigmoid")
+    X = genomes(problem, 4)
+    measured = problem.evaluate(X)
+    for i, x in enumerate(X):
+        walk = problem.walk(problem.decode(x))
+        answered = sum(stage.leaving for stage in walk.stages)
+        assert walk.measured == f"out-of-fold on {walk.records} records"
+        assert answered / walk.records == measured["coverage"][i]
+        right = sum(stage.right for stage in walk.stages)
+        assert right / answered == measured["accuracy"][i]
+        assert set(walk.confusions) == {"validation", "test"}
+
+
+@pytest.mark.parametrize("method", ["enumeration", "dynamic_programming"])
+def test_exact_finds_the_front_of_all_candidates(method):
+    problem = multistage(max_stages=3, costs={"classes": [1, 2, 1, 3, 1, 2]}, measure=FOLDS)
+    roles = roles_of(problem, metrics=("coverage", "accuracy", "cost"))
+    front, algorithm = front_of(problem, roles, method=method)
+    assert {tuple(row) for row in front.losses.tolist()} == all_losses(problem, roles)
+    assert algorithm.reason == "the exact front is complete"
+
+
+def test_measures_share_no_cache(table_file, cache):
+    measures = [
+        {"kind": "holdout"},
+        FOLDS,
+        {**FOLDS, "folds": 5},
+        {**FOLDS, "repeats": 2},
+    ]
+    fresh, again = [], []
+    for values in (fresh, again):
+        for measure in measures:
+            problem = problem_of(table_file, measure=measure)
+            values.append(problem.evaluate(genomes(problem))["accuracy"].tolist())
+    assert fresh == again
+    assert len({tuple(row) for row in fresh}) == len(measures)
+    assert len(list(cache.glob("*.sqlite"))) == len(measures)
+
+
+def test_holdout_is_as_before_there_was_any_other(table_file):
+    """Caches and runs of earlier versions stay good."""
+    plain = problem_of(table_file)
+    assert plain.fingerprint == problem_of(table_file, measure={"kind": "holdout"}).fingerprint
+    assert "measured" not in plain.describe()
+
+
+def test_the_description_says_what_values_are_of(table_file):
+    about = problem_of(table_file, measure={**FOLDS, "repeats": 2}).describe()
+    assert about["measured"] == f"out-of-fold on {about['out_of_fold']} records"
+    assert about["measure"] == "cross-validation, 4 folds, 2 times"
+    assert about["out_of_fold"] + about["test"] == about["records"]
+
+
+def test_importance_costs_are_one_for_all_folds(table_file):
+    problem = problem_of(table_file, measure=FOLDS, costs={"by_importance": 3})
+    holdout = problem_of(table_file, costs={"by_importance": 3})
+    assert problem.costs.shape == holdout.costs.shape
+    assert sorted(problem.costs.tolist()) == sorted(holdout.costs.tolist())
+
+
+def test_a_fold_that_fails_is_named(table_file):
+    problem = problem_of(table_file, measure=FOLDS)
+    key = problem.missing_components(genomes(problem, 1))[:1]
+    broken = problem.data.folds[1].data
+    object.__setattr__(broken, "held", np.full(broken.held.shape, np.nan))
+    found = MultiStageProblem.build_components(_with(problem, "gaussian_nb"), key)
+    assert found.errors[0].startswith("fold 2: ValueError: ")
+    assert not found.bits.any()
+    assert found.models == [b""]
+
+
+def _with(problem, kind):
+    problem.kind, problem.parameters = kind, {}
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("measure", "sentence"),
+    [
+        ({"kind": "cross_validation", "folds": 200}, "of class 'high', found 200; lower folds"),
+        (
+            {"kind": "cross_validation", "folds": 1},
+            "measure.folds: expected a number of at least 2",
+        ),
+        ({"kind": "cross_validation", "refit": False}, "expected refit: true, found false"),
+        ({"kind": "holdout", "folds": 5}, "expected folds only with kind: cross_validation"),
+        ({"kind": "crossvalidation"}, "measure.kind: expected 'holdout' or 'cross_validation'"),
+    ],
+)
+def test_mistakes(table_file, measure, sentence):
+    with pytest.raises(InputError) as caught:
+        problem_of(table_file, measure=measure)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# --- the command and the estimator ---------------------------------------------------------------
+
+
+def run(folder, name, table_file, *more):
+    config = {
+        "name": "folds",
+        "problem": {
+            "kind": "multistage",
+            "dataset": {"path": str(table_file), "target": "label"},
+            "measure": FOLDS,
+        },
+        "objectives": [
+            {"metric": "accuracy", "sense": "max"},
+            {"metric": "cost", "sense": "min"},
+        ],
+        "algorithm": {"kind": "local_search", "batch": 10},
+        "budget": {"evaluations": 120},
+        "workers": "serial",
+        "tracking": None,
+    }
+    write(folder / "folds.yaml", config)
+    out = folder / name
+    assert main(["run", str(folder / "folds.yaml"), "--out", str(out), "--quiet", *more]) == 0
+    return out
+
+
+def test_a_run_says_so_everywhere_and_goes_on_to_the_same_bytes(table_file, tmp_path, capsys):
+    out = run(tmp_path, "whole", table_file)
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "folds.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert "248 out-of-fold, 82 test" in said
+    assert "out-of-fold on 248 records (cross-validation, 4 folds)" in said
+    assert main(["choose", str(out)]) == 0
+    assert "out-of-fold on 248 records" in capsys.readouterr().out
+    readme = (out / "model" / "README.md").read_text()
+    assert "Of 248 out-of-fold records" in readme
+    assert "validation" not in readme.replace("cross-validation", "")
+    page = (out / "report.html").read_text()
+    assert "out-of-fold on 248 records" in page
+    assert "on validation records" not in page
+    assert load_model(out / "model").classes_.tolist() == ["high", "low", "middle"]
+    about = json.loads((out / "about.json").read_text())
+    assert about["data"]["measured"] == "out-of-fold on 248 records"
+    part = run(tmp_path, "part", table_file, "--no-plots", "--set", "budget.evaluations=50")
+    again = [str(tmp_path / "folds.yaml"), "--out", str(part), "--resume", "--quiet", "--no-plots"]
+    assert main(["run", *again]) == 0
+    assert (part / "front.csv").read_bytes() == (out / "front.csv").read_bytes()
+
+
+def test_an_estimator_measures_out_of_fold(table_file):
+    frame = load_table(config_of(table_file).dataset).features
+    X, y = frame[["a", "b", "c"]].fillna(0.0), (frame["a"] + frame["c"] > 0).to_numpy()
+    search = ParetoMultiStage(measure={"kind": "cross_validation", "folds": 3}, budget=60)
+    search.fit(X, y)
+    assert search.problem_.data.n_validation == len(X)
+    assert search.problem_.describe()["measure"] == "cross-validation, 3 folds"
+    again = ParetoMultiStage(measure="cross_validation", budget=60).fit(X, y)
+    assert again.problem_.describe()["measure"] == "cross-validation, 5 folds"
+    assert len(again.predict(X)) == len(X)
+
+
+def test_copies_of_a_record_are_in_one_fold(table_file):
+    """Weights count as often; no classifier answers a copy of a record that it was fitted on."""
+    frame = load_table(config_of(table_file).dataset).features
+    X, y = frame[["a", "b", "c"]].fillna(0.0), (frame["a"] + frame["c"] > 0).to_numpy()
+    weights = np.random.default_rng(0).integers(1, 4, len(X))
+    search = ParetoMultiStage(measure="cross_validation", budget=30)
+    search.fit(X, y, sample_weight=weights)
+    data = search.problem_.data
+    assert data.n_validation == weights.sum()
+    record = np.repeat(np.arange(len(X)), weights)
+    folds = [set(record[fold.rows]) for fold in data.folds]
+    assert sum(map(len, folds)) == len(X)
+    for fold in data.folds:
+        assert not set(fold.data.copy_of.tolist()) & set(record[fold.rows].tolist())
