@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,9 +113,8 @@ def compare(
             )
         )
     title = names[0] if len(names) == 1 else f"{len(names)} problems"
-    return compare_cases(
-        title, cases, shown=indicators, blocks=blocks or "auto", judged=_judged(judge, records)
-    )
+    judged = _judged(judge, records, run_dirs)
+    return compare_cases(title, cases, shown=indicators, blocks=blocks or "auto", judged=judged)
 
 
 def compare_grid(grid: Grid, out: RunDir) -> Comparison:
@@ -134,12 +133,13 @@ def compare_grid(grid: Grid, out: RunDir) -> Comparison:
     cases = [_case_of(name, own, out, grid) for name, own in by_case.items()]
     if not cases:
         raise InputError(f"{out.path}: expected a run that is done, found none")
+    done = [RunDir(out.path / run.directory) for runs in by_case.values() for run in runs]
     comparison = compare_cases(
         grid.base.name,
         cases,
         shown=section.indicators,
         blocks=section.blocks,
-        judged=_judged(section.judge, section.records),
+        judged=_judged(section.judge, section.records, done),
         paper=section.paper,
     )
     claims = [claim for claim in section.claims if claim.indicator in comparison.indicators]
@@ -237,12 +237,19 @@ def _losses(front: Front, records: Records) -> FloatArray:
     return front.roles.losses(front.test)
 
 
-def _judged(judge: Judge, records: Records) -> str:
+def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:
+    """Return what is judged, and by values on which records."""
     sets = {
         "front": "the front of everything evaluated",
         "returned": "what the method returns by its own definition",
     }
-    return f"{sets[judge]}, on {records} records"
+    places = {f"on {records} records"}
+    if records == "validation":
+        about = [run_dir.about().get("data") or {} for run_dir in run_dirs]
+        places = {
+            "out-of-fold" if "measured" in data else "on validation records" for data in about
+        }
+    return f"{sets[judge]}, {' or '.join(sorted(places))}"
 
 
 def _expanded(directory: str | Path) -> list[RunDir]:

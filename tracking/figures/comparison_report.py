@@ -208,8 +208,8 @@ _ATTAINMENT = (
     "are more than two objectives, in the two drawn alone."
 )
 _ANYTIME = (
-    "Of the front of everything evaluated so far, on validation records. A line is the mean over "
-    "runs, the band goes from the lower to the upper quartile."
+    "Of the front of everything evaluated so far, by the values that the search saw. A line is the "
+    "mean over runs, the band goes from the lower to the upper quartile."
 )
 _WINS = (
     "In how many cases the method of the line is better than the one of the column / not told "
