@@ -292,7 +292,8 @@ def prepare_table(
     """Split, encode and cost records; return the arguments of ``MultiStageProblem``.
 
     Everything that is fitted (imputing, scaling, encoding, importance) is fitted on the training
-    records only.
+    records only; in a cross-validation, in each fold on the others, but for the costs by
+    importance, which all folds share.
 
     Parameters
     ----------
