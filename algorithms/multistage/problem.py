@@ -353,8 +353,11 @@ class MultiStageProblem(Problem, Deployable):
         ]
 
     def outcomes(self, X: Array) -> StageOutcomes | None:
-        """Return how genomes do on each validation record; None where records have copies."""
-        if self.data.copy_of is not None:  # which validation records are copies is not known
+        """Return how genomes do on each record; None where records have copies, or are repeated."""
+        data = self.data
+        if data.copy_of is not None:  # which validation records are copies is not known
+            return None
+        if data.folds and data.n_validation != len(data.y):  # each counts several times
             return None
         self._build_missing(X)
         return StageOutcomes(
