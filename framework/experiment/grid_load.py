@@ -31,7 +31,7 @@ from framework.experiment.grid import (
     slug,
 )
 from framework.registry import nearest
-from framework.security import check_sizes, received
+from framework.security import ask_now, check_sizes, received
 from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
@@ -377,6 +377,7 @@ def _raw_case(
     if "config" in change:
         place = path.parent / str(change.pop("config"))
         note("read", str(place.absolute()), "config", place, here=True)
+        ask_now()
         given = read_yaml(place)
         own = _over({key: given[key] for key in _OF_A_FILE if key in given}, own)
     for key, value in change.items():

@@ -194,6 +194,20 @@ def received(
         admit(reading)
 
 
+def ask_now() -> None:
+    """Decide on what was noted so far, before a file that is named is read to check the rest.
+
+    Raises
+    ------
+    InputError
+    """
+    reading = _READING.get()
+    if reading is not None:
+        refused = [effect for effect in reading.missing() if effect.kind == "read"]
+        if refused:
+            raise InputError("\n".join(map(reading.refusal, refused)))
+
+
 def admit(reading: Received) -> None:
     """Refuse what a file does and nobody granted; remember for this command what it may do.
 

@@ -29,6 +29,7 @@ from framework.registry import nearest
 from framework.roles import Constraint, Sense
 from framework.security import (
     STORAGE,
+    ask_now,
     check_sizes,
     note_address,
     received,
@@ -66,6 +67,7 @@ def settings_of(
         here = f"{where}.{i}"
         if isinstance(entry, str):
             note("read", str((base / entry).absolute()), "start", entry)
+            ask_now()
             known = _best_of(base / entry, here)
             here = f"{here} ({entry})"
         else:
