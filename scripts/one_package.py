@@ -61,7 +61,7 @@ def build_wheel(
         The file name of the wheel.
     """
     with TemporaryDirectory(prefix="paretolab-wheel-") as folder:
-        name = build_meta.build_wheel(folder, config_settings)
+        name: str = build_meta.build_wheel(folder, config_settings)
         _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name)
     return name
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from framework.data.datasets import (
-    DATA_VARIABLE,
     DatasetConfig,
     known_names,
     load_table,
@@ -20,6 +19,7 @@ from framework.data.datasets import (
 )
 from framework.errors import InputError
 from framework.experiment.config import check
+from framework.security import DATA_VARIABLE
 
 GOOD = "a,b,target\n" + "".join(f"{i},{'xyz'[i % 3]},{i % 2}\n" for i in range(12))
 

@@ -384,7 +384,12 @@ def test_a_password_stays_here(tmp_path, store, done, plain):
 def test_what_follows_a_sweep_is_started_and_ended(tmp_path, monkeypatch, store):
     seen = []
     monkeypatch.setattr(MlflowTracker, "on_start", lambda self: seen.append("started"))
-    monkeypatch.setattr(MlflowTracker, "on_written", lambda self: seen.append("ended") or "")
+
+    def ended(self):
+        seen.append("ended")
+        return ""
+
+    monkeypatch.setattr(MlflowTracker, "on_written", ended)
     content = sweeps.raw(trials=1) | {"tracking": {"uri": store.uri, "experiment": "followed"}}
     sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
     assert seen == ["started", "ended"]
