@@ -188,41 +188,41 @@ def execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, A
         Another process runs it.
     """
     with run_dir.owned():
-        return _execute(config, run_dir, options)
-
-
-def _execute(config: RunConfig, run_dir: RunDir, options: Options) -> dict[str, Any]:
-    problem = make_problem(config, options.address)
-    about = {"uid": uid_of(run_dir), "data": dict(problem.describe()), "repeats": config.repeats}
-    display = options.display()
-    with followed(config, run_dir, options) as callbacks, closing(display):
-        if config.repeats == 1:
-            left = BudgetLeft()
-            evaluated_by = evaluator_for(config, problem, options.address, left, options.report)
-            with (
-                evaluated_by as (evaluator, description),
-                SingleRun(
-                    config,
-                    problem,
-                    run_dir,
-                    evaluator,
-                    callbacks=[left, *callbacks, display],
-                    evaluated_by=description,
-                    about=about,
-                    report=options.report,
-                ) as run,
-            ):
-                summary = run.conclude(run.driver.run())
-        else:
-            run_dir.write_config(config)
-            run_dir.write_about(problem, make_roles(config, problem), **about)
-            for follower in callbacks:
-                follower.on_start()
-            summary = run_repeats(
-                config, problem, run_dir, address=options.address, report=options.report
-            )
-        display.close()
-        conclude(problem, run_dir, summary, options)
+        problem = make_problem(config, options.address)
+        about = {
+            "uid": uid_of(run_dir),
+            "data": dict(problem.describe()),
+            "repeats": config.repeats,
+        }
+        display = options.display()
+        with followed(config, run_dir, options) as callbacks, closing(display):
+            if config.repeats == 1:
+                left = BudgetLeft()
+                evaluated_by = evaluator_for(config, problem, options.address, left, options.report)
+                with (
+                    evaluated_by as (evaluator, description),
+                    SingleRun(
+                        config,
+                        problem,
+                        run_dir,
+                        evaluator,
+                        callbacks=[left, *callbacks, display],
+                        evaluated_by=description,
+                        about=about,
+                        report=options.report,
+                    ) as run,
+                ):
+                    summary = run.conclude(run.driver.run())
+            else:
+                run_dir.write_config(config)
+                run_dir.write_about(problem, make_roles(config, problem), **about)
+                for follower in callbacks:
+                    follower.on_start()
+                summary = run_repeats(
+                    config, problem, run_dir, address=options.address, report=options.report
+                )
+            display.close()
+            conclude(problem, run_dir, summary, options)
     return summary
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -16,6 +15,7 @@ from framework.analysis.compare import Blocks
 from framework.analysis.report import ClaimConfig
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, with_horizon
+from framework.experiment.run_dir import slug
 from framework.registry import nearest
 from framework.settings import Budget, Section
 from framework.streams import repeat_seed
@@ -279,11 +279,6 @@ class Grid:
             "own_methods": own,
         }
         return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
-
-
-def slug(name: str) -> str:
-    """Return a name as a folder's: letters, digits, '.', '_' and '-'."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
 
 
 def parts_of_method(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -28,8 +28,8 @@ from framework.experiment.grid import (
     Method,
     check_names,
     parts_of_method,
-    slug,
 )
+from framework.experiment.run_dir import slug
 from framework.registry import nearest
 from framework.security import ask_now, check_sizes, received
 from framework.settings import Budget

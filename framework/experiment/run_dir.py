@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -311,3 +312,8 @@ def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     if role not in _ADAPTERS:  # to make one takes milliseconds; an experiment reads thousands
         _ADAPTERS[role] = TypeAdapter(role)
     return dict(_ADAPTERS[role].validate_python(dict(plain), strict=True)._asdict())
+
+
+def slug(name: str) -> str:
+    """Return a name as a folder's: letters, digits, '.', '_' and '-'."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")

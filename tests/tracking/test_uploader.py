@@ -10,8 +10,8 @@ import yaml
 
 from framework.analysis.choose import choose
 from framework.errors import InputError
-from framework.experiment.grid import slug
 from framework.experiment.history import ProgressLog
+from framework.experiment.run_dir import slug
 from framework.front import Front
 from framework.preparation import PreparationProgress
 from tests.tracking import made_up

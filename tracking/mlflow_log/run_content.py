@@ -18,8 +18,7 @@ import numpy as np
 from framework.arrays import FloatArray
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
-from framework.experiment.grid import slug
-from framework.experiment.run_dir import RunDir
+from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front
 from framework.models.walk import Chosen
 from framework.security import public_uri
