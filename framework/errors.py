@@ -6,8 +6,10 @@ do about it. The command prints it as it is and ends with ``exit_code``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class ParetolabError(Exception):
@@ -98,3 +100,11 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def listed(labels: Iterable[Any]) -> str:
+    """Return labels in a line; one with blanks or a comma in it is quoted, to be read as one."""
+    texts = map(str, labels)
+    return ", ".join(
+        repr(text) if re.search(r"[\s,]", text) or not text else text for text in texts
+    )

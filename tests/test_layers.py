@@ -232,7 +232,7 @@ SHARED = {"general", "moves"}  # folders of algorithms that are no family
 FAMILIES = {path.parent.name for path in (ROOT / "algorithms").glob("*/__init__.py")} - SHARED
 WORDS = re.compile(  # the families and their searches, as prose and code spell them
     r"(?i)multi[-_ ]?stage|ensembling|prun(e|ing)|\bemsco\b|hapens|\bges\b|"
-    r"\bq[d]?o_?es\b|kappa|fch|cascade|\bzej?d\d?\b"
+    r"\bq[d]?o_?es\b|kappa|(?<!s_i)fch|cascade|\bzej?d\d?\b"
 )
 STAGES = {"models/walk.py", "models/store.py", "cli/tables.py"}  # how any model tells its steps
 COMMON = {"cost", "inference_time", "members", "stages"}  # of costs, libraries, mixtures, steps

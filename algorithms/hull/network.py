@@ -14,11 +14,10 @@ from algorithms.hull.kernels import network as kernels
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.components import Components, ComponentStore
-from framework.data.columns import listed
 from framework.data.datasets import DatasetConfig, load_table, memory_to_load
 from framework.data.encoding import Encoder
 from framework.data.splits import SplitConfig, split_records
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.machine import cache_dir
 from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.roles import Metric

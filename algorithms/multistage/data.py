@@ -20,7 +20,6 @@ from pydantic import Field
 from algorithms.multistage.bit_planes import words_for
 from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
-from framework.data.columns import listed
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
 from framework.data.encoding import Encoder
@@ -32,7 +31,7 @@ from framework.data.splits import (
     split_records,
 )
 from framework.data.tables import Table
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.registry import nearest
 from framework.settings import Section

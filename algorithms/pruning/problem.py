@@ -18,8 +18,8 @@ from pydantic import Field, field_validator
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.votes import VoteTable, member_sums, pair_credits
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.data.columns import Label, listed
-from framework.errors import InputError
+from framework.data.columns import Label
+from framework.errors import InputError, listed
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members

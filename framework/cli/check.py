@@ -20,8 +20,7 @@ from framework.cli.arguments import (
 from framework.cli.tables import console, show_steps
 from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
-from framework.data.columns import listed
-from framework.errors import NotBuiltError
+from framework.errors import NotBuiltError, listed
 from framework.experiment.config import ConstraintConfig, RunConfig, read_yaml
 from framework.experiment.estimate import candidates_of, estimate, memory_warning
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles

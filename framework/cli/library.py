@@ -19,8 +19,7 @@ from framework.cli.arguments import (
     workers_of,
 )
 from framework.cli.tables import console, program, show_steps
-from framework.data.columns import listed
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.experiment.config import check, override, read_yaml
 from framework.libraries.library import Library, load_library
 from framework.parallel.config import ClusterConfig

@@ -11,7 +11,7 @@ travels with the encoder, so that a model reads its records as the search read t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -264,14 +264,6 @@ def _pattern(marks: tuple[str, str]) -> str:
 
 
 Label = str | int | float | bool
-
-
-def listed(labels: Iterable[Any]) -> str:
-    """Return labels in a line; one with blanks or a comma in it is quoted, to be read as one."""
-    texts = map(str, labels)
-    return ", ".join(
-        repr(text) if re.search(r"[\s,]", text) or not text else text for text in texts
-    )
 
 
 class Advice(NamedTuple):

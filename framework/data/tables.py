@@ -19,12 +19,11 @@ from framework.data.columns import (
     describe_columns,
     is_date,
     is_numeric,
-    listed,
     to_numbers,
     to_texts,
 )
 from framework.data.encoding import Encoder
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.registry import nearest
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.data.columns import MARKS, as_numbers, listed, marks_of, to_numbers
+from framework.data.columns import MARKS, as_numbers, marks_of, to_numbers
 from framework.data.datasets import DatasetConfig, load_table
 from framework.data.encoding import Encoder
 from framework.data.table_files import FileOptions, read_frame
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.experiment.config import check
 
 N = 60
