@@ -293,8 +293,9 @@ def _cases(
         for i, make_problem in enumerate(problems):
             problem = make_problem()
             metric = problem.metrics[0]
-            middle = Constraint(metric.name, at_most=(metric.low + metric.high) / 2)
-            constraints = [middle] if i == 0 else []
+            middle = (metric.low + metric.high) / 2
+            side = "at_least" if metric.sense == "max" else "at_most"  # what one would ask for
+            constraints = [Constraint(metric.name, **{side: middle})] if i == 0 else []
             roles = roles_of(problem, *constraints, metrics=METRICS.get(name, ()))
             case = AlgorithmCase(make, problem, roles, deterministic=name in DETERMINISTIC)
             marks = [pytest.mark.slow] if i >= QUICK_PROBLEMS else []

@@ -103,8 +103,7 @@ class SourceConfig(Section):
             raise ValueError("expected version only with openml and a name (an id has one)")
         if self.openml is not None:
             note("host", _OPENML, "openml", self.openml)
-        if self.name in _KNOWN and _file_of(self.name) is None:
-            note("host", _OPENML, "name", self.name)
+        # a known name is no choice of the file's: where it is fetched from, and what, is ours
         return self
 
 

@@ -162,6 +162,9 @@ class PruningSearch(Algorithm):
         lowers: dict[str, float] = {}
         for constraint in self.roles.constraints:
             metric, most, least = constraint
+            known = self.roles.metrics[metric]
+            if known.low < 0 >= known.high:  # reported as its negative: all of them are from 0
+                most, least = (None if v is None else -v for v in (least, most))
             if most is not None:
                 uppers[metric] = min(float(most), uppers.get(metric, math.inf))
             if least is not None:
