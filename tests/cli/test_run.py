@@ -31,6 +31,7 @@ def test_run_directory(finished):
         "journal.sqlite-shm",
     }
     assert names == {
+        ".lock",
         "about.json",
         "config.yaml",
         "front.csv",

@@ -195,8 +195,7 @@ def test_on_ray_the_tables_are_the_same(whole, tmp_path):
     assert tables(tmp_path / "out") == tables(whole)
 
 
-def test_run_and_check_say_where_an_experiment_belongs(tmp_path):
+def test_run_says_where_an_experiment_belongs(tmp_path):
     small.write(tmp_path, small.raw())
-    for name in ("run", "check"):
-        done = command(tmp_path, name, "little.yaml", code=2)
-        assert "found an experiment; use `paretolab experiment little.yaml`" in done.err
+    done = command(tmp_path, "run", "little.yaml", code=2)
+    assert "found an experiment; use `paretolab experiment little.yaml`" in done.err

@@ -155,7 +155,10 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
             },
             "expected a CSV or Parquet file, found no such file",
         ),
-        ({"storage": "nodialect://x"}, "sweep.storage: expected a database that can be used"),
+        (
+            {"storage": "nodialect://x"},
+            "sweep.storage: expected an address that begins with postgresql://",
+        ),
     ],
 )
 def test_mistakes_that_need_the_problem(tmp_path, changes, line):
