@@ -155,10 +155,6 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
             },
             "expected a CSV or Parquet file, found no such file",
         ),
-        (
-            {"storage": "nodialect://x"},
-            "sweep.storage: expected an address that begins with postgresql://",
-        ),
     ],
 )
 def test_mistakes_that_need_the_problem(tmp_path, changes, line):
@@ -166,6 +162,11 @@ def test_mistakes_that_need_the_problem(tmp_path, changes, line):
     with pytest.raises(InputError) as error:
         sweeps.sweep(plan, tmp_path / "out")
     assert line in str(error.value)
+
+
+def test_an_unknown_kind_of_storage_is_refused_when_the_file_is_read(tmp_path):
+    with pytest.raises(InputError, match="sweep.storage: expected an address that begins with"):
+        sweeps.plan_of(tmp_path, sweeps.raw(storage="nodialect://x"))
 
 
 def test_what_is_kept_reads_as_the_same_sweep(tmp_path):
