@@ -165,7 +165,7 @@ def test_mistakes_that_need_the_problem(tmp_path, changes, line):
 
 
 def test_an_unknown_kind_of_storage_is_refused_when_the_file_is_read(tmp_path):
-    with pytest.raises(InputError, match="sweep.storage: expected an address that begins with"):
+    with pytest.raises(InputError, match=r"sweep\.storage: expected an address that begins with"):
         sweeps.plan_of(tmp_path, sweeps.raw(storage="nodialect://x"))
 
 
