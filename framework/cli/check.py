@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterator
 from pathlib import Path
 
 from framework import registry
@@ -22,7 +21,12 @@ from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
 from framework.errors import NotBuiltError, listed
 from framework.experiment.config import ConstraintConfig, RunConfig, read_yaml
-from framework.experiment.estimate import candidates_of, estimate, memory_warning
+from framework.experiment.estimate import (
+    built_first,
+    candidates_of,
+    estimate,
+    memory_warning,
+)
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
 
 _ROWS_A_WORKER = 4  # of max_pending, below which workers wait for each other
@@ -107,32 +111,6 @@ class Check:
         show_steps(out, lines)
         out.print("nothing is wrong with it")
         return 0
-
-
-def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
-    """Return a line for each expensive thing that a run builds before it begins."""
-    return [("built first", what) for what in put_off]
-
-
-def budget_of_all(runs: Iterable[tuple[RunConfig, int | None]]) -> str:
-    """Return what all runs together may spend.
-
-    Parameters
-    ----------
-    runs : iterable of (RunConfig, int or None)
-        Each with the most evaluations that it may do; None where their number is unknown.
-    """
-    evaluations, unknown, seconds, untimed = 0, 0, 0.0, 0
-    for config, most in runs:
-        evaluations += most or 0
-        unknown += most is None
-        seconds += config.budget.seconds or 0.0
-        untimed += config.budget.seconds is None
-    parts = [f"at most {evaluations:,} evaluations"] if evaluations else []
-    parts += [f"{unknown:,} runs with no limit to them that is known"] if unknown else []
-    if seconds and not untimed:
-        parts.append(f"at most {timedelta(seconds=round(seconds))} of searching (h:mm:ss)")
-    return "; ".join(parts)
 
 
 def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:

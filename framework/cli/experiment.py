@@ -65,7 +65,7 @@ class Experiment:
     @staticmethod
     def check(args: argparse.Namespace) -> int:
         """Say what an experiment would do, as `paretolab check` is asked to; train nothing."""
-        from framework.cli.check import budget_of_all, built_first
+        from framework.experiment.estimate import budget_of_all, built_first
         from framework.experiment.grid_run import check_runs
         from framework.experiment.many_runs import Problems
 

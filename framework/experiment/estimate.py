@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -146,3 +147,29 @@ def _rounded(seconds: float) -> int:
     """Return a number of seconds to two digits: it is an estimate."""
     unit: int = 10 ** max(0, math.floor(math.log10(seconds)) - 1)
     return unit * round(seconds / unit)
+
+
+def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a line for each expensive thing that a run builds before it begins."""
+    return [("built first", what) for what in put_off]
+
+
+def budget_of_all(runs: Iterable[tuple[RunConfig, int | None]]) -> str:
+    """Return what all runs together may spend.
+
+    Parameters
+    ----------
+    runs : iterable of (RunConfig, int or None)
+        Each with the most evaluations that it may do; None where their number is unknown.
+    """
+    evaluations, unknown, seconds, untimed = 0, 0, 0.0, 0
+    for config, most in runs:
+        evaluations += most or 0
+        unknown += most is None
+        seconds += config.budget.seconds or 0.0
+        untimed += config.budget.seconds is None
+    parts = [f"at most {evaluations:,} evaluations"] if evaluations else []
+    parts += [f"{unknown:,} runs with no limit to them that is known"] if unknown else []
+    if seconds and not untimed:
+        parts.append(f"at most {timedelta(seconds=round(seconds))} of searching (h:mm:ss)")
+    return "; ".join(parts)

@@ -75,8 +75,7 @@ class Sweep:
     @staticmethod
     def check(args: argparse.Namespace) -> int:
         """Say what a sweep would do, as `paretolab check` is asked to; train nothing."""
-        from framework.cli.check import budget_of_all, built_first
-        from framework.experiment.estimate import candidates_of
+        from framework.experiment.estimate import budget_of_all, built_first, candidates_of
         from framework.experiment.single_run import make_algorithm, make_problem, make_roles
         from tracking.sweep.config import load_plan
         from tracking.sweep.trial_values import TrialMeter
