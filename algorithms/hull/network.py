@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.hull.kernels import network as kernels
+from algorithms.hull.outcomes import NetworkOutcomes
 from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.components import Components, ComponentStore
@@ -27,6 +28,7 @@ from framework.streams import CandidateStreams
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
 _KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only shared component there is
+_TOGETHER = 4096  # masks whose margins are in memory at a time
 _LABEL = " label"  # no column's name: those of tables are stripped
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
@@ -324,6 +326,18 @@ class NetworkProblem(Problem, Deployable):
     def evaluate_test(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array] | None:
         """Score on the test records; None where there are none."""
         return self._scores(X, self.test) if len(self.test) else None
+
+    def outcomes(self, X: Array) -> NetworkOutcomes:
+        """Return the answers of genomes to each validation record."""
+        masks, part = self.masks(X), self.validation
+        answers = np.empty((len(X), -(-len(part) // 8)), dtype=np.uint8)
+        for first in range(0, len(X), _TOGETHER):
+            some = slice(first, first + _TOGETHER)
+            tuned = self.tuned(X[some], masks[some])
+            margins = kernels.margins(part.columns, len(part), *tuned, self.sizes, masks[some])
+            answers[some] = np.packbits(margins > 0, axis=1)
+        kept = masks.sum(axis=1, dtype=np.int64)
+        return NetworkOutcomes(answers, part.positive, kept, self.connections, self.metric_names)
 
     def _scores(self, X: Array, part: Records) -> dict[str, Array]:
         masks = self.masks(X)

@@ -206,21 +206,64 @@ def count_errors(
     A record is positive where the second unit's value before the sigmoid is the greater one: after
     it, large values would tie. O(N kept weights) a mask.
     """
-    kept, used, starts, reaches, layers = _room(sizes, masks.shape[1])
+    room = _room(sizes, masks.shape[1])
     errors = np.zeros((len(masks), 2), dtype=np.int64)
-    N, last = len(positive), layers[(len(sizes) - 1) % 2]
+    margins = np.empty(len(positive), dtype=np.float32)
     for m in range(len(masks)):
         own = min(m, len(weights) - 1)
-        _gather(masks[m], weights[own], sizes, kept, used, starts, reaches)
-        for first in range(0, N, _BLOCK):
-            n = min(_BLOCK, N - first)
-            wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
-            _forward(records, first, wide, biases[own], sizes, kept, used, starts, reaches, layers)
-            for r in range(n):
-                answered = last[1, r] > last[0, r]
-                errors[m, 0] += answered and not positive[first + r]
-                errors[m, 1] += (not answered) and positive[first + r]
+        _fill_margins(records, weights[own], biases[own], sizes, masks[m], room, margins)
+        for r in range(len(positive)):
+            answered = margins[r] > 0
+            errors[m, 0] += answered and not positive[r]
+            errors[m, 1] += (not answered) and positive[r]
     return errors
+
+
+@njit
+def margins(
+    records: Array, count: int, weights: Array, biases: Array, sizes: IntArray, masks: Array
+) -> Array:
+    """Return the second output unit's value less the first one's, before the sigmoid.
+
+    Parameters
+    ----------
+    records, weights, biases, sizes, masks
+        As of :func:`count_errors`.
+    count : int
+        How many records there are.
+
+    Returns
+    -------
+    float32 (n, count)
+        A record is answered as positive where this is above 0.
+    """
+    room = _room(sizes, masks.shape[1])
+    found = np.empty((len(masks), count), dtype=np.float32)
+    for m in range(len(masks)):
+        own = min(m, len(weights) - 1)
+        _fill_margins(records, weights[own], biases[own], sizes, masks[m], room, found[m])
+    return found
+
+
+@njit_lean
+def _fill_margins(
+    records: Array,
+    weights: Array,
+    biases: Array,
+    sizes: IntArray,
+    mask: Array,
+    room: tuple[IntArray, Array, IntArray, BoolArray, Array],
+    out: Array,
+) -> None:
+    kept, used, starts, reaches, layers = room
+    N, last = len(out), layers[(len(sizes) - 1) % 2]
+    _gather(mask, weights, sizes, kept, used, starts, reaches)
+    for first in range(0, N, _BLOCK):
+        n = min(_BLOCK, N - first)
+        wide = min(-(-n // _TOGETHER) * _TOGETHER, records.shape[1] - first)
+        _forward(records, first, wide, biases, sizes, kept, used, starts, reaches, layers)
+        for r in range(n):
+            out[first + r] = last[1, r] - last[0, r]
 
 
 @njit
