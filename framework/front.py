@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import StringIO
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 GENE_PREFIX = "gene_"
+FIRM, GROUP = "firm", "group"  # columns of what resamples say of a member
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
 _JOINED = 256  # batches added to an archive before they are made one
 
@@ -200,12 +201,15 @@ class Front:
     gene_names : tuple of str
     test : mapping of str to numpy.ndarray, or None
         The same metrics on the test records.
+    expected : mapping of str to numpy.ndarray, or None
+        What to expect on new records, by :func:`expected_columns`.
     """
 
     rows: Evaluated
     roles: Roles
     gene_names: tuple[str, ...]
     test: Mapping[str, Array] | None = None
+    expected: Mapping[str, Array] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -275,11 +279,12 @@ class Front:
         """Return all there is of each solution.
 
         That is ``id``, the metrics, ``test_`` and the name of each metric on the test records,
-        ``gene_`` and the name of each gene.
+        what to expect (:func:`expected_columns`), ``gene_`` and the name of each gene.
         """
         columns: dict[str, Array] = {"id": self.ids, **self.rows.values}
         if self.test is not None:
             columns |= {f"test_{name}": column for name, column in self.test.items()}
+        columns |= self.expected or {}
         genes = {f"{GENE_PREFIX}{name}": self.X[:, j] for j, name in enumerate(self.gene_names)}
         return columns | genes
 
@@ -293,7 +298,15 @@ class Front:
         values = {name: column.astype(np.float64) for name, column in self.rows.values.items()}
         rows = Evaluated(self.ids, self.X.astype(wide), values)
         test = {name: column.astype(np.float64) for name, column in (self.test or {}).items()}
-        return Front(rows, self.roles, self.gene_names, test or None)
+        return Front(rows, self.roles, self.gene_names, test or None, self.expected)
+
+    def promise(self, metric: str, position: int) -> Promise | None:
+        """Return what a solution claims in a metric and what to expect; None if it is not known."""
+        columns = expected_columns(self.roles.metrics).get(metric)
+        if self.expected is None or columns is None or columns[0] not in self.expected:
+            return None
+        found = (float(self.expected[name][position]) for name in columns)
+        return Promise(float(self.rows.values[metric][position]), *found)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:
@@ -332,7 +345,39 @@ class Front:
                 "records, found none"
             )
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
-        return cls(rows, roles, names, test or None)
+        return cls(rows, roles, names, test or None, _expected_of(columns, roles))
+
+
+class Promise(NamedTuple):
+    """One metric of a solution: what it claims, what to expect of it, and a 95% range."""
+
+    claimed: float
+    expected: float
+    low: float
+    high: float
+
+
+def expected_columns(metrics: Iterable[str]) -> dict[str, tuple[str, str, str]]:
+    """Return, by metric, the columns of what to expect of it on new records.
+
+    They are ``expected_METRIC``, ``METRIC_low`` and ``METRIC_high``, the ends of a 95% range. A
+    metric has none where another one has such a name. Beside them are ``firm``, the share of
+    resamples in which a solution is non-dominated, and ``group``, the id of the firmest one among
+    those that it is not told apart from.
+    """
+    found = {name: (f"expected_{name}", f"{name}_low", f"{name}_high") for name in metrics}
+    return {name: columns for name, columns in found.items() if not found.keys() & set(columns)}
+
+
+def _expected_of(columns: Mapping[str, Array], roles: Roles) -> dict[str, Array] | None:
+    """Return those of some columns that tell what to expect; None where there are none."""
+    wanted = expected_columns(roles.metrics)
+    whole = [own for own in wanted.values() if all(name in columns for name in own)]
+    found = {name: columns[name].astype(np.float64) for own in whole for name in own}
+    for name, kind in ((FIRM, np.float64), (GROUP, np.int64)):
+        if found and name in columns and name not in roles.metrics:
+            found[name] = columns[name].astype(kind)
+    return found or None
 
 
 def csv_of(columns: Mapping[str, Array]) -> str:

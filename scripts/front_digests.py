@@ -6,9 +6,10 @@ names what the first one wrote, and every front that differs is named::
     python scripts/front_digests.py before.json --room /tmp/room
     python scripts/front_digests.py after.json --room /tmp/room --against before.json
 
-A front is the same if every column that it had is there, the same to the byte; metrics that are new
-add columns. Both calls must be given the same room: libraries of models are built there once,
-because what a model costs is measured and comes out otherwise when it is built again.
+A front is the same if every gene and metric that it had is there, the same to the byte; metrics
+that are new add columns, and what to expect on new records is not compared. Both calls must be
+given the same room: libraries of models are built there once, because what a model costs is
+measured and comes out otherwise when it is built again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import sys
 from pathlib import Path
 
 import yaml
+
+from framework.front import FIRM, GROUP, expected_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORTENED = {"large": ["budget.generations=1"]}  # hours otherwise
@@ -39,7 +42,7 @@ def shipped() -> list[Path]:
 
 
 def digests(path: Path, room: Path) -> dict[str, str]:
-    """Run a configuration serially; return the SHA-256 of each column of its front, or an error."""
+    """Run a configuration serially; return the SHA-256 of each gene and metric, or an error."""
     out = room / "runs" / f"{path.stem}-{len(list((room / 'runs').glob('*')))}"
     command: list[str | Path] = [
         Path(sys.executable).parent / "paretolab",
@@ -55,7 +58,11 @@ def digests(path: Path, room: Path) -> dict[str, str]:
     done = subprocess.run(command, cwd=room, env=here, capture_output=True, text=True, check=False)
     if done.returncode:
         return {f"exit code {done.returncode}": " ".join(done.stderr.split())[-300:]}
-    return columns(out / "front.csv")
+    names = [metric["name"] for metric in json.loads((out / "about.json").read_text())["metrics"]]
+    estimated = {FIRM, GROUP} - set(names)
+    estimated |= {column for own in expected_columns(names).values() for column in own}
+    found = columns(out / "front.csv")
+    return {name: digest for name, digest in found.items() if name not in estimated}
 
 
 def columns(front: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Archive, Front, columns_of, csv_of, why_empty
+from framework.front import Archive, Front, columns_of, csv_of, expected_columns, why_empty
 from framework.pareto import epsilon_additive, hypervolume, igd_plus, nondominated
 from framework.roles import Constraint, Metric, Objective, Roles
 from framework.testing.tools import same_front
@@ -139,6 +139,37 @@ def test_as_loaded_is_what_would_be_read(tmp_path, dtype):
             for name, column in (mine or {}).items():
                 assert column.dtype == read[name].dtype
                 assert np.array_equal(column, read[name])
+
+
+def test_what_to_expect_is_read_back_and_files_without_it_are_read(tmp_path):
+    rng, path = np.random.default_rng(2), tmp_path / "front.csv"
+    names = expected_columns([m.name for m in METRICS])
+    expected = {column: rng.random(4) for own in names.values() for column in own}
+    expected |= {"firm": np.array([1.0, 0.0, 1.0, 1.0]), "group": np.array([3, 3, 5, 6])}
+    rows = Evaluated(np.arange(3, 7), rng.random((4, 2)), {m.name: rng.random(4) for m in METRICS})
+    for test in (None, {m.name: rng.random(4) for m in METRICS}):
+        front = Front(rows, roles(2), ("x", "y"), test, expected)
+        front.save(path)
+        header = path.read_text().partition("\n")[0].split(",")
+        assert header[-5:] == ["d_high", "firm", "group", "gene_x", "gene_y"]
+        for read in (Front.load(path, front.roles), front.as_loaded()):
+            assert list(read.expected) == list(expected)
+            for name, column in expected.items():
+                assert read.expected[name].dtype == column.dtype
+                assert np.array_equal(read.expected[name], column)
+        found = read.promise("b", 2)
+        assert found == (rows.values["b"][2], *(expected[name][2] for name in names["b"]))
+        Front(rows, roles(2), ("x", "y"), test).save(path)
+        plain = Front.load(path, front.roles)
+        assert plain.expected is None
+        assert plain.promise("b", 2) is None
+        assert (plain.test is None) == (test is None)
+
+
+def test_a_metric_keeps_its_column_beside_what_to_expect_of_another():
+    assert expected_columns(["cost", "expected_cost"]) == {
+        "expected_cost": ("expected_expected_cost", "expected_cost_low", "expected_cost_high")
+    }
 
 
 def test_load_says_what_is_wrong(tmp_path):

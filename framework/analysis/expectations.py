@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from framework.analysis.choose import (
 )
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
-from framework.front import Front
+from framework.front import Front, Promise
 from framework.jit import njit
 from framework.outcomes import RecordOutcomes, resample_weights
 from framework.roles import Roles
@@ -330,15 +329,6 @@ def _parts(candidates: IntArray, columns: int) -> Iterator[IntArray]:
     step = max(_VALUES // max(columns, 1), 1)
     for start in range(0, len(candidates), step):
         yield candidates[start : start + step]
-
-
-class Promise(NamedTuple):
-    """One metric of a chosen solution: what it claims, what to expect of it, and a 95% range."""
-
-    claimed: float
-    expected: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

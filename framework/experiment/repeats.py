@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,12 +151,13 @@ def conclude_repeats(
 def _write_front(run_dir: RunDir, repeats: Sequence[RunDir]) -> int:
     """Write the front over all repeats; return how many solutions there are.
 
-    The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from.
+    The front's rows are numbered anew; ``repeat`` and ``repeat_id`` say where each comes from. What
+    a repeat expects of them is left out: here they were chosen among more.
     """
     import pandas as pd
 
     roles = run_dir.roles()
-    frames = [repeat.front().frame() for repeat in repeats]
+    frames = [replace(repeat.front(), expected=None).frame() for repeat in repeats]
     for number, frame in enumerate(frames):
         frame["repeat"], frame["repeat_id"] = number, frame["id"]
     union = pd.concat(frames, ignore_index=True)
