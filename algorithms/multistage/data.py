@@ -23,6 +23,7 @@ from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
 from framework.data.encoding import Encoder
+from framework.data.error_costs import per_class
 from framework.data.splits import (
     MeasureConfig,
     Split,
@@ -31,9 +32,8 @@ from framework.data.splits import (
     split_records,
 )
 from framework.data.tables import Table
-from framework.errors import InputError, listed
+from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.registry import nearest
 from framework.settings import Section
 
 MOST_COLUMNS = 200  # of a table where a fit on all columns pays as a start for the others
@@ -476,7 +476,7 @@ def class_thresholds(
     """
     if not isinstance(given, Mapping):
         given = dict.fromkeys(table.classes, given)
-    thresholds = _of_classes(given, table, 0.5, where)
+    thresholds = per_class(given, table.classes, 0.5, where)
     wrong = thresholds[(thresholds <= 0) | (thresholds > 1)]
     if len(wrong):
         raise InputError(f"{where}: expected confidences above 0 and at most 1, found {wrong[0]}")
@@ -486,20 +486,7 @@ def class_thresholds(
 def _error_costs(given: Mapping[Any, float] | None, table: Table, where: str) -> FloatArray | None:
     if given is None:
         return None
-    costs = _of_classes(given, table, 1.0, where)
+    costs = per_class(given, table.classes, 1.0, where)
     if not costs.any():
         raise InputError(f"{where}: expected a cost above zero, found none")
     return costs
-
-
-def _of_classes(given: Mapping[Any, float], table: Table, default: float, where: str) -> FloatArray:
-    """Return one number per class, ``default`` for those left out; labels may be texts."""
-    by_name = {str(label): value for label, value in given.items()}
-    names = [str(label) for label in table.classes]
-    for label in by_name:
-        if label not in names:
-            raise InputError(
-                f"{where}: expected a class of the data ({listed(names)}), found "
-                f"{label!r}{nearest(label, names)}"
-            )
-    return np.array([by_name.get(name, default) for name in names])
