@@ -88,9 +88,9 @@ $(BIN)/pip:
 	$(PYTHON) -m venv .venv
 
 $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/pip install -q -c constraints.txt -e .
+	$(BIN)/pip install -q -c constraints.txt -e '.[all]'
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip
-	$(BIN)/pip install -q -c constraints.txt -e '.[test]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[all,test]'
 	@touch $(RUN) $@

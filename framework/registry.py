@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 from framework.errors import InputError
+from framework.extras import missing
 
 Group = Literal[
     "algorithms",
@@ -71,6 +72,8 @@ def load(group: Group, name: str) -> Any:
     try:
         return entry.load()
     except (ImportError, AttributeError) as error:
+        if isinstance(error, ImportError) and (sentence := missing(error)):
+            raise InputError(f"{group}: {name!r}: {sentence}") from error
         package = entry.dist.name if entry.dist else "unknown"
         raise InputError(
             f"{group}: expected {name!r} at {entry.value}, where the package {package} registers "

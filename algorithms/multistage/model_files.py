@@ -15,6 +15,7 @@ from framework.arrays import Array
 from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
 from framework.errors import InputError
+from framework.extras import needed
 from framework.files import write_whole
 from framework.models.checks import is_label, stored_labels
 from framework.models.classifiers import LinearProbability, read_classifier, write_classifier
@@ -22,7 +23,6 @@ from framework.models.files import ModelFiles
 from framework.models.model import Card
 from framework.models.store import cell
 
-_NEEDED = "expected skl2onnx, found it not installed; pip install 'paretolab[onnx]'"
 _ROUNDING = 1e-6  # of probabilities in float32: what reaches a threshold exactly may come out below
 _TEXT = """\
 It acquires the features of a record stage by stage and answers as soon as it is confident
@@ -156,11 +156,10 @@ def write_onnx(model: Staged, folder: Path) -> list[Path]:
 
 def _graph(classifier: Any, classes: Array, number: int) -> bytes:
     """Return the ONNX graph of one stage: float32 columns in, probabilities out."""
-    try:
-        from skl2onnx import to_onnx
-        from skl2onnx.common.data_types import FloatTensorType
-    except ImportError as error:
-        raise InputError(f"onnx: {_NEEDED}") from error
+    needed("skl2onnx")
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import FloatTensorType
+
     known = _as_scikit_learn(classifier, classes)
     width = int(known.n_features_in_)
     try:

@@ -20,6 +20,7 @@ from typing import Any
 from framework import registry
 from framework.cli.arguments import refuses
 from framework.errors import InputError, ParetolabError
+from framework.extras import missing
 from framework.run.interruption import interruptible
 from framework.security import allowing, terminal_text, trust
 
@@ -76,6 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ParetolabError as error:
         print(f"paretolab: {terminal_text(str(error))}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        sentence = missing(error)
+        if sentence is None:
+            raise
+        print(f"paretolab: {sentence}", file=sys.stderr)
+        return sentence.exit_code
     except KeyboardInterrupt as error:  # with a sentence where something can be resumed
         print(error.args[0] if error.args else "paretolab: interrupted", file=sys.stderr)
         return 130

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from framework.errors import InputError, first_line
+from framework.extras import needed
 from framework.registry import nearest
 from framework.security import (
     TABLE_BYTES,
@@ -227,6 +228,7 @@ class _ParquetTable:
     """
 
     def __init__(self, path: Path) -> None:
+        needed("pyarrow")
         from pyarrow import dataset, types
 
         self.path = path

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from framework import registry
+from framework import extras, registry
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
@@ -268,9 +268,11 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
             f"solution {chosen}, which you chose, is no longer on the front: others are better in "
             f"everything; {run_dir.model} still holds it, `paretolab choose` replaces it"
         )
-    if options.plots:
+    if options.plots and not (absent := extras.absent("plots")):
         for name in registry.names("reports"):
             registry.load("reports", name)(run_dir)
+    elif options.plots:
+        options.report(f"no pictures and no report: {absent}")
     elif run_dir.plots.is_dir():
         options.report(f"{run_dir.plots}: drawn before this run went on")
 

@@ -8,10 +8,9 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from importlib.metadata import version
 from typing import Any
 
-from framework import registry
+from framework import extras, registry
 from framework.algorithm import Algorithm, make
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig, check, parameters
@@ -127,7 +126,8 @@ def evaluator_for(
         if uses_ray(workers, address):
             evaluator = start_ray()
             report(f"evaluated by {used[-1]}")
-        elif workers == "serial" or os.cpu_count() == 1:  # one actor gains nothing
+        elif workers == "serial" or os.cpu_count() == 1 or not extras.installed("ray"):
+            # one actor gains nothing
             evaluator = SerialEvaluator(problem, seed)
             report("evaluated in this process")
         else:
@@ -368,4 +368,4 @@ def summarise(
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that results depend on."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _LIBRARIES}
+    return {"python": platform.python_version()} | extras.versions(_LIBRARIES)

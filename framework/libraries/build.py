@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from framework import extras
 from framework.components import is_put_off
 from framework.errors import InputError, NotBuiltError
 from framework.files import locked, write_whole
@@ -224,7 +224,7 @@ def _identity(config: BuildConfig, about: Mapping[str, Any]) -> dict[str, Any]:
         "name": config.name,
         "build": chosen,
         "data": dict(about),
-        "versions": {name: version(name) for name in _PACKAGES},
+        "versions": extras.versions(_PACKAGES),
     }
 
 

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import ParetolabError
+from framework.extras import installed, needed
 from framework.libraries.members import as_taken
 from framework.machine import resident_memory
 from framework.security import load_estimator
@@ -117,6 +118,7 @@ def _write_records(records: Any, folder: Path) -> str:
         np.save(path, records[places], allow_pickle=False)
     else:
         path = folder / "records.parquet"
+        needed("pyarrow")
         records.iloc[places].to_parquet(path, index=False)
     return str(path)
 
@@ -135,7 +137,6 @@ def _examples(records: Any) -> list[tuple[bytes, Any]]:
     A process that has used them has the code of the libraries in memory, and what these load late:
     no model is charged for it. Models that take a data frame need more of it than others.
     """
-    import lightgbm
     from sklearn import ensemble, neighbors, neural_network, svm
     from skops import io
 
@@ -146,7 +147,7 @@ def _examples(records: Any) -> list[tuple[bytes, Any]]:
         neural_network.MLPClassifier((4,), max_iter=2),
         ensemble.ExtraTreesClassifier(3),
         ensemble.HistGradientBoostingClassifier(max_iter=2),
-        lightgbm.LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1),
+        *_boosted(),
     ]
     warnings.simplefilter("ignore")
     batch = np.zeros((BATCH, 3))
@@ -158,9 +159,17 @@ def _examples(records: Any) -> list[tuple[bytes, Any]]:
     return examples
 
 
+def _boosted() -> list[Any]:
+    """Return a small model of LightGBM's, where that is installed."""
+    if not installed("lightgbm"):
+        return []
+    import lightgbm
+
+    return [lightgbm.LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1)]
+
+
 def _frame_examples(frame: Any) -> list[tuple[bytes, Any]]:
     """Return examples for such a data frame: by the names of its columns, numbers and others."""
-    import lightgbm
     import pandas as pd
     from sklearn import compose, ensemble, linear_model, pipeline, preprocessing
     from skops import io
@@ -179,7 +188,7 @@ def _frame_examples(frame: Any) -> list[tuple[bytes, Any]]:
         (pipeline.make_pipeline(columns, linear_model.LogisticRegression()), plain),
         (linear_model.LogisticRegression(), numbers),
         (ensemble.HistGradientBoostingClassifier(max_iter=2), numbers),
-        (lightgbm.LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1), numbers),
+        *((model, numbers) for model in _boosted()),
     ]
     return [(io.dumps(model.fit(X[:60], y[:60])), X) for model, X in small]
 

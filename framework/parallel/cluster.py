@@ -30,6 +30,7 @@ from typing import Any
 import psutil
 
 from framework.errors import ClusterError
+from framework.extras import needed
 from framework.files import locked
 from framework.parallel.config import ClusterConfig
 from framework.parallel.nodes import Nodes
@@ -124,9 +125,7 @@ def cluster(
 
 def _ray() -> Any:
     """Return ray, imported late: it takes a second."""
-    import ray
-
-    return ray
+    return needed("ray")
 
 
 def _count(workers: int) -> str:

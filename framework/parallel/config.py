@@ -15,6 +15,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from framework.effects import note
 from framework.errors import InputError
+from framework.extras import installed
 from framework.settings import Section
 
 RAY_PAYS_SECONDS = 20.0
@@ -151,7 +152,8 @@ def uses_ray(workers: str | int, address: str | None) -> bool:
 
 def ray_pays(workers: str | int, seconds_left: float) -> bool:
     """Return whether ``auto`` uses Ray for work that takes this process so many seconds."""
-    return workers == "auto" and seconds_left >= RAY_PAYS_SECONDS and (os.cpu_count() or 1) > 1
+    enough = seconds_left >= RAY_PAYS_SECONDS and (os.cpu_count() or 1) > 1
+    return workers == "auto" and enough and installed("ray")
 
 
 class WorkerChoice(NamedTuple):

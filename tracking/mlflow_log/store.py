@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
+from framework.extras import needed
 from framework.files import locked, write_whole
 from framework.security import address_of, expanded, is_allowed, public_uri, read_text
 
@@ -58,6 +59,7 @@ def connect(uri: str) -> Any:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+    needed("mlflow")
     from mlflow import MlflowClient
 
     for name in ("mlflow", "alembic", "urllib3"):

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
+from framework.extras import absent
 from framework.run.driver import Callback
 from framework.security import (
     check_address,
@@ -92,6 +93,9 @@ class MlflowTracker(Callback):
     def on_start(self) -> None:
         """Start the process, once."""
         if self._process is not None:
+            return
+        if without := absent("mlflow"):
+            self._problem = str(without)
             return
         # -P: a file of the user's called like a module of ours is not taken for it
         command = [sys.executable, "-P", "-m", "tracking.mlflow_log.tracker"]

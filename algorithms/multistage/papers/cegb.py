@@ -10,6 +10,7 @@ import numpy as np
 from algorithms.multistage.papers.budgeted import BudgetedClassifier
 from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
+from framework.extras import needed
 
 
 @dataclass(eq=False, repr=False)
@@ -64,7 +65,7 @@ class CEGB(BudgetedClassifier):
                 "CEGB: expected tradeoff from 0, leaves from 2, rounds from 1 and a learning rate "
                 f"above 0, found {self.get_params()}"
             )
-        import lightgbm
+        lightgbm = needed("lightgbm")
 
         parameters = self._parameters()
         data = lightgbm.Dataset(Z, codes, params=parameters)

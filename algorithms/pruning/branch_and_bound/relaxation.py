@@ -39,6 +39,7 @@ from algorithms.pruning.branch_and_bound.cuts import (
 from algorithms.pruning.branch_and_bound.instance import Instance, scaled
 from algorithms.pruning.diversity import TOLERANCE
 from framework.arrays import Array, FloatArray, IntArray
+from framework.extras import needed
 
 _VIOLATED = 1e-3  # by how much a row is broken at least to be taken in
 _MOST_CUTS = 3000  # taken in at a time
@@ -94,7 +95,7 @@ class Relaxation:
         basis, status : numpy.ndarray of int8, optional
             Of columns and fixed rows, and of the first so many cuts: where to start.
         """
-        import highspy
+        highspy = needed("highspy")
 
         limits = box.limits(self.ints)
         if (limits.never & limits.always).any():

@@ -22,6 +22,7 @@ from algorithms.pruning.votes import Weights
 from framework.algorithm import Outcome
 from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
+from framework.extras import needed
 from framework.preparation import Preparation
 from framework.problem import Problem
 from framework.roles import Roles
@@ -86,8 +87,7 @@ class Program:
         *,
         one_sided: bool = False,
     ) -> None:
-        import cvxpy as cp
-
+        cp = needed("cvxpy")
         must = requirements or Requirements()
         k = len(votes)
         beta, alpha = votes[:, positive].T.astype(float), votes[:, ~positive].T.astype(float)

@@ -1,0 +1,87 @@
+"""Optional dependencies: which extra of the package brings them, and the sentence where they miss.
+
+A serial search of a data frame needs the core dependencies alone. What else a user asks for says
+which ``pip install`` brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+from framework.errors import InputError
+
+EXTRAS = {
+    "ray": "ray",
+    "mlflow": "mlflow",
+    "optuna": "sweep",
+    "cmaes": "cmaes",
+    "torch": "gp",
+    "matplotlib": "plots",
+    "plotly": "plots",
+    "highspy": "solvers",
+    "cvxpy": "solvers",
+    "pyscipopt": "scip",
+    "lightgbm": "boosting",
+    "pyarrow": "parquet",
+    "pymoo": "pymoo",
+    "shtab": "completion",
+    "skl2onnx": "onnx",
+    "onnxruntime": "onnx",
+}
+"""The extra of ``pyproject.toml`` that brings each optional package."""
+
+
+def installed(package: str) -> bool:
+    """Return whether a package can be imported; it is not."""
+    return find_spec(package) is not None
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def absent(extra: str) -> InputError | None:
+    """Return what to tell a user where a package of an extra is not installed; None if all are."""
+    for package in (package for package, name in EXTRAS.items() if name == extra):
+        if not installed(package):
+            return _sentence(package)
+    return None
+
+
+def needed(package: str) -> Any:
+    """Import an optional package.
+
+    Raises
+    ------
+    InputError
+        It is not installed: the message says how to install it.
+    """
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        raise missing(error) or error from error
+
+
+def missing(error: ImportError) -> InputError | None:
+    """Return what to tell a user of an import that failed; None where no extra brings it."""
+    package = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or package not in EXTRAS or installed(package):
+        return None
+    return _sentence(package)
+
+
+def _sentence(package: str) -> InputError:
+    return InputError(
+        f"expected the package {package}, found that it is not installed: pip install "
+        f"'paretolab[{EXTRAS[package]}]' (or 'paretolab[all]')"
+    )
