@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from framework.errors import ClusterError, EnvironmentFailure
+from framework.extras import missing
 
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _ERRNOS = frozenset(
@@ -92,5 +93,7 @@ def reason_of(error: BaseException) -> str:
     """Return the class of an exception and the first line of what it says, bounded."""
     if isinstance(error, EnvironmentFailure):
         return error.reason
+    if isinstance(error, ImportError) and (sentence := missing(error)):
+        return str(sentence)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}"[:300] if lines else type(error).__name__

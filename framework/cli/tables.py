@@ -18,6 +18,7 @@ from rich.text import Text
 from framework.analysis.expectations import Expectation
 from framework.arrays import Array, IntArray
 from framework.experiment.run_dir import RunDir
+from framework.extras import installed
 from framework.front import Front
 from framework.models.walk import Chosen, Walk
 from framework.security import terminal_text
@@ -229,7 +230,7 @@ def next_steps(run_dir: RunDir, front: Front, tracked: bool) -> list[tuple[str, 
         steps.append((label, f"{_short(run_dir.model)} (*, {why})"))
     example = _example(front, run_dir.config().name)
     steps.append(("choose another", f"{command} choose {place} {example}"))
-    if tracked:
+    if tracked and installed("mlflow"):
         steps.append(("MLflow pages", f"{command} ui"))
     return steps
 

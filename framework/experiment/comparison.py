@@ -28,6 +28,7 @@ from framework.experiment.grid import Grid, Judge, PlannedRun, Records
 from framework.experiment.grid_load import reload_grid
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
+from framework.extras import absent
 from framework.files import write_whole
 from framework.front import Front
 from framework.pareto import nondominated
@@ -382,7 +383,7 @@ def write_results(comparison: Comparison, out: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written: {error.strerror}") from error
     drawn: list[Path] = []
-    for name in registry.names("comparisons"):
+    for name in registry.names("comparisons") if absent("plots") is None else ():
         drawn += registry.load("comparisons", name)(comparison, out)
     return [*drawn, *written]
 

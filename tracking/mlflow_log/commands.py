@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
+from framework.extras import needed
 from framework.security import (
     check_address,
     expanded,
@@ -167,6 +168,7 @@ class Ui:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Serve until Ctrl-C."""
+        needed("mlflow")
         environment = _environment(args.uri)
         _check_port(args.host, args.port)
         command = [
