@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import SharedComponents
 from framework.errors import InputError
 from framework.outcomes import RecordOutcomes
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class TrivialClassifier(NamedTuple):
@@ -34,6 +37,23 @@ class TrivialClassifier(NamedTuple):
     classes: Sequence[Any]
     values: Mapping[str, float]
     test: Mapping[str, float] | None = None
+
+
+class Labels(NamedTuple):
+    """What the models of a problem answer.
+
+    Attributes
+    ----------
+    classes : labels, by class code
+    positive : int
+        Code of the positive class; -1 for none.
+    error_costs : numpy.ndarray of float64, shape (classes,), optional
+        What a wrong answer costs, by true class.
+    """
+
+    classes: Sequence[Any]
+    positive: int = -1
+    error_costs: FloatArray | None = None
 
 
 class Described:
@@ -213,4 +233,31 @@ class Deployable(ABC):
 
     def walk(self, model: Any) -> Any:
         """Return how validation records pass through a decoded model, for its README, or None."""
+        return None
+
+    def labels(self) -> Labels | None:
+        """Return what models answer; None where that is no class."""
+        return None
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        """Return codes of labelled records, and of those that the search has used.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame of n records
+        codes : numpy.ndarray of int64, shape (n,)
+            Their classes.
+
+        Returns
+        -------
+        two numpy.ndarray of uint64, shapes (n,) and (m,), or None
+            Equal for equal records. None if it is not known which records those are.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or a value cannot be used.
+        """
         return None

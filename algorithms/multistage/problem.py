@@ -12,7 +12,7 @@ sub-classifiers, kept as bits per record; scoring a candidate is a handful of wo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -45,17 +45,20 @@ from algorithms.multistage.metrics import (
 )
 from algorithms.multistage.outcomes import StageOutcomes
 from algorithms.multistage.stage_classifiers import build_cost, restore, train
-from framework.arrays import Array, FloatArray, IntArray, WordArray
+from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
 from framework.components import BuildCost, Components, ComponentStore
 from framework.data.costs import CostGroups
 from framework.data.datasets import load_table, memory_to_load
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.problem import Deployable, Problem, TrivialClassifier
+from framework.problem import Deployable, Labels, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
@@ -401,6 +404,26 @@ class MultiStageProblem(Problem, Deployable):
             threshold=next(iter(thresholds.values())) if same else thresholds,
             reject_label=INCONCLUSIVE,
         )
+
+    def labels(self) -> Labels:
+        return Labels(self.classes, self.data.positive, self.error_costs)
+
+    def known_records(
+        self, frame: pd.DataFrame, codes: IntArray
+    ) -> tuple[WordArray, WordArray] | None:
+        from framework.data.encoding import Encoder
+
+        if not self.encoder:
+            return None
+        data = self.data
+        held = data.held[:, : 0 if data.folds else data.n_validation]  # folds pool all of them
+        own = np.concatenate([data.design, held], axis=1)
+        y = np.concatenate([data.y, data.y_held[: held.shape[1]]])
+
+        def of(columns: Array, labels: IntArray) -> WordArray:  # -0.0 is 0.0
+            return row_codes(np.column_stack([columns, labels.astype(np.float64)]) + 0.0)
+
+        return of(Encoder.from_json(self.encoder).transform(frame), codes), of(own.T, y)
 
     def walk(self, model: Any) -> Any:
         from algorithms.multistage.routing import walk_held_records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from framework.cli.tables import (
     program,
     sentence_of,
     show_model,
-    show_steps,
+    show_written,
 )
 from framework.errors import InputError, ParetolabError
 from framework.experiment.expected import (
@@ -266,7 +265,7 @@ def _keep(run_dir: RunDir, problem: Problem, position: int, directory: Path | No
 def _export(run_dir: RunDir, problem: Problem, position: int, directory: Path) -> None:
     """Write the model, and keep a copy as the run's chosen one."""
     _keep(run_dir, problem, position, directory)
-    _show_written(directory)
+    show_written(directory)
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
@@ -363,18 +362,8 @@ def _choose_trivial(
         about = {"run": config.name, "seed": config.seed}
         reason = f"Of run {config.name}: {sentence}."
         export_trivial(problem, found, directory, about, note=reason)
-        _show_written(directory)
+        show_written(directory)
     return 0
-
-
-def _show_written(directory: Path) -> None:
-    from framework.models.store import EXAMPLE_FILE
-
-    out = console()
-    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
-    example = directory / EXAMPLE_FILE
-    data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
-    show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
 
 
 def _show_costs(
@@ -432,7 +421,7 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     problem = load_problem(run_dir) if problem is None else problem
     if not export_mixture(problem, candidates, trivial, found, directory, about):
         raise InputError(f"--export: solutions of {run_dir.path} are no models that can be mixed")
-    _show_written(directory)
+    show_written(directory)
     return 0
 
 

@@ -41,6 +41,10 @@ _OWN = {
     ),
     "check": ("check:Check", "say what a configuration would run, and what is wrong with it"),
     "list": ("list:List", "list algorithms, problems, functions, datasets or metrics"),
+    "certify": (
+        "certify:Certify",
+        "prove on fresh records which solutions of a front meet limits",
+    ),
     "choose": ("choose:Choose", "pick one solution of a run's front, and export it as a model"),
     "predict": ("predict:Predict", "answer the records of a table with an exported model"),
     "compare": ("compare:Compare", "compare runs: indicators, ranks, tests, one page"),

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from framework.analysis.expectations import Expectation
 from framework.arrays import Array, IntArray
+from framework.experiment.certification import Certification
 from framework.experiment.run_dir import RunDir
 from framework.extras import installed
 from framework.front import Front
@@ -130,6 +131,35 @@ def sentence_of(known: Expectation) -> str:
     return f"{text} ({known.designs:,} designs evaluated{part})"
 
 
+def certified_table(front: Front, found: Certification) -> Table:
+    """Return the solutions that are certified, at most the last 14: as measured and as claimed."""
+    names = list(found.certified[0].measured)
+    shown = found.certified[-_MOST_ROWS:]
+    part = "" if len(shown) == len(found.certified) else f", the last {len(shown)} of them shown"
+    table = Table(
+        title=f"Certified: {len(found.certified)} of the front's {len(front)} solutions{part}",
+        title_justify="left",
+        pad_edge=False,
+    )
+    table.add_column("id", justify="right")
+    for name in names:
+        table.add_column(f"{name}\n(fresh)", justify="right")
+        table.add_column(f"{name}\n(claimed)", justify="right")
+    if found.best not in names:
+        table.add_column(f"{found.best}\n(claimed)", justify="right")
+    table.add_column("p", justify="right")
+    for one in shown:
+        claimed = {
+            name: float(front.rows.values[name][one.position]) for name in (*names, found.best)
+        }
+        cells = [_cell(v) for name in names for v in (one.measured[name], claimed[name])]
+        if found.best not in names:
+            cells.append(_cell(claimed[found.best]))
+        star = " *" if one.position == found.chosen else ""
+        table.add_row(f"{front.ids[one.position]}{star}", *cells, f"{one.p:.2g}")
+    return table
+
+
 def walk_table(chosen: Chosen) -> Table:
     """Return where the records of a search leave a system, and whether its confidences hold."""
     walk = chosen.walk
@@ -241,6 +271,17 @@ def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
     for label, text in steps:
         out.print(f"{label:<{width}}  ", end="", style="bold", highlight=False)
         out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_written(directory: Path) -> None:
+    """Print where a model was written, and how to try it."""
+    from framework.models.store import EXAMPLE_FILE
+
+    out = console()
+    out.print(f"model written to {directory}", markup=False, highlight=False, soft_wrap=True)
+    example = directory / EXAMPLE_FILE
+    data = shlex.quote(str(example)) if example.is_file() else "DATA.csv"
+    show_steps(out, [("try it", f"{program()} predict {shlex.quote(str(directory))} {data}")])
 
 
 def _example(front: Front, name: str) -> str:

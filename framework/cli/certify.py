@@ -1,0 +1,134 @@
+"""``paretolab certify``: which solutions meet limits, proven on records that no search has seen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from framework.cli.tables import certified_table, console, program, show_written
+from framework.errors import InputError
+from framework.experiment.certification import Certification, Tested, certify
+from framework.experiment.config import RunConfig
+from framework.experiment.export import export, load_problem
+from framework.experiment.run_dir import RunDir
+from framework.front import Front
+
+
+class Certify:
+    """Certify on fresh labelled records which solutions of a run meet limits.
+
+    With a probability of at least 1 - delta over the draw of these records, none of those that are
+    certified breaks a limit.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("directory", metavar="DIR", help="directory of a run")
+        parser.add_argument("data", metavar="FRESH", help="CSV or Parquet file, with the labels")
+        parser.add_argument(
+            "--where", action="append", default=[], metavar="COND", help="such as 'accuracy>=0.85'"
+        )
+        parser.add_argument(
+            "--delta",
+            type=float,
+            default=0.1,
+            help="probability of a wrong certificate, at most (default: 0.1)",
+        )
+        parser.add_argument(
+            "--best", metavar="METRIC", help="what is wanted beside the limits (such as cost)"
+        )
+        parser.add_argument(
+            "--target", metavar="COLUMN", help="column of the labels (default: the run's)"
+        )
+        parser.add_argument(
+            "--export",
+            metavar="MODEL_DIR",
+            help="write the best that is certified as a model, in a new directory",
+        )
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        from framework.data.table_files import read_frame
+
+        run_dir = RunDir.existing(args.directory)
+        config = run_dir.config()
+        if not run_dir.front_file.is_file():
+            raise InputError(
+                f"{args.directory}: expected a finished run, found no front.csv; run "
+                f"`{program()} resume {args.directory}` first"
+            )
+        front, problem = run_dir.front(), load_problem(run_dir)
+        found = certify(
+            problem,
+            front,
+            read_frame(Path(args.data)),
+            args.target or _target(config),
+            args.where,
+            delta=args.delta,
+            best=args.best,
+            place=args.data,
+        )
+        limits = " and ".join(args.where)
+        if not found.certified:
+            raise InputError(_refusal(front, found, limits, args.delta))
+        out = console()
+        out.print(certified_table(front, found))
+        id = int(front.ids[found.chosen])
+        guarantee = (
+            f"{limits}: certified on {found.records:,} records that the search has not seen; with "
+            f"a probability of at least {100 * (1 - args.delta):g}% over their draw, no solution "
+            "that is certified breaks it"
+        )
+        for line in (guarantee, *_remarks(front, found, args.delta)):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.print(f"best {found.best} that is certified (*): solution {id}")
+        if args.export:
+            about = {"run": config.name, "seed": config.seed, "guarantee": guarantee}
+            directory = Path(args.export)
+            export(problem, front, found.chosen, directory, about, replaces=False)
+            show_written(directory)
+        return 0
+
+
+def _target(config: RunConfig) -> str:
+    """Return the column of the labels in the data of a run."""
+    section = config.problem
+    build = (section.get("library") or {}).get("build") or {}
+    dataset = section.get("dataset") or build.get("dataset") or {}
+    return str(dataset.get("target", "target"))
+
+
+def _refusal(front: Front, found: Certification, limits: str, delta: float) -> str:
+    assert found.failed is not None
+    one = found.failed
+    text = (
+        f"certify: nothing is certified: {limits} is not proven of the surest one, solution "
+        f"{front.ids[one.position]}, on {found.records:,} records ({_figures(one)}; p = "
+        f"{one.p:.3g}, above {delta:g})"
+    )
+    if found.needed is None:
+        text += "; on them it does not meet the limits, no number of such records will do"
+    else:
+        text += f"; about {found.needed:,} are needed if it is as good as on these"
+    if found.needed_as_claimed is not None:
+        text += f", {found.needed_as_claimed:,} if it is as good as it claims"
+    return text
+
+
+def _figures(one: Tested) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in one.measured.items())
+
+
+def _remarks(front: Front, found: Certification, delta: float) -> list[str]:
+    lines = []
+    if found.failed is not None:
+        one = found.failed
+        lines.append(
+            f"the tests ended at solution {front.ids[one.position]} ({_figures(one)}, p = "
+            f"{one.p:.3g}, above {delta:g}); {found.untested} behind it were not tested"
+        )
+    if not found.known:
+        lines.append(
+            "whether the search has seen these records cannot be told here: see that it has not"
+        )
+    return lines

@@ -1,0 +1,348 @@
+"""Certify solutions of a run on fresh labelled records: which of them meet limits for sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from framework.analysis.certify import (
+    COST,
+    COVERAGE,
+    ERROR_COST,
+    Answers,
+    Sample,
+    known_metrics,
+    least_records,
+    needed,
+    order,
+    passed,
+    samples,
+)
+from framework.analysis.choose import Condition, column_of, loss_of, parse_condition
+from framework.arrays import IntArray, WordArray
+from framework.errors import InputError, listed
+from framework.front import Front
+from framework.models.model import DeployableModel
+from framework.problem import Deployable, Labels, Problem
+from framework.registry import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNLIKELY = 0.01  # so many records that are known already are no chance
+
+
+class Tested(NamedTuple):
+    """A solution that was tested.
+
+    Attributes
+    ----------
+    position : int
+        In the front.
+    p : float
+        The p-value of "it breaks a limit".
+    measured : mapping of str to float
+        The metrics with limits, on the fresh records.
+    """
+
+    position: int
+    p: float
+    measured: dict[str, float]
+
+
+class Certification(NamedTuple):
+    """What was tested on fresh records, and what passed.
+
+    Attributes
+    ----------
+    certified : tuple of Tested
+        In the order of the tests; with a probability of ``1 - delta`` none breaks a limit.
+    failed : Tested or None
+        The first one that did not pass, with which the tests ended.
+    untested : int
+        Solutions of the chain behind it.
+    records : int
+        Fresh ones.
+    best : str
+        What was wanted beside the limits.
+    needed : int or None
+        Where nothing is certified: about how many records would certify the one that failed, if
+        it is as good as on these. None: it does not meet the limits on these.
+    needed_as_claimed : int or None
+        The same, if it is as good as it claims.
+    known : bool
+        Whether the problem knows the records of its search, so that they were looked for.
+    """
+
+    certified: tuple[Tested, ...]
+    failed: Tested | None
+    untested: int
+    records: int
+    best: str
+    needed: int | None
+    needed_as_claimed: int | None
+    known: bool
+
+    @property
+    def chosen(self) -> int:
+        """Position of the best that is certified: the last one of the chain."""
+        return self.certified[-1].position
+
+
+def certify(
+    problem: Problem,
+    front: Front,
+    frame: pd.DataFrame,
+    target: str,
+    where: Sequence[str | Condition],
+    *,
+    delta: float = 0.1,
+    best: str | None = None,
+    place: str = "fresh records",
+) -> Certification:
+    """Return which solutions of a front meet limits on records that no search has seen.
+
+    With a probability of at least ``1 - delta`` over the draw of these records, none of the
+    solutions that are certified breaks a limit. The records are drawn independently of each other
+    and of all that came before, from where the model will run.
+
+    Parameters
+    ----------
+    problem : Problem
+        The run's.
+    front : Front
+    frame : pandas.DataFrame
+        Fresh records, with their labels.
+    target : str
+        The column of the labels.
+    where : sequence of str or Condition
+        Limits, one or more.
+    delta : float
+        Between 0 and 1.
+    best : str, optional
+        The metric that is wanted beside the limits; the first objective without a limit if None.
+    place : str
+        Where the records come from, for messages.
+
+    Raises
+    ------
+    InputError
+        Limits that cannot be certified; records without a label, of the search, or too few; a
+        problem whose solutions are no classifiers.
+    """
+    limits = _limits(front, where, delta)
+    labels = problem.labels() if isinstance(problem, Deployable) else None
+    if labels is None:
+        raise InputError(
+            "certify: expected a run whose solutions are classifiers that answer labelled records, "
+            f"found {type(problem).__name__}"
+        )
+    assert isinstance(problem, Deployable)
+    codes = _codes(frame, target, labels, place)
+    known = problem.known_records(frame, codes)
+    if known is not None:
+        _refuse_known(*known, place)
+    free = [name for name in front.roles.names if name not in {c.metric for c in limits}]
+    best = best or (free or list(front.roles.names))[0]
+    losses = loss_of(front, best, "best")
+
+    def answers(i: int) -> Answers:
+        return _answers(problem, front, i, frame, codes, labels)
+
+    fixed = [c for c in limits if front.roles.metrics[c.metric].size]
+    drawn = [c for c in limits if c not in fixed]
+    left = np.ones(len(front), dtype=bool)
+    for condition in fixed:
+        left &= condition.holds(front.rows.values[condition.metric])
+    candidates = np.flatnonzero(left)
+    if not len(candidates):
+        raise InputError(f"where {fixed[0]}: no solution is left")
+    if not drawn:
+        raise InputError(
+            f"where: expected a limit on what records decide, such as accuracy>=0.85, found "
+            f"{', '.join(map(str, fixed))} alone, which is known of each solution without any"
+        )
+    _check_metrics(drawn, answers(int(candidates[0])))
+    shown, least = ", ".join(map(str, drawn)), least_records(drawn, delta)
+    if least is None:
+        raise InputError(
+            f"where: expected limits that records can prove, found {shown}, which no number of "
+            "records does"
+        )
+    if len(frame) < least:
+        raise InputError(
+            f"{place}: expected at least {least:,} records to certify {shown} at delta {delta:g}, "
+            f"even if none spoke against it; found {len(frame):,}"
+        )
+    claims = [_claims(problem, front, int(i), drawn) for i in candidates]
+    chain = candidates[order(claims, losses[candidates])]
+    tested = passed(chain.tolist(), answers, drawn, delta)
+    rows = [
+        Tested(i, p, {c.metric: _worst(c, samples(c.metric, own)) for c in drawn})
+        for i, own, p in tested
+    ]
+    ended = tested[-1][2] > delta
+    none = ended and len(tested) == 1
+    return Certification(
+        certified=tuple(rows[:-1] if ended else rows),
+        failed=rows[-1] if ended else None,
+        untested=len(chain) - len(tested),
+        records=len(frame),
+        best=best,
+        needed=needed(_samples(tested[0][1], drawn), len(frame), delta) if none else None,
+        needed_as_claimed=(
+            needed(_claims(problem, front, int(chain[0]), drawn), _searched(problem), delta)
+            if none
+            else None
+        ),
+        known=known is not None,
+    )
+
+
+def _limits(front: Front, where: Sequence[str | Condition], delta: float) -> list[Condition]:
+    if not 0 < delta < 1:
+        raise InputError(f"delta: expected a probability between 0 and 1, found {delta:g}")
+    if not where:
+        raise InputError("certify: expected at least one limit, such as --where coverage>=0.8")
+    limits = [parse_condition(c) if isinstance(c, str) else c for c in where]
+    for condition in limits:
+        column_of(front, condition.metric, "where")
+        if condition.operator == "==":
+            raise InputError(
+                f"where {condition}: expected a limit (>=, >, <= or <); no records prove that a "
+                "figure is met exactly"
+            )
+    return limits
+
+
+def _codes(frame: pd.DataFrame, target: str, labels: Labels, place: str) -> IntArray:
+    """Return the class of each fresh record, shape (n,)."""
+    if target not in frame.columns:
+        raise InputError(
+            f"{place}: expected the column {target!r} with the labels, found none of that name"
+            f"{nearest(target, [str(name) for name in frame.columns])}"
+        )
+    column = frame[target]
+    if not len(column):
+        raise InputError(f"{place}: expected records, found none")
+    gaps = column.isna().to_numpy()
+    if gaps.any():
+        raise InputError(
+            f"{place}: expected a label in each record, found {int(gaps.sum())} without one in "
+            f"{target!r}, the first in record {int(gaps.argmax()) + 1}"
+        )
+    numbers = {_spelled(label): code for code, label in enumerate(labels.classes)}
+    texts = [_spelled(value) for value in column.tolist()]
+    for row, text in enumerate(texts):
+        if text not in numbers:
+            raise InputError(
+                f"{place}: expected one of the classes of the run ({listed(list(numbers))}) in "
+                f"{target!r}, found {text!r} in record {row + 1}"
+            )
+    return np.array([numbers[text] for text in texts], dtype=np.int64)
+
+
+def _spelled(label: object) -> str:
+    """Return a label as text: 1 and 1.0 are the same."""
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:
+    """Refuse records of the search, and copies, unless the data are full of equal records.
+
+    Raises
+    ------
+    InputError
+        More are equal to one of the search, or to one before, than would be so by chance: by the
+        share of the records of the search that are equal to another one of it.
+    """
+    from scipy.stats import binom
+
+    _, which, counts = np.unique(searched, return_inverse=True, return_counts=True)
+    chance = float((counts[which.ravel()] > 1).mean())
+    met = int(np.isin(fresh, searched).sum())
+    again = len(fresh) - len(np.unique(fresh))
+    for count, what in (
+        (met, "that no search has seen, found {} that this run was trained or measured on"),
+        (again, "that were drawn independently, found {} that are copies of others"),
+    ):
+        if count and binom.sf(count - 1, len(fresh), chance) < _UNLIKELY:
+            found = f"{count:,} of {len(fresh):,}"
+            raise InputError(
+                f"{place}: expected records {what.format(found)}; no guarantee is possible with "
+                "them, give others"
+            )
+
+
+def _answers(
+    problem: Problem, front: Front, i: int, frame: pd.DataFrame, codes: IntArray, labels: Labels
+) -> Answers:
+    """Return what the model of a solution, as it is exported, answers to fresh records."""
+    assert isinstance(problem, Deployable)
+    model = problem.decode(front.X[i].astype(problem.space.dtype))
+    if not isinstance(model, DeployableModel):
+        raise InputError(
+            f"certify: expected solutions that are models, found {type(model).__name__}"
+        )
+    table = model.predict_table(frame)
+    numbers = {_spelled(label): code for code, label in enumerate(labels.classes)}
+    given = np.array([numbers.get(_spelled(v), -1) for v in table["label"]], dtype=np.int64)
+    most = model.most_cost()
+    costs = None if most is None else table["cost"].to_numpy(dtype=np.float64)
+    return Answers(
+        codes, given, len(labels.classes), labels.positive, costs, most or 0.0, labels.error_costs
+    )
+
+
+def _check_metrics(limits: Sequence[Condition], answers: Answers) -> None:
+    known = known_metrics(answers)
+    for condition in limits:
+        if condition.metric not in known:
+            raise InputError(
+                f"where {condition}: expected a limit on one of {', '.join(known)}; found "
+                f"{condition.metric!r}, which is no share of records or mean of bounded costs"
+                f"{nearest(condition.metric, known)}"
+            )
+
+
+def _samples(answers: Answers, limits: Sequence[Condition]) -> list[tuple[Sample, Condition]]:
+    return [(sample, c) for c in limits for sample in samples(c.metric, answers)]
+
+
+def _searched(problem: Problem) -> int:
+    """Return how many records a search measured its candidates on."""
+    about = problem.describe()
+    return int(about.get("out_of_fold") or about.get("validation") or 0)
+
+
+def _claims(
+    problem: Problem, front: Front, i: int, limits: Sequence[Condition]
+) -> list[tuple[Sample, Condition]]:
+    """Return what a solution claims, as samples: how surely it seems to meet the limits.
+
+    They decide in which order solutions are tested, and nothing else: a class is taken to have
+    half of the records.
+    """
+    values, records = front.rows.values, max(_searched(problem), 1)
+    covered = float(values[COVERAGE][i]) if COVERAGE in values else 1.0
+    found = []
+    for condition in limits:
+        mean = float(values[condition.metric][i])
+        if condition.metric in (COST, ERROR_COST):
+            high = max(front.roles.metrics[condition.metric].high, mean)
+            found.append((Sample(mean, records, high, share=False), condition))
+            continue
+        whole = condition.metric in (COVERAGE, "inconclusive_rate")
+        count = records if whole else records * covered
+        of_class = not whole and condition.metric != "accuracy"
+        found.append((Sample(mean, round(count / 2 if of_class else count)), condition))
+    return found
+
+
+def _worst(condition: Condition, found: Sequence[Sample]) -> float:
+    means = [sample.mean for sample in found]
+    return min(means) if condition.operator in (">", ">=") else max(means)

@@ -1,0 +1,130 @@
+"""The command `certify`: certificates on fresh records, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+
+from framework.cli.main import main
+from framework.experiment.certification import certify
+from framework.experiment.export import load_problem
+from framework.experiment.run_dir import RunDir
+from framework.models.store import load_model
+from tests.command import call, small, write
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with a finished run, and records that its search has not seen."""
+    folder = tmp_path_factory.mktemp("certify")
+    X, y = make_classification(1000, 6, n_informative=6, n_redundant=0, random_state=2)
+    table = pd.DataFrame(X, columns=[f"f{i}" for i in range(6)])
+    table["state"] = np.where(y == 1, "well", "ill")
+    for name, part in (
+        ("search", slice(400)),
+        ("fresh", slice(400, 1000)),
+        ("rest", slice(1000, None)),
+    ):
+        table[part].to_csv(folder / f"{name}.csv", index=False)
+    config = small(
+        problem__dataset={"path": "search.csv", "target": "state"},
+        problem__split={"train": 0.5, "validation": 0.4, "test": 0.1},
+        problem__error_costs={"ill": 5},
+    )
+    write(folder / "small.yaml", config)
+    done = call("run", "small.yaml", "--out", "first", "--no-plots", cwd=folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture
+def there(place, monkeypatch):
+    monkeypatch.chdir(place)
+    return place
+
+
+def test_certify(place):
+    limits = ["--where", "coverage>=0.5", "--where", "accuracy>=0.8"]
+    done = call("certify", "first", "fresh.csv", *limits, "--best", "cost",
+                "--export", "model", cwd=place)  # fmt: skip
+    assert done.code == 0, done.err
+    assert "with a probability of at least 90% over their draw" in done.out
+    (chosen,) = re.findall(r"^best cost that is certified \(\*\): solution (\d+)$", done.out, re.M)
+    fresh = pd.read_csv(place / "fresh.csv")
+    answers = load_model(place / "model").predict_table(fresh)
+    answered = answers["label"] != "inconclusive"
+    right = (answers["label"] == fresh["state"])[answered].mean()
+    line = next(line for line in done.out.splitlines() if f"{chosen} *" in line)
+    assert f"{answered.mean():.4f}" in line
+    assert f"{right:.4f}" in line
+    assert "guarantee" in (place / "model" / "README.md").read_text()
+
+
+def test_the_exported_models_are_what_is_certified(there):
+    run_dir = RunDir("first")
+    front, problem = run_dir.front(), load_problem(run_dir)
+    fresh = pd.read_csv("fresh.csv")
+    limits = ["cost<=20.5", "error_cost<=0.9", "false_negative_rate<=0.4", "stages<=3"]
+    found = certify(problem, front, fresh, "state", limits, delta=0.2, best="coverage")
+    assert found.certified
+    for one in found.certified:
+        assert front.rows.values["stages"][one.position] <= 3
+        table = problem.decode(front.X[one.position].astype(problem.space.dtype)).predict_table(
+            fresh
+        )
+        assert one.measured["cost"] == pytest.approx(table["cost"].mean())
+        wrong = (table["label"] != fresh["state"]) & (table["label"] != "inconclusive")
+        paid = wrong * np.where(fresh["state"] == "ill", 5.0, 1.0)
+        assert one.measured["error_cost"] == pytest.approx(paid.mean())
+    claims = front.rows.values["coverage"][[one.position for one in found.certified]]
+    assert (np.diff(claims) > 0).all()  # the last one is the best
+
+
+SENTENCES = [
+    (["search.csv", "--where", "accuracy>=0.8"], "found 360 of 400 that this run was trained or"),
+    (["one.csv", "--where", "accuracy>=0.8"], "found 1 of 601 that this run was trained or"),
+    (["twice.csv", "--where", "accuracy>=0.8"], "found 9 of 609 that are copies of others"),
+    (["few.csv", "--where", "accuracy>=0.8"], "few.csv: expected at least 11 records"),
+    (["fresh.csv", "--where", "accuracy>=1"], "which no number of records does"),
+    (["fresh.csv", "--where", "accuracy>=0.8", "--target", "stat"], "did you mean 'state'?"),
+    (["gaps.csv", "--where", "accuracy>=0.8"], "found 1 without one in 'state', the first in rec"),
+    (["other.csv", "--where", "accuracy>=0.8"], "found 'dead' in record 2"),
+    (["none.csv", "--where", "accuracy>=0.8"], "none.csv: expected records, found none"),
+    (["absent.csv", "--where", "accuracy>=0.8"], "absent.csv: expected a CSV or Parquet file"),
+    (["fresh.csv"], "expected at least one limit"),
+    (["fresh.csv", "--where", "stages<=3"], "which is known of each solution without any"),
+    (["fresh.csv", "--where", "stages<=0", "--where", "accuracy>=0.8"], "no solution is left"),
+    (["fresh.csv", "--where", "acuracy>=0.8"], "did you mean 'accuracy'?"),
+    (["fresh.csv", "--where", "test_accuracy>=0.8"], "expected a validation metric"),
+    (["fresh.csv", "--where", "f1>=0.5"], "which is no share of records or mean of bounded"),
+    (["fresh.csv", "--where", "accuracy==0.8"], "no records prove that a figure is met exactly"),
+    (["fresh.csv", "--where", "accuracy>=0.8", "--delta", "0"], "delta: expected a probability"),
+    (["fresh.csv", "--where", "accuracy>=0.8", "--best", "costs"], "did you mean 'cost'?"),
+    (["fresh.csv", "--where", "accuracy>=0.99"], "no number of such records will do"),
+    (["some.csv", "--where", "accuracy>=0.83", "--delta", "0.001"], "are needed if it is as good"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "sentence"), SENTENCES)
+def test_certify_refuses(there, capsys, options, sentence):
+    fresh = pd.read_csv("fresh.csv")
+    made = {
+        "one": pd.concat([fresh, pd.read_csv("search.csv")[7:8]]),
+        "twice": pd.concat([fresh, fresh[:9]]),
+        "few": fresh[:10],
+        "some": fresh[:60],
+        "gaps": fresh.assign(state=fresh["state"].where(fresh.index != 4)),
+        "other": fresh.assign(state=fresh["state"].where(fresh.index != 1, "dead")),
+        "none": fresh[:0],
+    }
+    name = options[0].removesuffix(".csv")
+    if name in made:
+        made[name].to_csv(options[0], index=False)
+    assert main(["certify", "first", *options]) == 2
+    written = capsys.readouterr().err
+    assert sentence in written
+    assert len(written.splitlines()) == 1
