@@ -16,8 +16,9 @@ from algorithms.hull.reference import TWO_CLASSES
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.components import Components, ComponentStore
 from framework.data.datasets import DatasetConfig, load_table, memory_to_load
+from framework.data.divisions import divide
 from framework.data.encoding import Encoder
-from framework.data.splits import SplitConfig, split_records
+from framework.data.splits import SplitConfig
 from framework.errors import InputError, listed
 from framework.machine import cache_dir
 from framework.problem import Deployable, Problem, TrivialClassifier
@@ -410,44 +411,48 @@ def _loaded(config: NetworkConfig) -> dict[str, Any]:
     InputError
         Other than two classes, or no validation records.
     """
-    table = load_table(config.dataset)
-    if table.positive is None or len(table.classes) != 2:
+    table = load_table(config.dataset, aside=config.split.columns)
+    code = table.positive
+    if code is None or len(table.classes) != 2:
         raise InputError(
             "problem.dataset: expected two classes, found "
             f"{len(table.classes)}: {listed(table.classes[:5])}"
         )
-    features, labels = table.features, table.labels
     if config.distinct:
-        first = ~features.assign(**{_LABEL: labels}).duplicated().to_numpy()
-        features, labels = features[first], labels[first]
-    split = split_records(labels, config.split)
+        first = ~table.features.assign(**{_LABEL: table.labels}).duplicated().to_numpy()
+        table = table.only(first)
+    features, labels = table.features, table.labels
+    found = divide(table, config.split)
+    split = found.split
     if len(split.validation) == 0:
         raise InputError("problem.split.validation: expected a share above 0, found 0")
     training = features.iloc[split.train]
     encoder = table.fit_encoder(training)
-    positive = labels == table.positive
+    positive = labels == code
 
     def part(rows: Array) -> Records:
         return Records(encoder.transform(features.iloc[rows]), positive[rows])
 
-    settings = config.model_dump_json(exclude={"dataset"})
+    # keys of the split that are not given are left out, as before there were any: caches stay good
+    settings = config.model_dump_json(exclude={"dataset"}, exclude_none=True)
+    parts = ["network", table.fingerprint, str(code), settings, found.fingerprint]
     return {
         "design": encoder.transform(training),
         "positive": positive[split.train],
         "validation": part(split.validation),
         "test": part(split.test),
         "config": config,
-        "fingerprint": f"network {table.fingerprint} {table.positive} {settings}",
+        "fingerprint": " ".join(filter(None, parts)),
         "about": {
             "encoder": encoder.to_json(),
-            "classes": (table.classes[1 - table.positive], table.classes[table.positive]),
+            "classes": (table.classes[1 - code], table.classes[code]),
             "example": table.example,
             "describe": {
                 **table.about(),
                 "records": len(labels),
                 "features": len(table.features.columns),
                 "classes": [str(label) for label in table.classes],
-                "positive": str(table.classes[table.positive]),
+                "positive": str(table.classes[code]),
                 "train": len(split.train),
                 "validation": len(split.validation),
                 "test": len(split.test),

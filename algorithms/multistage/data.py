@@ -22,15 +22,10 @@ from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
+from framework.data.divisions import Division, FoldRows, divide
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
-from framework.data.splits import (
-    MeasureConfig,
-    Split,
-    SplitConfig,
-    measure_folds,
-    split_records,
-)
+from framework.data.splits import MeasureConfig, Split, SplitConfig
 from framework.data.tables import Table
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
@@ -53,7 +48,7 @@ class DataConfig(Section):
 class RecordsConfig(Section):
     """How records are split, what their features cost, and when an answer counts.
 
-    split : shares of the records to train on, to search on and to test on.
+    split : shares of the records to train on, to search on and to test on, and what divides them.
     costs : what each feature costs; 1 each if None.
     threshold : confidence that a prediction needs, for all classes or by label (the paper's
         future work); labels left out need 0.5.
@@ -127,7 +122,7 @@ class StageData:
         Of the records that are scored, then of the test records.
     n_validation : int
         Records that are scored: the validation records, or each record of a cross-validation as
-        often as it is repeated.
+        often as it is repeated (without those before the first fold, where folds follow in time).
     first : int64 (features + 1,)
         Feature ``i`` has the encoded columns ``first[i]`` to ``first[i + 1] - 1``.
     thresholds : float64 (classes,)
@@ -135,10 +130,15 @@ class StageData:
     positive : int
         Code of the positive class, -1 for none.
     copy_of : int64 (training records,), optional
-        Equal for copies of one record, which cross-validation keeps together; None: no copies.
+        Equal for copies of one record and for records of one group, which the folds of a
+        calibration keep together; None: each is on its own.
     folds : tuple of Fold
         Of a cross-validation, those of each repeat in turn; empty where there are validation
         records.
+    units : int64 (n_validation,), optional
+        Code of each record that is scored, from 0; a resample draws those of one code together:
+        the records of a group, the copies of a record, a record in each repeat. None: each on its
+        own.
     """
 
     design: FloatArray
@@ -151,6 +151,7 @@ class StageData:
     positive: int
     copy_of: IntArray | None = None
     folds: tuple[Fold, ...] = ()
+    units: IntArray | None = None
     _starts: dict[float, FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -178,7 +179,8 @@ class StageData:
     @cached_property
     def refit(self) -> StageData:
         """Of a cross-validation: what trains on all its records, and is asked about the tests."""
-        return replace(self, y_held=self.y_held[self.n_validation :], n_validation=0, folds=())
+        y_held = self.y_held[self.n_validation :]
+        return replace(self, y_held=y_held, n_validation=0, folds=(), units=None)
 
     @property
     def n_test(self) -> int:
@@ -311,27 +313,24 @@ def prepare_table(
     InputError
         Settings that do not fit the records.
     """
-    split = split_records(table.labels, config.split, f"{where}.split")
-    if len(split.validation) == 0:
+    found = divide(table, config.split, config.measure, where)
+    split, crossed = found.split, len(found.repeats) > 0
+    if not crossed and len(split.validation) == 0:
         raise InputError(f"{where}.split.validation: expected a share above 0, found 0")
-    crossed = config.measure.kind == "cross_validation"
-    training = np.sort(np.concatenate([split.train, split.validation])) if crossed else split.train
-    fold_of = np.zeros((0, len(training)), dtype=np.int64)
-    if crossed:
-        seed, place = config.split.seed, f"{where}.measure"
-        labels = table.labels[training]
-        fold_of = measure_folds(labels, config.measure, seed, table.classes, place)
     if copies is not None:
-        split = Split(*(np.repeat(part, copies[part]) for part in split))
-        fold_of = np.repeat(fold_of, copies[training], axis=1)
-        training = np.repeat(training, copies[training])
+        found = _with_copies(found, copies)
+        split = found.split
+    training = split.pooled if crossed else split.train
     thresholds = class_thresholds(config.threshold, table, f"{where}.threshold")
     n = 0 if crossed else len(split.validation)
     held = split.test if crossed else np.concatenate([split.validation, split.test])
-    encode = partial(_encoded, table, thresholds, config.calibration, copies is not None)
+    own = None if copies is None and _codes(found.units) is None else found.units
+    encode = partial(_encoded, table, thresholds, config.calibration, own)
     data, encoder = encode(training, held, n)
+    scored = split.validation
     if crossed:
-        data = _with_folds(data, training, fold_of, table.labels, encode)
+        data, scored = _with_folds(data, training, found.repeats, table.labels, encode)
+    data = replace(data, units=_codes(found.units[scored]))
     names = [str(name) for name in table.features.columns]
     place = f"{where}.costs"
     # in a cross-validation of all its records: a design has one cost, whoever answers
@@ -340,10 +339,10 @@ def prepare_table(
     groups = cost_groups(config.costs, names, place, table.left_out)
     most = max(data.n_validation, data.n_test)
     units, scale = exact_costs(np.concatenate([costs, groups.costs]), most)
-    source = source_of(table, config.split, split)
+    source = source_of(table, config.split, found)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
-        source = _out_of_fold(source, config.measure, len(training))
+        source = _out_of_fold(source, config, found, scored)
     if copies is not None:
         source = replace(source, fingerprint=f"{source.fingerprint} {digest(copies.tolist())}")
     return {
@@ -363,7 +362,7 @@ def _encoded(
     table: Table,
     thresholds: FloatArray,
     calibration: CalibrationMethod,
-    copied: bool,
+    units: IntArray | None,
     training: IntArray,
     held: IntArray,
     n_validation: int,
@@ -380,7 +379,7 @@ def _encoded(
     if calibration != "none":
         from framework.models.calibration import folds_of
 
-        folds_of(y, training)  # refuses classes with too few records
+        folds_of(y, training if units is None else units[training])  # refuses too few of a class
     data = StageData(
         design=np.ascontiguousarray(encoder.transform(records).T),
         y=y,
@@ -390,51 +389,98 @@ def _encoded(
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
         thresholds=thresholds,
         positive=-1 if table.positive is None else table.positive,
-        copy_of=training if copied else None,
+        copy_of=None if units is None else units[training],
     )
     return data, encoder
+
+
+def _with_copies(division: Division, copies: IntArray) -> Division:
+    """Return a division of records of which each (n,) is there so many times."""
+    pooled = division.split.pooled
+    ends = np.cumsum(copies[pooled])
+
+    def places(rows: IntArray) -> IntArray:
+        times: IntArray = copies[pooled[rows]]
+        within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        found: IntArray = np.repeat((ends - copies[pooled])[rows], times) + within
+        return found
+
+    repeats = tuple(
+        tuple(FoldRows(places(fold.train), places(fold.held_out)) for fold in repeat)
+        for repeat in division.repeats
+    )
+    split = Split(*(np.repeat(part, copies[part]) for part in division.split))
+    return division._replace(split=split, repeats=repeats)
 
 
 def _with_folds(
     data: StageData,
     pooled: IntArray,
-    fold_of: IntArray,
+    repeats: Sequence[Sequence[FoldRows]],
     labels: IntArray,
     encode: Callable[[IntArray, IntArray, int], tuple[StageData, Encoder]],
-) -> StageData:
-    """Return the pooled records with the folds of each repeat, which score them."""
-    folds = []
-    for repeat, numbers in enumerate(fold_of):
-        for number in range(int(numbers.max()) + 1):
-            rows = np.flatnonzero(numbers == number)
-            part, _ = encode(pooled[numbers != number], pooled[rows], len(rows))
-            folds.append(Fold(part, rows + repeat * len(pooled)))
-    scored = np.tile(labels[pooled], len(fold_of))
-    y_held = np.concatenate([scored, data.y_held])
-    return replace(data, y_held=y_held, n_validation=len(scored), folds=tuple(folds))
+) -> tuple[StageData, IntArray]:
+    """Return the pooled records with the folds, and the records (n,) that those score, in turn."""
+    folds: list[Fold] = []
+    scored: list[IntArray] = []
+    for repeat in repeats:
+        measured = np.sort(np.concatenate([rows.held_out for rows in repeat]))
+        before = sum(len(records) for records in scored)
+        for rows in repeat:
+            part, _ = encode(pooled[rows.train], pooled[rows.held_out], len(rows.held_out))
+            place = np.searchsorted(measured, rows.held_out)
+            folds.append(Fold(part, before + place))
+        scored.append(pooled[measured])
+    records = np.concatenate(scored)
+    y_held = np.concatenate([labels[records], data.y_held])
+    found = replace(data, y_held=y_held, n_validation=len(records), folds=tuple(folds))
+    return found, records
 
 
-def _out_of_fold(source: Source, measure: MeasureConfig, records: int) -> Source:
+def _codes(units: IntArray) -> IntArray | None:
+    """Return the units (n,) of records as codes from 0; None where each is on its own."""
+    found = np.unique(units, return_inverse=True)[1].ravel()
+    return None if len(units) == 0 or found.max() + 1 == len(units) else found
+
+
+def _out_of_fold(
+    source: Source, config: MultiStageSettings, found: Division, scored: IntArray
+) -> Source:
     """Return what is known of a table whose training and validation records are pooled."""
     about = {k: v for k, v in source.description.items() if k not in ("train", "validation")}
+    records, measure = len(scored) // len(found.repeats), config.measure
     times = f", {measure.repeats} times" if measure.repeats != 1 else ""
     about |= {
         "out_of_fold": records,
         "measured": f"out-of-fold on {records:,} records",
-        "measure": f"cross-validation, {measure.folds} folds{times}",
+        "measure": f"cross-validation, {len(found.repeats[0])} folds{times}{_ways(config.split)}",
     }
+    if found.split.pooled.size > records:  # of the first window, and no others
+        about["train"] = found.split.pooled.size - records
     fingerprint = f"{source.fingerprint} {measure.model_dump_json()}"
     return replace(source, fingerprint=fingerprint, description=about)
 
 
-def source_of(table: Table, shares: SplitConfig, split: Split) -> Source:
-    """Return what is known of a table that was split into parts by shares."""
+def _ways(split: SplitConfig) -> str:
+    """Return by which columns records are divided, as the end of a sentence."""
+    window = f" in {split.window or 'growing'} windows" if split.time else ""
+    ways = [f"by {key} {name!r}" for key, name in split.columns.items() if key != "part"]
+    return "".join(f", {way}" for way in ways) + window
+
+
+def source_of(table: Table, shares: SplitConfig, found: Division) -> Source:
+    """Return what is known of a table that was divided into parts."""
+    about, split = table.about(), found.split
+    if notes := (*table.notes, *found.notes):
+        about["notes"] = list(notes)
+    # keys that are not given are left out, as before there were any: caches stay good
+    parts = [table.fingerprint, shares.model_dump_json(exclude_none=True), found.fingerprint]
     return Source(
-        fingerprint=f"{table.fingerprint} {shares.model_dump_json()}",
+        fingerprint=" ".join(filter(None, parts)),
         feature_names=[str(name) for name in table.features.columns],
         classes=table.classes,
         description={
-            **table.about(),
+            **about,
             "records": len(table.labels),
             "features": table.features.shape[1],
             "classes": [str(label) for label in table.classes],

@@ -30,6 +30,8 @@ class StageOutcomes(RecordOutcomes):
         As of :func:`~algorithms.multistage.metrics.measure`.
     names : collection of str
         The metrics that the problem reports.
+    units : numpy.ndarray of int64, shape (records,), optional
+        See :class:`~framework.outcomes.RecordOutcomes`.
     """
 
     def __init__(
@@ -41,8 +43,9 @@ class StageOutcomes(RecordOutcomes):
         cost_scale: int,
         error_costs: FloatArray | None,
         names: Collection[str],
+        units: IntArray | None = None,
     ) -> None:
-        super().__init__(len(X), len(records.labels), names)
+        super().__init__(len(X), len(records.labels), names, units)
         self._X, self._table, self._of = X, table, records
         self._charges, self._cost_scale, self._error_costs = charges, cost_scale, error_costs
 

@@ -182,7 +182,8 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        problem = cls(**prepare_table(load_table(config.dataset), config))
+        table = load_table(config.dataset, aside=config.split.columns)
+        problem = cls(**prepare_table(table, config))
         problem.open_store()
         return problem
 
@@ -355,13 +356,8 @@ class MultiStageProblem(Problem, Deployable):
             for code in (1 - data.positive, data.positive)
         ]
 
-    def outcomes(self, X: Array) -> StageOutcomes | None:
-        """Return how genomes do on each record; None where records have copies, or are repeated."""
-        data = self.data
-        if data.copy_of is not None:  # which validation records are copies is not known
-            return None
-        if data.folds and data.n_validation != len(data.y):  # each counts several times
-            return None
+    def outcomes(self, X: Array) -> StageOutcomes:
+        """Return how genomes do on each record; copies and repeats of one are drawn together."""
         self._build_missing(X)
         return StageOutcomes(
             self._genomes(X),
@@ -371,6 +367,7 @@ class MultiStageProblem(Problem, Deployable):
             self.cost_scale,
             self.error_costs,
             self.metric_names,
+            self.data.units,
         )
 
     def explain(self, x: Array) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -26,6 +27,7 @@ TARGET = "target"
 
 BuiltIn = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
+_GROUPS = "_groups"  # NAME_groups.csv says which subject each record of NAME.csv is of
 _OPENML = "openml.org"
 _ROUNDED = 1e-6
 _VALUE = 8  # bytes
@@ -119,13 +121,17 @@ class DatasetConfig(TableOptions, SourceConfig):
         """See :class:`TableOptions`."""
         return self.path is not None or self.openml is not None
 
-    def file_options(self) -> FileOptions:
-        """Return how a file is read."""
-        wanted = [*self.columns, self.target, *filter(None, [self.identifier])]
+    def file_options(self, aside: Collection[str] = ()) -> FileOptions:
+        """Return how a file is read; columns ``aside`` are read beside features and target."""
+        wanted = [*self.columns, self.target, *filter(None, [self.identifier]), *aside]
         return FileOptions(self.separator, tuple(wanted) if self.columns else None)
 
 
-def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
+def load_table(
+    config: DatasetConfig,
+    where: str = "problem.dataset",
+    aside: Mapping[str, str] | None = None,
+) -> Table:
     """Load and check the data set of a configuration.
 
     Parameters
@@ -133,13 +139,27 @@ def load_table(config: DatasetConfig, where: str = "problem.dataset") -> Table:
     config : DatasetConfig
     where : str
         Key of the section, for messages.
+    aside : mapping, optional
+        Columns that are no features but say how records are divided, by the key that names them.
+        Of a set NAME of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it,
+        which has a row for each record.
 
     Raises
     ------
     InputError
         The data cannot be loaded, or cannot be used.
     """
-    return assemble(_raw(config, where), where, config)
+    kept = dict(aside or {})
+    beside = _beside(config, kept.values(), where)
+    raw = _raw(config, where, set(kept.values()) - set(beside.columns))
+    if len(beside.columns):
+        if len(beside) != len(raw.frame):
+            raise InputError(
+                f"{where}: expected {len(raw.frame):,} rows in {config.name}{_GROUPS}, one for "
+                f"each record of {raw.source}, found {len(beside):,}"
+            )
+        raw = raw._replace(frame=pd.concat([raw.frame, beside], axis="columns"))
+    return assemble(raw, where, config, kept)
 
 
 def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:
@@ -159,11 +179,21 @@ def memory_to_load(config: DatasetConfig) -> int:
     return 0 if path is None else _TIMES * size_of(path, config.file_options())
 
 
-def _raw(config: DatasetConfig, where: str) -> Raw:
+def _beside(config: DatasetConfig, wanted: Collection[str], where: str) -> pd.DataFrame:
+    """Return those of the wanted columns that a set of the data folder has beside it."""
+    path = None if config.name is None else _file_of(f"{config.name}{_GROUPS}")
+    if path is None or config.name is None or not wanted:
+        return pd.DataFrame()
+    own, found = _file_of(config.name), read_frame(path)
+    there = set() if own is None else set(read_frame(own, config.file_options()).columns)
+    return found[[name for name in found.columns if name in wanted and name not in there]]
+
+
+def _raw(config: DatasetConfig, where: str, aside: Collection[str] = ()) -> Raw:
     if config.name is not None:
-        return _from_name(config.name, where, config.file_options())
+        return _from_name(config.name, where, config.file_options(aside))
     if config.path is not None:
-        return _from_path(config.path, config.file_options())
+        return _from_path(config.path, config.file_options(aside))
     if config.sklearn is not None:
         return _from_sklearn(config.sklearn)
     if config.openml is not None:
@@ -225,8 +255,7 @@ _KNOWN = {
 def known_names() -> list[str]:
     """Return the names of data sets: those in the data folder, and those known on OpenML."""
     names = {*_KNOWN, *_names_in(_data_folder())}
-    # NAME_groups.csv says which subject each record of NAME.csv is of; it is no data set
-    return sorted(name for name in names if name.removesuffix("_groups") not in names - {name})
+    return sorted(name for name in names if name.removesuffix(_GROUPS) not in names - {name})
 
 
 def _from_name(name: str, where: str, options: FileOptions) -> Raw:

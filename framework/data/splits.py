@@ -1,7 +1,9 @@
 """Splits: training, validation and test records, and folds of a cross-validation, by a seed.
 
 A cross-validation (:class:`MeasureConfig`) pools the training and the validation records of a
-split. Its folds are dealt by :func:`measure_folds`; the test records stay apart.
+split. Its folds are dealt by :func:`measure_folds`; the test records stay apart. What belongs
+together, such as the records of a patient, is one *unit* and is never divided. For tables see
+:mod:`framework.data.divisions`.
 """
 
 from __future__ import annotations
@@ -20,23 +22,61 @@ from framework.settings import Section
 # keep these draws apart from a run's other streams of the same seed
 _SPLITS = 71
 _FOLDS = 79
+_COLUMNS = ("group", "time", "part", "fold")  # keys of a split that name columns
 
 
 class SplitConfig(Section):
-    """The share of records in each part; ``stratify`` gives each part the same share of a class."""
+    """How records are divided into training, validation and test records.
+
+    train, validation, test : shares of the records.
+    seed : of the shuffle.
+    stratify : whether each part has each class's share.
+    group : a column; its records of one value, a patient's or a molecule's, are in one part and in
+        one fold.
+    time : a column of numbers or dates; the parts follow each other, and so do the folds, each of
+        which is measured by classifiers that were fitted on earlier records. A group is as late as
+        its last record.
+    window : with time, what a fold is fitted on: all records before it (``growing``, the default),
+        or as many as there are in a fold, those right before it (``sliding``).
+    part : a column that names the part of each record: train, validation or test.
+    fold : a column that names the fold of each record of a cross-validation.
+    copies : whether records whose features are all equal stay together. Unless given they do in a
+        cross-validation, and do not where there are validation records, as before there was one.
+    """
 
     train: float = Field(default=0.5, gt=0, lt=1)
     validation: float = Field(default=0.25, gt=0, lt=1)
     test: float = Field(default=0.25, ge=0, lt=1)
     seed: int = Field(default=0, ge=0)
     stratify: bool = True
+    group: str | None = None
+    time: str | None = None
+    window: Literal["growing", "sliding"] | None = None
+    part: str | None = None
+    fold: str | None = None
+    copies: Literal["together", "apart"] | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> SplitConfig:
         total = math.fsum((self.train, self.validation, self.test))
         if abs(total - 1) > 1e-9:
             raise ValueError(f"expected train + validation + test = 1, found {total:g}")
+        if self.window is not None and self.time is None:
+            raise ValueError(f"expected window only with time, found window: {self.window} alone")
+        if self.time is not None and (self.part or self.fold):
+            raise ValueError(
+                "expected time without part or fold, found both; time divides the records itself"
+            )
+        if self.time is not None and self.copies == "together":
+            raise ValueError(
+                "expected copies: apart with time, found together; a copy may come again later"
+            )
         return self
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that keys name, by key: they are no features."""
+        return {key: getattr(self, key) for key in _COLUMNS if getattr(self, key) is not None}
 
 
 class MeasureConfig(Section):
@@ -88,17 +128,35 @@ class Split(NamedTuple):
     validation: IntArray
     test: IntArray
 
+    @property
+    def pooled(self) -> IntArray:
+        """Training and validation records together, sorted."""
+        return np.sort(np.concatenate([self.train, self.validation]))
 
-def split_records(labels: IntArray, config: SplitConfig, where: str = "problem.split") -> Split:
-    """Split records into parts.
+
+def as_split(part_of: IntArray) -> Split:
+    """Return the parts by their number (n,) for each record."""
+    return Split(*(frozen(np.flatnonzero(part_of == part)) for part in range(3)))
+
+
+def split_records(
+    labels: IntArray,
+    config: SplitConfig,
+    where: str = "problem.split",
+    units: IntArray | None = None,
+) -> Split:
+    """Split records into parts by chance.
 
     Parameters
     ----------
     labels : int64 (n,)
         Class codes, from 0.
     config : SplitConfig
+        Its shares, its seed and whether it stratifies.
     where : str
         Key of the section, for messages.
+    units : int64 (n,), optional
+        Codes from 0 of what stays together; each record is a unit of its own if None.
 
     Raises
     ------
@@ -114,25 +172,57 @@ def split_records(labels: IntArray, config: SplitConfig, where: str = "problem.s
         np.random.PCG64(np.random.SeedSequence(config.seed, spawn_key=(_SPLITS,)))
     )
     shares = np.array([config.train, config.validation, config.test])
-    groups = (
-        [np.flatnonzero(labels == code) for code in np.unique(labels)]
-        if config.stratify
-        else [np.arange(len(labels))]
-    )
-    parts: list[list[IntArray]] = [[], [], []]
-    lag = np.zeros(3)
-    for members in groups:
-        sizes = _sizes(len(members), shares, lag)
-        lag += shares * len(members) - sizes
-        pieces = np.split(rng.permutation(members), np.cumsum(sizes)[:-1])
-        for part, piece in zip(parts, pieces, strict=True):
-            part.append(piece)
-    train, validation, test = (
-        frozen(np.sort(np.concatenate(part)).astype(np.int64)) for part in parts
-    )
-    split = Split(train, validation, test)
-    _check(split, labels, shares, where)
+    strata = labels if config.stratify else np.zeros_like(labels)
+    own = np.arange(len(labels)) if units is None else units
+    wanted = int((shares > 0).sum())
+    if own.max() + 1 < wanted:
+        raise InputError(
+            f"{where}: expected a group for each of {wanted} parts, found {own.max() + 1} in all"
+        )
+    split = as_split(_dealt(strata, own, shares, rng))
+    check_split(split, labels, shares, where)
     return split
+
+
+def _dealt(
+    strata: IntArray, units: IntArray, shares: FloatArray, rng: np.random.Generator
+) -> IntArray:
+    """Return the part (n,) of each record; no unit is in two.
+
+    Units of several records come first, larger ones before smaller ones and in random order among
+    those of about one size. Each goes where its strata lack most; single records fill up.
+    """
+    part_of = np.full(len(units), -1, dtype=np.int64)
+    _, strata = np.unique(strata, return_inverse=True)
+    strata = strata.ravel()
+    totals = np.bincount(strata)
+    lack = shares[:, None] * totals
+    sizes = np.bincount(units)
+    several = np.flatnonzero(sizes > 1)
+    if len(several):
+        parts = np.full(len(sizes), -1, dtype=np.int64)
+        row = np.full(len(sizes), -1, dtype=np.int64)
+        row[several] = np.arange(len(several))
+        members = row[units] >= 0
+        content = np.zeros((len(several), len(totals)))
+        np.add.at(content, (row[units[members]], strata[members]), 1.0)
+        order = rng.permutation(len(several))
+        magnitude = np.frexp(sizes[several][order])[1]
+        for i in order[np.argsort(-magnitude, kind="stable")]:
+            gain = np.round((lack * content[i] / totals**2).sum(axis=1), 12)
+            part = int(np.where(shares > 0, gain, -np.inf).argmax())
+            lack[part] -= content[i]
+            parts[several[i]] = part
+        part_of = parts[units]
+    lag = np.zeros(len(shares))
+    for code in range(len(totals)):
+        single = np.flatnonzero((strata == code) & (part_of < 0))
+        room = np.maximum(lack[:, code], 0.0) if len(several) else shares
+        room = room / room.sum() if len(several) and len(single) else room
+        counts = _sizes(len(single), room, lag)
+        lag += room * len(single) - counts
+        part_of[rng.permutation(single)] = np.repeat(np.arange(len(shares)), counts)
+    return part_of
 
 
 def _sizes(count: int, shares: FloatArray, lag: FloatArray) -> IntArray:
@@ -140,12 +230,13 @@ def _sizes(count: int, shares: FloatArray, lag: FloatArray) -> IntArray:
     exact = np.round(count * shares, 9)
     sizes = np.floor(exact).astype(np.int64)
     remainder = np.round(exact - sizes, 9)
-    order = np.lexsort((np.arange(3), -np.round(lag, 9), -remainder))
+    order = np.lexsort((np.arange(len(shares)), -np.round(lag, 9), -remainder))
     sizes[order[: count - int(sizes.sum())]] += 1
     return sizes
 
 
-def _check(split: Split, labels: IntArray, shares: FloatArray, where: str) -> None:
+def check_split(split: Split, labels: IntArray, shares: FloatArray, where: str) -> None:
+    """Refuse an empty part whose share is above 0, and training records that lack a class."""
     for name, part, share in zip(Split._fields, split, shares, strict=True):
         if share > 0 and len(part) == 0:
             raise InputError(
@@ -167,6 +258,7 @@ def fold_records(
     where: str = "folds",
     classes: Sequence[Any] | None = None,
     repeat: int = 0,
+    units: IntArray | None = None,
 ) -> list[IntArray]:
     """Divide records into folds: those of each stratum are dealt out in turn, in a random order.
 
@@ -182,6 +274,8 @@ def fold_records(
         Labels by code, where the strata are classes: of each, two records are needed.
     repeat : int
         Number of the division, where the records are divided more than once.
+    units : int64 (n,), optional
+        Codes of what stays together; each record is a unit of its own if None.
 
     Returns
     -------
@@ -191,8 +285,8 @@ def fold_records(
     Raises
     ------
     InputError
-        Fewer than two records for each fold, or a class with one record, which a fold would take
-        away.
+        Fewer than two records for each fold, a class with one record, which a fold would take
+        away, or fewer units than folds.
     """
     if len(strata) < 2 * count:
         raise InputError(
@@ -201,6 +295,16 @@ def fold_records(
         )
     key = (_FOLDS, repeat) if repeat else (_FOLDS,)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    if units is not None:
+        _, own = np.unique(units, return_inverse=True)
+        if own.max() + 1 < count:
+            raise InputError(
+                f"{where}: expected at most the {own.max() + 1} groups (or different records) of "
+                f"the training and validation records, found {count}; lower folds"
+            )
+        if own.max() + 1 < len(own):
+            fold_of = _dealt(strata, own.ravel(), np.full(count, 1 / count), rng)
+            return [np.flatnonzero(fold_of == fold) for fold in range(count)]
     fold_of = np.empty(len(strata), dtype=np.int64)
     dealt = 0
     for code in np.unique(strata):
@@ -222,6 +326,7 @@ def measure_folds(
     seed: int,
     classes: Sequence[Any],
     where: str = "problem.measure",
+    units: IntArray | None = None,
 ) -> IntArray:
     """Return the fold of each record in each repeat of a cross-validation.
 
@@ -237,11 +342,13 @@ def measure_folds(
         Labels, by class code.
     where : str
         Key of the section, for messages.
+    units : int64 (n,), optional
+        Codes of what stays together; each record is a unit of its own if None.
 
     Returns
     -------
     int64 (repeats, n)
-        From 0. Each class is spread evenly over the folds.
+        From 0. Each class is spread evenly over the folds, as far as units let it.
 
     Raises
     ------
@@ -259,7 +366,7 @@ def measure_folds(
         )
     fold_of = np.empty((measure.repeats, len(labels)), dtype=np.int64)
     for repeat in range(measure.repeats):
-        found = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat)
+        found = fold_records(labels, measure.folds, seed, f"{where}.folds", classes, repeat, units)
         for number, members in enumerate(found):
             fold_of[repeat, members] = number
     return fold_of

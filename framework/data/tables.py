@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array, FloatArray, IntArray, frozen
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.columns import (
     FrameOptions,
     Label,
@@ -51,6 +51,7 @@ class Features:
     identifier : the column that names the records, if one does.
     notes : a sentence for each doubtful column, for the user.
     example : columns of a few records as the source has them, without the target; None for gaps.
+    aside : columns that are no features but say how records are divided, as the source has them.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Features:
     identifier: str | None = None
     notes: tuple[str, ...] = ()
     example: Mapping[str, list[Any]] = field(default_factory=dict)
+    aside: Mapping[str, pd.Series[Any]] = field(default_factory=dict)
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -104,6 +106,15 @@ class Table(Features):
     classes: tuple[Label, ...]
     positive: int | None
 
+    def only(self, rows: BoolArray) -> Table:
+        """Return the same table with some of its records; its fingerprint is that of all."""
+        return replace(
+            self,
+            features=self.features[rows],
+            labels=frozen(self.labels[rows]),
+            aside={name: column[rows] for name, column in self.aside.items()},
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ValueTable(Features):
@@ -120,7 +131,9 @@ class Raw(NamedTuple):
     source: str
 
 
-def assemble(raw: Raw, where: str, options: TableOptions) -> Table:
+def assemble(
+    raw: Raw, where: str, options: TableOptions, aside: Mapping[str, str] | None = None
+) -> Table:
     """Check a raw frame and turn it into a table for classification.
 
     Parameters
@@ -129,6 +142,8 @@ def assemble(raw: Raw, where: str, options: TableOptions) -> Table:
     where : str
         Key of the section, for messages.
     options : TableOptions
+    aside : mapping, optional
+        Columns that are no features but say how records are divided, by the key that names them.
 
     Raises
     ------
@@ -136,12 +151,19 @@ def assemble(raw: Raw, where: str, options: TableOptions) -> Table:
         There are no records, no features, no column of a given name, missing labels, only one
         class, too few records of a class, or features that cannot be used.
     """
-    place = f"{where}: {raw.source}"
-    _check(raw.frame, place, options)
+    place, kept = f"{where}: {raw.source}", dict(aside or {})
+    named = options.named() | {f"split.{key}": (name,) for key, name in kept.items()}
+    _check(raw.frame, place, named)
+    if options.target in kept.values():
+        raise InputError(
+            f"{place}: expected another column than the target to divide the records by, found "
+            f"{options.target!r}"
+        )
     column, merged = _with_rare_merged(raw.frame[options.target], options)
     labels, classes = _labels(column, options, place)
     return Table(
-        **_features(raw, place, options, labels.astype("<i8"), classes, merged),
+        **_features(raw, place, options, labels.astype("<i8"), classes, merged, kept.values()),
+        aside={name: raw.frame[name] for name in kept.values()},
         labels=frozen(labels),
         classes=classes,
         positive=_positive(options.positive, classes, where),
@@ -157,7 +179,7 @@ def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
         As ``assemble``; a target that is not numeric, missing or infinite.
     """
     place = f"{where}: {raw.source}"
-    _check(raw.frame, place, options)
+    _check(raw.frame, place, options.named())
     column = raw.frame[options.target]
     if not is_numeric(column):
         raise InputError(
@@ -173,12 +195,12 @@ def assemble_values(raw: Raw, where: str, options: TableOptions) -> ValueTable:
     return ValueTable(**_features(raw, place, options, values.astype("<f8")), values=frozen(values))
 
 
-def _check(frame: pd.DataFrame, place: str, options: TableOptions) -> None:
-    """Refuse a frame without records, and names of columns that it has not."""
+def _check(frame: pd.DataFrame, place: str, named: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a frame without records, and names of columns (by key) that it has not."""
     if frame.empty:
         raise InputError(f"{place}: expected records, found none")
     known = [str(c) for c in frame.columns]
-    for key, names in options.named().items():
+    for key, names in named.items():
         for name in names:
             if name not in known:
                 raise InputError(
@@ -194,10 +216,11 @@ def _features(
     target: Array,
     classes: tuple[Label, ...] = (),
     merged: tuple[str, ...] = (),
+    aside: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the attributes of ``Features``; ``merged`` is said of rare classes."""
     frame = raw.frame
-    no_features = {options.target, *options.drop, options.identifier}
+    no_features = {options.target, *options.drop, options.identifier, *aside}
     names = [str(c) for c in frame.columns if c not in no_features]
     if options.columns:
         names = [name for name in names if name in options.columns]

@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -15,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from algorithms.multistage.bit_planes import unpack
 from algorithms.multistage.estimator import ParetoMultiStage
 from algorithms.multistage.problem import MultiStageProblem
 from framework.cli.main import main
@@ -198,6 +200,69 @@ def test_importance_costs_are_one_for_all_folds(table_file):
     holdout = problem_of(table_file, costs={"by_importance": 3})
     assert problem.costs.shape == holdout.costs.shape
     assert sorted(problem.costs.tolist()) == sorted(holdout.costs.tolist())
+
+
+def with_column(table_file, tmp_path, name, values):
+    """Write the table with one more column; return its configuration's ``dataset`` and the file."""
+    frame = pd.read_csv(table_file)
+    frame[name] = values(len(frame))
+    path = tmp_path / f"with_{name}.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("calibration", ["none", "isotonic"])
+def test_what_a_fold_is_answered_with_knows_nothing_of_it(table_file, tmp_path, calibration):
+    """Scales, medians, categories, curves and classifiers are fitted on the other folds alone."""
+    plain = with_column(table_file, tmp_path, "block", lambda n: np.arange(n) % 4)
+    frame = pd.read_csv(plain)
+    changed = frame.copy()
+    mine = np.flatnonzero(frame["block"] == 1)
+    kept, others = mine[:20], mine[20:]
+    for name in ("a", "b", "c"):
+        changed.loc[others, name] = 1e3 * np.arange(len(others))
+    changed.loc[others, "colour"] = "violet"
+    changed.loc[others, "label"] = np.roll(frame["label"].to_numpy()[others], 1)
+    changed.to_csv(tmp_path / "changed.csv", index=False)
+    found = []
+    for path in (plain, tmp_path / "changed.csv"):
+        split = {"part": "part", "fold": "block"}
+        part = pd.read_csv(path).assign(part="train")
+        part.to_csv(path, index=False)
+        problem = problem_of(path, split=split, measure=FOLDS, calibration=calibration)
+        keys = problem.missing_components(genomes(problem, 6))
+        built = problem.build_components(keys)
+        order = np.argsort(built.keys[:, 0])
+        n = problem.data.n_validation
+        found.append(unpack(built.bits[order], n)[:, 0, :])  # who has an answer
+    assert np.array_equal(found[0][:, kept], found[1][:, kept])
+    rest = np.flatnonzero(frame["block"] != 1)
+    assert not np.array_equal(found[0][:, rest], found[1][:, rest])  # they learn from that fold
+
+
+@pytest.mark.parametrize("split", [{"group": "who"}, {"time": "who"}])
+def test_columns_that_divide_are_no_features(table_file, tmp_path, split, capsys):
+    path = with_column(table_file, tmp_path, "who", lambda n: np.arange(n) // 3)
+    problem = problem_of(path, split=split, measure=FOLDS)
+    assert problem.feature_names == tuple(NAMES)
+    model = problem.decode(genomes(problem, 1)[0])
+    frame = load_table(config_of(table_file).dataset).features
+    assert len(model.predict(frame)) == len(frame)
+    data = problem.data
+    if "group" in split:
+        assert data.units.max() + 1 < data.n_validation == len(data.y)
+        assert problem.describe()["measure"] == "cross-validation, 4 folds, by group 'who'"
+    else:
+        assert data.n_validation < len(data.y)  # those of the first window are not measured
+        about = problem.describe()
+        assert about["measure"] == "cross-validation, 4 folds, by time 'who' in growing windows"
+        assert about["out_of_fold"] + about["train"] + about["test"] == about["records"]
+    other = problem_of(
+        with_column(table_file, tmp_path, "who", lambda n: np.arange(n) // 4 % 9),
+        split={"group": "who"},
+        measure=FOLDS,
+    )
+    assert other.fingerprint != problem.fingerprint
 
 
 def test_a_fold_that_fails_is_named(table_file):

@@ -72,9 +72,11 @@ def test_whole_weights_are_records_repeated(table_file, settings, without):
         assert np.array_equal(found[name][:, 0], column), name
 
 
-def test_records_that_have_copies_have_no_outcomes(table_file):
-    arguments = prepared(table_file, {})
-    data = arguments["data"]
-    twin = replace(data, copy_of=np.arange(len(data.y)))
-    problem = MultiStageProblem(**{**arguments, "data": twin})
-    assert problem.outcomes(genomes(problem)) is None
+def test_repeats_of_a_record_are_drawn_together(table_file):
+    measure = {"kind": "cross_validation", "folds": 3, "repeats": 2}
+    problem = MultiStageProblem(**prepared(table_file, {"measure": measure}))
+    outcomes, n = problem.outcomes(genomes(problem)), len(problem.data.y)
+    assert outcomes.units.tolist() == [*range(n), *range(n)]
+    found = outcomes.metrics(np.ones((2 * n, 1)))
+    for name, column in problem.evaluate(genomes(problem)).items():
+        assert np.array_equal(found[name][:, 0], column), name

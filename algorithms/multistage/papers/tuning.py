@@ -35,7 +35,7 @@ from framework.arrays import Array, FloatArray
 from framework.batch import Evaluated
 from framework.data.costs import feature_costs
 from framework.data.datasets import load_table
-from framework.data.splits import split_records
+from framework.data.divisions import divide
 from framework.errors import InputError
 from framework.problem import Deployable, Problem
 from framework.roles import Metric, Roles
@@ -272,8 +272,9 @@ class BaselineProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        table = load_table(config.dataset)
-        split = split_records(table.labels, config.split)
+        table = load_table(config.dataset, aside=config.split.columns)
+        found = divide(table, config.split)
+        split = found.split
         classes = np.array(table.classes)
         training, validation, test = (
             Records(table.features.iloc[part], classes[table.labels[part]]) for part in split
@@ -295,7 +296,7 @@ class BaselineProblem(Problem, Deployable):
             costs=costs,
             threshold=dict(zip(classes.tolist(), thresholds, strict=True)),
             points=grid_points(config.methods),
-            source=source_of(table, config.split, split),
+            source=source_of(table, config.split, found),
         )
 
     @property

@@ -1,0 +1,396 @@
+"""How the records of a table are divided: by chance, by groups, in time, or as a column says.
+
+Records of a group, and copies of a record, are one *unit*: they are together in the parts, in the
+folds of a cross-validation and in the resamples of :mod:`framework.outcomes`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.data.columns import (
+    ColumnInference,
+    TableOptions,
+    infer_column,
+    is_date,
+    is_numeric,
+    to_numbers,
+    to_texts,
+)
+from framework.data.splits import (
+    MeasureConfig,
+    Split,
+    SplitConfig,
+    as_split,
+    check_split,
+    measure_folds,
+    split_records,
+)
+from framework.data.tables import Table
+from framework.errors import InputError, listed
+
+
+class FoldRows(NamedTuple):
+    """One fold: positions among the pooled records, int64 and sorted.
+
+    Attributes
+    ----------
+    train : records that are fitted on.
+    held_out : records that are measured; disjoint from the others.
+    """
+
+    train: IntArray
+    held_out: IntArray
+
+
+class Division(NamedTuple):
+    """How the records of a table are divided.
+
+    Attributes
+    ----------
+    split : Split
+    repeats : tuple of tuple of FoldRows
+        The folds of each repeat of a cross-validation; empty where there is none.
+    units : int64 (n,)
+        Code of each record, from 0; records of one code are together in each part and fold, and in
+        resamples.
+    fingerprint : str
+        Of what is not in the configuration: the named columns, the copies. Empty for nothing.
+    notes : tuple of str
+        Sentences for the user.
+    """
+
+    split: Split
+    repeats: tuple[tuple[FoldRows, ...], ...]
+    units: IntArray
+    fingerprint: str
+    notes: tuple[str, ...]
+
+
+def divide(
+    table: Table,
+    config: SplitConfig,
+    measure: MeasureConfig | None = None,
+    where: str = "problem",
+) -> Division:
+    """Divide the records of a table into parts and, for a cross-validation, folds.
+
+    Parameters
+    ----------
+    table : Table
+        With the columns that ``config`` names in ``aside``.
+    config : SplitConfig
+    measure : MeasureConfig, optional
+        No folds if None.
+    where : str
+        Place of the sections ``split`` and ``measure``, for messages.
+
+    Raises
+    ------
+    InputError
+        Columns that cannot be used, or too few records, groups or times.
+    """
+    crossed = measure is not None and measure.kind == "cross_validation"
+    place = f"{where}.split"
+    columns = {key: table.aside[name] for key, name in config.columns.items()}
+    for key, column in columns.items():
+        gaps = column.isna().to_numpy(dtype=bool)
+        if gaps.any():
+            raise InputError(
+                f"{place}.{key}: expected a value of {column.name!r} in each record, found "
+                f"{gaps.sum()} without one, the first in record {int(gaps.argmax()) + 1}"
+            )
+    together = config.copies or ("together" if crossed and config.time is None else "apart")
+    units, notes = _units(table, columns.get("group"), together == "together", config, place)
+    times = _times(columns["time"], f"{place}.time") if "time" in columns else None
+    if "part" in columns:
+        split = _named_parts(columns["part"], units, table.labels, crossed, place)
+    elif times is not None:
+        split = _parts_in_time(times, units, table.labels, config, place)
+    else:
+        split = split_records(table.labels, config, place, units)
+    repeats: tuple[tuple[FoldRows, ...], ...] = ()
+    if crossed:
+        assert measure is not None
+        rows = split.pooled
+        labels, own = table.labels[rows], units[rows]
+        if config.time is not None or config.fold is not None:
+            _refuse_repeats(measure, "time" if times is not None else "fold", f"{where}.measure")
+        if times is not None:
+            repeats = (_windows(times[rows], own, measure, config.window or "growing", where),)
+        else:
+            if "fold" in columns:
+                fold_of = _named_folds(columns["fold"].iloc[rows], own, f"{place}.fold")
+            else:
+                setting = measure, config.seed, table.classes, f"{where}.measure"
+                fold_of = measure_folds(labels, *setting, own)
+            repeats = tuple(map(_folds_of, fold_of))
+        for folds in repeats:
+            _refuse_lost_classes(folds, labels, table.classes, f"{where}.measure.folds")
+    digest = hashlib.sha256()
+    for key, column in sorted(columns.items()):
+        digest.update(f"{key} {column.astype(str).tolist()}".encode())
+    if units.max() + 1 < len(units):
+        digest.update(units.astype("<i8").tobytes())
+    told = columns or units.max() + 1 < len(units)
+    return Division(split, repeats, units, digest.hexdigest() if told else "", notes)
+
+
+def same_rows(features: pd.DataFrame) -> IntArray:
+    """Return a code for each row (n,), from 0 in order of first appearance; equal for equal rows.
+
+    Missing values are equal to each other.
+    """
+    codes = np.zeros(len(features), dtype=np.int64)
+    for name in features.columns:
+        found, values = pd.factorize(features[name], use_na_sentinel=False)
+        codes = pd.factorize(codes * max(len(values), 1) + found)[0].astype(np.int64)
+        if len(codes) and codes.max() == len(codes) - 1:
+            break  # all differ
+    return codes
+
+
+def seen_before(fresh: pd.DataFrame, searched: pd.DataFrame) -> BoolArray:
+    """Return which rows of ``fresh`` (n,) are among those of ``searched``, feature by feature.
+
+    Parameters
+    ----------
+    fresh, searched : pandas.DataFrame
+        Features as in :class:`~framework.data.tables.Table`; further columns do not count.
+    """
+    columns = list(searched.columns)
+    both = [frame[columns].astype(_plain_types(searched)) for frame in (fresh, searched)]
+    codes = same_rows(pd.concat(both, ignore_index=True))
+    return np.isin(codes[: len(fresh)], codes[len(fresh) :])
+
+
+def _plain_types(features: pd.DataFrame) -> dict[str, Any]:
+    """Return the types in which the values of two tables can be compared, by column."""
+    return {
+        str(name): object if isinstance(kind, pd.CategoricalDtype) else kind
+        for name, kind in features.dtypes.items()
+    }
+
+
+def _units(
+    table: Table, group: pd.Series[Any] | None, together: bool, config: SplitConfig, place: str
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the unit (n,) of each record, and what is to say of copies."""
+    n = len(table.labels)
+    units = np.arange(n)
+    if group is not None:
+        units = pd.factorize(to_texts(group)[0])[0].astype(np.int64)
+        if units.max() == 0:
+            raise InputError(
+                f"{place}.group: expected two groups or more in {config.group!r}, found one, "
+                f"{group.iloc[0]!r}; leave group out, or name the column that tells them apart"
+            )
+    if not together:
+        return units, ()
+    rows = same_rows(table.features)
+    copies = n - int(rows.max()) - 1
+    if not copies:
+        return units, ()
+    if config.copies is not None:
+        notes: tuple[str, ...] = ()
+    else:
+        notes = (
+            f"{copies:,} of {n:,} records have the features of another one and stay together with "
+            "it in folds; split.copies: apart where they are other individuals",
+        )
+    if group is None:
+        return rows, notes
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    # groups that share a row are one unit
+    links = coo_array((np.ones(n), (units, rows)), shape=(n, n)).tocsr()
+    both = connected_components(links.T @ links, directed=False)[1]
+    return pd.factorize(both[rows])[0].astype(np.int64), notes
+
+
+def _times(column: pd.Series[Any], where: str) -> FloatArray:
+    """Return the time of each record (n,) as a number.
+
+    Raises
+    ------
+    InputError
+        The column holds neither numbers nor dates.
+    """
+    found = ColumnInference()
+    if not (is_numeric(column) or is_date(column)):
+        found = infer_column(column, str(column.name), TableOptions(keep=(str(column.name),)))
+    if found.reading is not None:
+        column = found.reading.read(column, str(column.name))
+    if is_date(column):
+        if isinstance(column.dtype, pd.DatetimeTZDtype):
+            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        times = column.to_numpy("datetime64[us]").astype(np.int64).astype(np.float64)
+    elif is_numeric(column):
+        times = to_numbers(column)
+    else:
+        raise InputError(
+            f"{where}: expected numbers or dates in {column.name!r}, found {column.iloc[0]!r}"
+        )
+    if column.isna().any() or not np.isfinite(times).all():
+        raise InputError(f"{where}: expected a time in each record of {column.name!r}, found gaps")
+    return times
+
+
+def _in_time(times: FloatArray, units: IntArray) -> FloatArray:
+    """Return the time (n,) at which each record counts: that of the last record of its unit."""
+    last = np.full(int(units.max()) + 1, -np.inf)
+    np.maximum.at(last, units, times)
+    return last[units]
+
+
+def _cuts(times: FloatArray, shares: FloatArray, wanted: str, where: str) -> IntArray:
+    """Return the number (n,) of the part of each record; no time is in two of the parts.
+
+    Each part ends at the time at which its records are nearest to its share, with those before it.
+
+    Raises
+    ------
+    InputError
+        There are fewer times than parts.
+    """
+    values, number, counts = np.unique(times, return_inverse=True, return_counts=True)
+    ends, parts = np.cumsum(counts), len(shares)
+    if len(values) < parts:
+        raise InputError(
+            f"{where}: expected as many different times as {wanted}, {parts} or more, found "
+            f"{len(values)}"
+        )
+    part_of_value = np.empty(len(values), dtype=np.int64)
+    start = 0
+    for part, share in enumerate(np.cumsum(shares)):
+        last = len(values) - (parts - part)  # leave a time for each part to come
+        near = np.abs(ends[start : last + 1] - round(share * len(times), 9))
+        stop = len(values) if part == parts - 1 else start + int(near.argmin()) + 1
+        part_of_value[start:stop] = part
+        start = stop
+    return part_of_value[number.ravel()]
+
+
+def _parts_in_time(
+    times: FloatArray, units: IntArray, labels: IntArray, config: SplitConfig, where: str
+) -> Split:
+    shares = np.array([config.train, config.validation, config.test])
+    given = np.flatnonzero(shares > 0)
+    found = _cuts(_in_time(times, units), shares[given], "parts", f"{where}.time")
+    split = as_split(given[found])
+    check_split(split, labels, shares, where)
+    return split
+
+
+def _windows(
+    times: FloatArray,
+    units: IntArray,
+    measure: MeasureConfig,
+    window: str,
+    where: str,
+) -> tuple[FoldRows, ...]:
+    """Return the folds of pooled records in time; those of the first window are not measured."""
+    assert measure.folds is not None  # filled in with the kind
+    blocks = measure.folds + 1
+    shares = np.full(blocks, 1 / blocks)
+    wanted = "folds and one more"
+    block = _cuts(_in_time(times, units), shares, wanted, f"{where}.measure.folds")
+    earliest = (lambda fold: 0) if window == "growing" else (lambda fold: fold - 1)
+    return tuple(
+        FoldRows(
+            np.flatnonzero((block < fold) & (block >= earliest(fold))),
+            np.flatnonzero(block == fold),
+        )
+        for fold in range(1, blocks)
+    )
+
+
+def _named_parts(
+    column: pd.Series[Any], units: IntArray, labels: IntArray, crossed: bool, where: str
+) -> Split:
+    """Return the parts that a column names."""
+    texts = np.array([text.strip().lower() for text in to_texts(column)[0]])
+    names = np.array(Split._fields)
+    wrong = ~np.isin(texts, names)
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise InputError(
+            f"{where}.part: expected {listed(Split._fields)} in {column.name!r}, found "
+            f"{column.iloc[at]!r} in record {at + 1}"
+        )
+    part_of = (texts[:, None] == names).argmax(axis=1)
+    _refuse_torn(part_of, units, "part", f"{where}.part")
+    split = as_split(part_of)
+    needed = ("train",) if crossed else ("train", "validation")
+    for name in needed:
+        if not len(getattr(split, name)):
+            raise InputError(
+                f"{where}.part: expected {name} records in {column.name!r}, found none"
+            )
+    check_split(split, labels, np.zeros(3), where)
+    return split
+
+
+def _named_folds(column: pd.Series[Any], units: IntArray, where: str) -> IntArray:
+    """Return the folds (1, n) that a column names for the pooled records."""
+    fold_of, names = pd.factorize(to_texts(column)[0], sort=True)
+    if len(names) < 2:
+        raise InputError(
+            f"{where}: expected two folds or more in {column.name!r}, found {len(names)} among the "
+            f"{len(column)} training and validation records"
+        )
+    fold_of = fold_of.astype(np.int64)
+    _refuse_torn(fold_of, units, "fold", where)
+    return fold_of[None]
+
+
+def _folds_of(numbers: IntArray) -> tuple[FoldRows, ...]:
+    """Return the folds by their number (n,) for each record."""
+    return tuple(
+        FoldRows(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold))
+        for fold in range(int(numbers.max()) + 1)
+    )
+
+
+def _refuse_torn(part_of: IntArray, units: IntArray, what: str, where: str) -> None:
+    """Refuse a column by which records that belong together are in two parts."""
+    first = np.zeros(int(units.max()) + 1, dtype=np.int64)
+    first[units[::-1]] = part_of[::-1]
+    torn = first[units] != part_of
+    if torn.any():
+        at = int(torn.argmax())
+        other = int((units == units[at]).argmax())
+        raise InputError(
+            f"{where}: expected records of a group, and copies of one record, in one {what}, found "
+            f"records {other + 1} and {at + 1} in two; correct the column, or set split.copies: "
+            "apart where equal records are other individuals"
+        )
+
+
+def _refuse_repeats(measure: MeasureConfig, key: str, where: str) -> None:
+    if measure.repeats != 1:
+        raise InputError(
+            f"{where}.repeats: expected 1 with split.{key}, found {measure.repeats}; the folds are "
+            "the same each time"
+        )
+
+
+def _refuse_lost_classes(
+    folds: Sequence[FoldRows], labels: IntArray, classes: Sequence[Any], where: str
+) -> None:
+    """Refuse folds of which one has a class that it cannot be fitted on."""
+    for number, fold in enumerate(folds, start=1):
+        lost = np.setdiff1d(np.arange(len(classes)), labels[fold.train])
+        if len(lost):
+            raise InputError(
+                f"{where}: expected records of every class to fit on beside each fold, found none "
+                f"of {classes[int(lost[0])]!r} beside fold {number}; lower folds, or divide "
+                "the records otherwise"
+            )
