@@ -18,10 +18,12 @@ from pydantic import Field, field_validator
 from algorithms.ensembling.kernels import traits as kernels
 from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
 from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
+from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleOutcomes
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
 from framework.arrays import Array, FloatArray
 from framework.data.columns import Label
-from framework.libraries.config import LibrarySection
+from framework.data.splits import MeasureConfig
+from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
@@ -44,7 +46,7 @@ VERSION = 2  # raise it when a value changes for the same library
 _MEMBERS = Metric("members", "min", "ratio", text="number of different models", size=True)
 _PICKS = Metric("picks", "min", "ratio", text="number of picks, repeated ones too")
 _CORRELATION = Metric(
-    "loss_correlation", "min", text="mean |correlation| of the members' losses, pair by pair"
+    LOSS_CORRELATION, "min", text="mean |correlation| of the members' losses, pair by pair"
 )
 _SIMILARITY = Metric(
     "config_similarity", "min", text="mean likeness of the members' configurations (Gower)"
@@ -55,6 +57,9 @@ class EnsembleConfig(Section):
     """The ``problem`` section of kind ``ensemble``.
 
     library : ``{path: DIR}``, or ``{build: {...}}``: how to make one.
+    measure : what ensembles are measured on, of a library that is built: out-of-fold on all records
+        but the test records, or a holdout of ``split.validation`` (a third of them); as the build's
+        own keys say unless given.
     max_count : greatest number of times that one model is picked.
     score : one or more of ``roc_auc``, ``log_loss``, ``accuracy``, ``balanced_accuracy``,
         ``brier`` (classification), ``rmse``, ``mae``, ``r2`` (regression), or of scikit-learn's
@@ -67,6 +72,7 @@ class EnsembleConfig(Section):
     renamed: ClassVar[Mapping[str, str]] = {"most": "max_count"}
 
     library: LibrarySection
+    measure: MeasureConfig | None = None
     max_count: int = Field(default=50, ge=1, le=100_000)
     score: tuple[str, ...] | None = None
     costs: tuple[str, ...] | None = None
@@ -167,7 +173,7 @@ class EnsembleProblem(Problem, Deployable):
         """
         from framework.libraries.build import obtain_library  # workers do without it
 
-        library = obtain_library(config.library)
+        library = obtain_library(measured_as(config.library, config.measure))
         return cls(
             library,
             max_count=config.max_count,
@@ -195,6 +201,19 @@ class EnsembleProblem(Problem, Deployable):
         if self._test is None:
             self._test = self._scores(library.test, library.y_test, exact=True)
         return self._measure(X, self._test)
+
+    def outcomes(self, X: Array) -> EnsembleOutcomes | None:
+        """Return how genomes do on each record; None with most of scikit-learn's scorers.
+
+        Of these, ``f1``, ``precision`` and ``recall`` of two classes are known.
+        """
+        if not self._validation.weighable:
+            return None
+        library = self.library
+        losses = loss_vectors(library.validation, library.y_validation, bool(self._classes))
+        return EnsembleOutcomes(
+            X, self.evaluate, self._validation, losses, self.metric_names, library.units
+        )
 
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"

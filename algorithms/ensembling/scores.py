@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,11 +10,13 @@ import numpy as np
 
 from algorithms.ensembling.kernels import auc as ranks
 from algorithms.ensembling.kernels import deviations as kernels
+from algorithms.ensembling.kernels import weighted
 from algorithms.ensembling.kernels.multiplicities import Multiplicities, multiplicities_of
 from algorithms.ensembling.kernels.traits import combine
 from framework import registry
 from framework.arrays import Array, FloatArray, IntArray
 from framework.errors import InputError
+from framework.outcomes import weighted_sums
 from framework.roles import Metric, Sense
 
 _BLOCK_BYTES = 400_000  # mean predictions held at a time
@@ -40,21 +42,36 @@ class Truth(NamedTuple):
 class _Facts(NamedTuple):
     """What scores need to know of the truth, computed once.
 
-    counts : records of each class; spread : variance of the values, NaN where it is 0.
+    counts : records of each class; spread : variance of the values, NaN where it is 0. Under
+    weights of the records, one column each, they are of shapes (b, C) and (b,).
     """
 
     y: Array
     classes: int
-    counts: IntArray
-    spread: float
+    positive: int
+    counts: Array
+    spread: float | FloatArray
 
 
 def _facts(truth: Truth) -> _Facts:
     if truth.classes:
         counts = np.bincount(truth.y, minlength=truth.classes)
-        return _Facts(truth.y, truth.classes, counts, np.nan)
+        return _Facts(truth.y, truth.classes, truth.positive, counts, np.nan)
     spread = float(np.mean((truth.y - truth.y.mean()) ** 2)) or np.nan
-    return _Facts(truth.y, 0, np.zeros(0, dtype=np.int64), spread)
+    return _Facts(truth.y, 0, truth.positive, np.zeros(0, dtype=np.int64), spread)
+
+
+def _weighted_facts(truth: Truth, weights: Array) -> _Facts:
+    total = weights.sum(axis=0, dtype=np.float64)
+    if truth.classes:
+        classes = [
+            weights[truth.y == c].sum(axis=0, dtype=np.float64) for c in range(truth.classes)
+        ]
+        return _Facts(truth.y, truth.classes, truth.positive, np.stack(classes, axis=1), np.nan)
+    centred = (truth.y - truth.y.mean())[None, :]
+    mean, square = (weighted.sums_in_order(x, weights)[0] / total for x in (centred, centred**2))
+    spread = np.maximum(square - mean * mean, 0.0)
+    return _Facts(truth.y, 0, truth.positive, np.zeros(0), np.where(spread > 0, spread, np.nan))
 
 
 class _Table(NamedTuple):
@@ -76,9 +93,61 @@ class _Rows:
         return kernels.mean_square(self.table, self.multiplicities, self._products)
 
     @cached_property
-    def hits(self) -> IntArray:
+    def hits(self) -> Array:
         """Records of each class that are answered right, (n, C)."""
         return kernels.hits(self.table, self.multiplicities, self.truth.y, self.truth.classes)
+
+    @cached_property
+    def minus_log(self) -> FloatArray:
+        return kernels.mean_minus_log(self.table, self.multiplicities)
+
+    @cached_property
+    def absolute(self) -> FloatArray:
+        return kernels.mean_absolute(self.table, self.multiplicities)
+
+
+class _WeightedRows(_Rows):
+    """The same under weights of the records: each with an axis (b,) behind that of the rows."""
+
+    def __init__(
+        self, table: _Table, multiplicities: Multiplicities, truth: _Facts, weights: Array
+    ) -> None:
+        super().__init__(table, multiplicities, truth)
+        self._weights, self._total = weights, weights.sum(axis=0, dtype=np.float64)
+
+    @cached_property
+    def _planes(self) -> FloatArray:
+        """Deviations of the mean prediction, (n, N), or (n, N, C)."""
+        planes = kernels.mean_deviations(self.table, self.multiplicities)
+        records = len(self.truth.y)
+        return planes if planes.shape[1] == records else planes.reshape(len(planes), records, -1)
+
+    def _mean(self, plane: FloatArray) -> FloatArray:
+        return np.asarray(weighted.sums_in_order(plane, self._weights) / self._total)
+
+    @cached_property
+    def mean_square(self) -> FloatArray:
+        squares = self._planes**2
+        return self._mean(squares if squares.ndim == 2 else squares.mean(axis=2))
+
+    @cached_property
+    def hits(self) -> Array:
+        y, classes = self.truth.y, self.truth.classes
+        right = kernels.right_answers(self.table, self.multiplicities, y, classes)
+        found = np.empty((len(right), self._weights.shape[1], classes))
+        for c in range(classes):
+            its = np.flatnonzero(y == c)
+            found[..., c] = weighted_sums(right[:, its], self._weights[its])
+        return found
+
+    @cached_property
+    def minus_log(self) -> FloatArray:
+        p = np.clip(1.0 + self._planes, kernels.LEAST, 1.0 - kernels.LEAST)
+        return self._mean(-np.log(p))
+
+    @cached_property
+    def absolute(self) -> FloatArray:
+        return self._mean(np.abs(self._planes))
 
 
 class _Score(NamedTuple):
@@ -94,7 +163,7 @@ class _Score(NamedTuple):
 
 
 def _log_loss(rows: _Rows) -> FloatArray:
-    return kernels.mean_minus_log(rows.table, rows.multiplicities)
+    return rows.minus_log
 
 
 def _brier(rows: _Rows) -> FloatArray:
@@ -103,13 +172,13 @@ def _brier(rows: _Rows) -> FloatArray:
 
 
 def _accuracy(rows: _Rows) -> FloatArray:
-    return np.asarray(rows.hits.sum(axis=1) / len(rows.truth.y))
+    return np.asarray(rows.hits.sum(axis=-1) / rows.truth.counts.sum(axis=-1))
 
 
 def _balanced_accuracy(rows: _Rows) -> FloatArray:
-    counts = rows.truth.counts
-    recalls = rows.hits[:, counts > 0] / counts[counts > 0]
-    return np.asarray(recalls.sum(axis=1) / (counts > 0).sum())
+    hits, counts = rows.hits, rows.truth.counts
+    recalls = np.divide(hits, counts, out=np.zeros(hits.shape), where=counts > 0)
+    return np.asarray(recalls.sum(axis=-1) / (counts > 0).sum(axis=-1))
 
 
 def _rmse(rows: _Rows) -> FloatArray:
@@ -117,13 +186,26 @@ def _rmse(rows: _Rows) -> FloatArray:
 
 
 def _mae(rows: _Rows) -> FloatArray:
-    return kernels.mean_absolute(rows.table, rows.multiplicities)
+    return rows.absolute
 
 
 def _r2(rows: _Rows) -> FloatArray:
     return np.asarray(1.0 - rows.mean_square / rows.truth.spread)
 
 
+def _of_confusion(rows: _Rows, name: str) -> FloatArray:
+    """Return one of scikit-learn's scores that follow from the four counts of two classes."""
+    positive, counts = rows.truth.positive, rows.truth.counts
+    right = rows.hits[..., positive]
+    missed = counts[..., positive] - right
+    false = counts[..., 1 - positive] - rows.hits[..., 1 - positive]
+    times, falsely, missing = {"precision": (1, 1, 0), "recall": (1, 0, 1), "f1": (2, 1, 1)}[name]
+    whole = times * right + falsely * false + missing * missed
+    share = np.divide(times * right, whole, out=np.zeros(whole.shape), where=whole > 0)
+    return np.asarray(share)
+
+
+OF_CONFUSION = ("f1", "precision", "recall")  # of two classes
 OF_SQUARES = ("brier", "rmse", "r2")
 AUC = "roc_auc"
 _AUC_TEXT = "area under the ROC curve; of several classes, the mean of each against the rest"
@@ -167,7 +249,7 @@ class Scores:
         own = CLASSIFICATION if truth.classes else REGRESSION
         self.names, self.truth, self.exact = tuple(names), truth, exact
         self._facts = _facts(truth)
-        self._P = P.reshape(len(P), -1)
+        self._P, self._given = P.reshape(len(P), -1), P
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
         self._own = own
         self._tables: list[tuple[_Table, tuple[str, ...]]] = []
@@ -197,6 +279,45 @@ class Scores:
         if self._scorers:
             found |= self._of_means(multiplicities)
         return {name: found[name] for name in self.names}
+
+    @property
+    def weighable(self) -> bool:
+        """Whether all scores are known under weights of the records."""
+        two = self.truth.classes == 2
+        return all(two and name in OF_CONFUSION for name in self._scorers)
+
+    def weighted(
+        self, multiplicities: Multiplicities, weights: Array, wanted: Collection[str]
+    ) -> dict[str, FloatArray]:
+        """Return scores of each row under each column of weights, (n, b) each.
+
+        Parameters
+        ----------
+        multiplicities : Multiplicities
+            No row is empty.
+        weights : numpy.ndarray, shape (N, b)
+            Whole numbers, not all 0 in a column.
+        wanted : collection of str
+            Which scores; all of them must be ``weighable``.
+
+        Notes
+        -----
+        Ranks, hits and what is made of them are exact; means of losses are so but for rounding.
+        """
+        found: dict[str, FloatArray] = {}
+        if AUC in wanted and self._ranks is not None:
+            found[AUC] = weighted.auc(self._ranks, multiplicities, weights)
+        truth = _weighted_facts(self.truth, weights)
+        for table, names in self._tables:
+            its = [name for name in names if name in wanted]
+            rows = _WeightedRows(table, multiplicities, truth, weights)
+            found |= {name: self._own[name].f(rows) for name in its}
+        counted = [name for name in self._scorers if name in wanted]
+        if counted:
+            table = _Table(kernels.of_true_class(self._given, self.truth.y), None)
+            rows = _WeightedRows(table, multiplicities, truth, weights)
+            found |= {name: _of_confusion(rows, name) for name in counted}
+        return found
 
     def metrics(self) -> tuple[Metric, ...]:
         """Return what the scores are; bounds without a theory come from the models' own scores."""

@@ -64,11 +64,7 @@ def failure_credit(failures: BoolArray) -> FloatArray:
     numpy.ndarray of float64, shape (K, K)
         Symmetric, zeros on the diagonal.
     """
-    both, own = _counts(failures)
-    total = own[:, None] + own
-    credit = np.divide(total - 2 * both, total, out=np.zeros(both.shape), where=total > 0)
-    np.fill_diagonal(credit, 0.0)
-    return credit
+    return _of_counts(_counts(failures), failures.shape[1], "failure_credit")
 
 
 def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> FloatArray:
@@ -89,12 +85,39 @@ def pair_table(failures: BoolArray, measure: PairMeasure = "failure_credit") -> 
     """
     if measure not in NAMES:
         raise InputError(f"pair_measure: expected {', '.join(NAMES)}, found {measure!r}")
-    if measure == "failure_credit":
-        return failure_credit(failures)
-    n = failures.shape[1]
-    both, own = _counts(failures)
+    return _of_counts(_counts(failures), failures.shape[1], measure)
+
+
+def weighted_pair_tables(failures: BoolArray, weights: Array, measure: PairMeasure) -> FloatArray:
+    """Return the tables of pairs under weights of the records.
+
+    Parameters
+    ----------
+    failures : numpy.ndarray of bool, shape (K, N)
+    weights : numpy.ndarray, shape (N, b)
+        Whole numbers, not all 0 in a column.
+    measure : str
+
+    Returns
+    -------
+    numpy.ndarray of float64, shape (b, K, K)
+        Those of :func:`pair_table` of records repeated so often, to the bit.
+    """
+    table, k = failures.astype(np.float64), len(failures)
+    found = np.empty((weights.shape[1], k, k))
+    for drawn, column in zip(found, weights.T, strict=True):
+        drawn[:] = _of_counts((table * column) @ table.T, column.sum(dtype=np.float64), measure)
+    return found
+
+
+def _of_counts(both: FloatArray, n: float, measure: PairMeasure) -> FloatArray:
+    """Return the table of pairs that fail together on ``both`` (K, K) of ``n`` records."""
+    own = np.diagonal(both)
     one = own[:, None] + own - 2 * both
-    if measure == "disagreement":
+    if measure == "failure_credit":
+        total = own[:, None] + own
+        table = np.divide(one, total, out=np.zeros(both.shape), where=total > 0)
+    elif measure == "disagreement":
         table = one / n
     elif measure == "double_fault":
         table = 1.0 - both / n
@@ -147,7 +170,7 @@ def demand_of(
     return Demand(tau, gamma)
 
 
-def _counts(failures: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _counts(failures: BoolArray) -> FloatArray:
+    """Return how many records defeat both of each pair, (K, K)."""
     table = failures.astype(np.float64)  # whole numbers: exact
-    both = table @ table.T
-    return both, np.diagonal(both).copy()
+    return table @ table.T

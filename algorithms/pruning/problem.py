@@ -16,11 +16,13 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
-from algorithms.pruning.votes import VoteTable, member_sums, pair_credits
+from algorithms.pruning.outcomes import VoteOutcomes, Votes
+from algorithms.pruning.votes import VoteTable, confusion_rates, member_sums, pair_credits
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.columns import Label
+from framework.data.splits import MeasureConfig
 from framework.errors import InputError, listed
-from framework.libraries.config import LibrarySection
+from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
 from framework.libraries.selection import (
@@ -72,6 +74,9 @@ class PruningConfig(Section):
     """The ``problem`` section of kind ``pruning``.
 
     library : ``{path: DIR}``, or ``{build: {...}}``: how to make one; of two classes.
+    measure : what ensembles are measured on, of a library that is built: out-of-fold on all records
+        but the test records, or a holdout of ``split.validation`` (a third of them); as the build's
+        own keys say unless given.
     threshold : ``gene`` (the last gene, 0 to K, as in the paper) or ``majority`` (a record is
         called positive by more than half of the votes; a tie is negative).
     positive : label of the positive class; else that of the data set of ``library.build``, else
@@ -84,6 +89,7 @@ class PruningConfig(Section):
     """
 
     library: LibrarySection
+    measure: MeasureConfig | None = None
     threshold: Threshold = "gene"
     positive: Label | None = None
     models: int | None = Field(default=None, ge=2)
@@ -186,7 +192,7 @@ class PruningProblem(Problem, Deployable):
         """
         from framework.libraries.build import obtain_library  # workers do without it
 
-        library = obtain_library(config.library)
+        library = obtain_library(measured_as(config.library, config.measure))
         if config.models is not None:
             library = library.first(config.models)
         return cls(
@@ -237,6 +243,23 @@ class PruningProblem(Problem, Deployable):
             self._test = VoteTable.of(*self._votes(library.test, library.y_test))
         return self._measure(X, self._test)
 
+    def outcomes(self, X: Array) -> VoteOutcomes:
+        library = self.library
+        votes, positive = self._votes(library.validation, library.y_validation)
+        members, thresholds = self.split(X)
+        table = Votes(votes, positive, library.units)
+        rates = [metric.name for metric in _RATES]
+        return VoteOutcomes(
+            X,
+            members,
+            thresholds,
+            table,
+            self.pair_measure,
+            self.evaluate,
+            rates,
+            self.metric_names,
+        )
+
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
         """Return what answering one class always scores: no members, no costs."""
         classes = self.library.classes
@@ -247,8 +270,8 @@ class PruningProblem(Problem, Deployable):
 
         def scores(table: VoteTable, positive: int) -> dict[str, float]:
             n0, n1 = table.totals
-            called = np.array([[n0, n1] if positive else [0, 0]], dtype=np.int64)
-            rates = [float(column[0]) for column in confusion_rates(called, n0, n1)]
+            fp, tp = (np.array([count if positive else 0]) for count in (n0, n1))
+            rates = [float(column[0]) for column in confusion_rates(fp, tp, n0, n1)]
             rest = [0.0] * (len(self.metric_names) - len(rates))
             return dict(zip(self.metric_names, [*rates, *rest], strict=True))
 
@@ -339,7 +362,8 @@ class PruningProblem(Problem, Deployable):
 
     def _measure(self, X: Array, table: VoteTable) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)
-        rates = confusion_rates(table.positives(members, thresholds), *table.totals)
+        fp, tp = table.positives(members, thresholds).T
+        rates = confusion_rates(fp, tp, *table.totals)
         sizes = (members > 0).sum(axis=1).astype(np.float64)
         credits = pair_credits(self.credit, members)
         costs = member_sums(self._cost_table, members)
@@ -348,32 +372,6 @@ class PruningProblem(Problem, Deployable):
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
         return dict(zip(self.metric_names, columns, strict=True))
-
-
-def confusion_rates(positives: IntArray, n0: int, n1: int) -> list[FloatArray]:
-    """Return accuracy, balanced accuracy and the four rates, each of shape (n,).
-
-    Parameters
-    ----------
-    positives : numpy.ndarray of int64, shape (n, 2)
-        False and true positives.
-    n0, n1 : int
-        Negative and positive records; a class without records has rates of 0 and no part in
-        balanced accuracy.
-    """
-    fp, tp = positives.T
-    tn, fn = n0 - fp, n1 - tp
-    accuracy = (tp + tn) / (n0 + n1)
-    balanced = (tp * n0 + tn * n1) / (2 * n0 * n1) if n0 and n1 else accuracy
-    negative, positive = max(n0, 1), max(n1, 1)
-    return [
-        accuracy,
-        balanced,
-        tp / positive,
-        tn / negative,
-        fp / negative,
-        fn / positive,
-    ]
 
 
 def _two_classes(library: Library, positive: Any) -> int:

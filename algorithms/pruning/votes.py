@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,6 +122,31 @@ class VoteTable:
         return float(c[votes > threshold].sum() + constant)
 
 
+def confusion_rates(fp: Array, tp: Array, n0: Any, n1: Any) -> list[FloatArray]:
+    """Return accuracy, balanced accuracy and the four rates, each of the shape of ``fp``.
+
+    Parameters
+    ----------
+    fp, tp : numpy.ndarray of whole numbers, shape (n,) or (n, b)
+        False and true positives.
+    n0, n1 : int or numpy.ndarray, shape (b,)
+        Negative and positive records; a class without records has rates of 0 and no part in
+        balanced accuracy.
+    """
+    tn, fn = n0 - fp, n1 - tp
+    accuracy = (tp + tn) / (n0 + n1)
+    both = (tp * n0 + tn * n1) / np.maximum(2 * n0 * n1, 1)
+    negative, positive = np.maximum(n0, 1), np.maximum(n1, 1)
+    return [
+        accuracy,
+        np.where((n0 > 0) & (n1 > 0), both, accuracy),
+        tp / positive,
+        tn / negative,
+        fp / negative,
+        fn / positive,
+    ]
+
+
 def packed(rows: BoolArray) -> WordArray:
     """Return rows of bits as words: bit ``k % 64`` of word ``k // 64`` is column ``k``."""
     bits = np.packbits(np.ascontiguousarray(rows, dtype=bool), axis=1, bitorder="little")
@@ -227,6 +252,19 @@ def histograms(patterns: WordArray, records: IntArray, members: WordArray) -> In
                 votes += popcount(patterns[p, w] & members[r, w])
             out[r, 0, votes] += records[p, 0]
             out[r, 1, votes] += records[p, 1]
+    return out
+
+
+@njit
+def called_positive(patterns: WordArray, members: WordArray, thresholds: IntArray) -> BoolArray:
+    """Return which patterns have more than the threshold's votes, shape (n, P)."""
+    out = np.empty((len(members), len(patterns)), dtype=np.bool_)
+    for r in range(len(members)):
+        for p in range(len(patterns)):
+            votes = 0
+            for w in range(patterns.shape[1]):
+                votes += popcount(patterns[p, w] & members[r, w])
+            out[r, p] = votes > thresholds[r]
     return out
 
 

@@ -29,7 +29,14 @@ from framework.components import is_put_off
 from framework.errors import InputError, NotBuiltError
 from framework.files import locked, write_whole
 from framework.libraries.config import BuildConfig, LibrarySection
-from framework.libraries.library import FORMAT, LIBRARY_FILE, Cost, Library, load_library
+from framework.libraries.library import (
+    BUILD_FILE,
+    FORMAT,
+    LIBRARY_FILE,
+    Cost,
+    Library,
+    load_library,
+)
 from framework.libraries.measure import UNITS, measure
 from framework.libraries.members import ABOUT_FILE, ENCODER_FILE, EXAMPLE_FILE, MODEL_FILE, MODELS
 from framework.libraries.pool import PoolPlan, plans
@@ -37,7 +44,6 @@ from framework.libraries.training import Outcome, PoolData, Trained, prepare, tr
 from framework.machine import cache_dir
 from framework.parallel.config import ClusterConfig, chosen_workers
 
-BUILD_FILE = "build.json"
 FAILED = "failed"
 
 _LINE_EVERY = 5.0  # seconds between plain lines
@@ -45,7 +51,7 @@ _LINE_EVERY = 5.0  # seconds between plain lines
 _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
 _LATER = {  # keys that earlier versions did not have
-    "build": ("balanced", "measured", "keep_models"),
+    "build": ("balanced", "measured", "keep_models", "repeats"),
     "split": ("folds", "fold", "validation"),
 }
 
@@ -389,6 +395,7 @@ def _table(
         y_test=(data.y_test if labels is None else labels[data.y_test]) if tested else None,
         configs=[plan.config for plan in ready],
         name=config.name,
+        units=data.units,
     )
 
 

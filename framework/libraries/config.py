@@ -9,12 +9,18 @@ from pydantic import Field, model_validator
 
 from framework.data.columns import Label
 from framework.data.datasets import DatasetConfig
+from framework.data.splits import MeasureConfig
 from framework.effects import note
+from framework.errors import InputError
 from framework.libraries.pool import FAMILIES
 from framework.registry import nearest
 from framework.settings import FolderName, PlacedPath, Section
 
 Task = Literal["classification", "regression"]
+
+_HELD_OUT = (
+    1 / 3
+)  # of the records that are no test records, where a holdout has no share of its own
 
 
 class LibrarySplit(Section):
@@ -56,6 +62,7 @@ class BuildConfig(Section):
     task : with ``regression`` the target holds values.
     split : which records are kept for testing.
     folds : of the cross-validation whose out-of-fold predictions are the validation table.
+    repeats : how often the records are divided into folds anew; each counts so many times then.
     models : how many; a smaller library is the beginning of a larger one.
     families : of models, in turn; all that are quick enough for the number of records if None.
     balanced : as many models of each family, and in each beginning of the list; where a family has
@@ -71,6 +78,7 @@ class BuildConfig(Section):
     task: Task = "classification"
     split: LibrarySplit = LibrarySplit()
     folds: int = Field(default=5, ge=2)
+    repeats: int = Field(default=1, ge=1)
     models: int = Field(default=60, ge=1)
     families: tuple[str, ...] | None = Field(default=None, min_length=1)
     balanced: bool = False
@@ -114,6 +122,39 @@ class LibrarySection(Section):
         if self.path is not None and self.build is not None:
             note("write", str(self.path), "path", self.path)
         return self
+
+
+def measured_as(section: LibrarySection, measure: MeasureConfig | None) -> LibrarySection:
+    """Return the section of a library whose models are measured as ``problem.measure`` says.
+
+    Without it they are as the keys of the build say: in a cross-validation, unless there is
+    ``split.validation``.
+
+    Raises
+    ------
+    InputError
+        The library is not built here.
+    """
+    if measure is None:
+        return section
+    if section.build is None:
+        raise InputError(
+            "problem.measure: expected together with problem.library.build, found a library that "
+            "is read; what its predictions are of was decided when it was made, so leave measure "
+            "out"
+        )
+    split = section.build.split
+    changes: dict[str, Any]
+    if measure.kind == "holdout":
+        share = _HELD_OUT if split.validation is None else split.validation
+        changes = {"split": split.model_copy(update={"validation": share})}
+    else:
+        changes = {
+            "split": split.model_copy(update={"validation": None}),
+            "folds": measure.folds,
+            "repeats": measure.repeats,
+        }
+    return section.model_copy(update={"build": section.build.model_copy(update=changes)})
 
 
 class ArraysConfig(Section):

@@ -110,11 +110,12 @@ def from_models(
         None if X is None else np.stack([_predicted(n, m, X, classes) for n, m in models.items()])
         for X in (X_validation, X_test)
     ]
-    y_validation = _as_listed(y_validation, classes)
+    y_validation, units = _as_listed(y_validation, classes), None
     if copies is not None:
         check_consistent_length(tables[0][0], copies)
         tables[0] = np.repeat(tables[0], copies, axis=1)
         y_validation = np.repeat(np.asarray(y_validation), copies)
+        units = np.repeat(np.arange(len(copies)), copies)
     return Library.from_arrays(
         list(models),
         tables[0],
@@ -125,6 +126,7 @@ def from_models(
         y_test=None if y_test is None else _as_listed(y_test, classes),
         configs=configs,
         name=name,
+        units=units,
     )
 
 

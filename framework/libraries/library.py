@@ -8,6 +8,7 @@ On disk a library is a folder of open formats::
     validation.npy       float32 (K, N) or (K, N, C), read as a memory map
     y_validation.npy     int64 (N,) positions in the classes, or float64 values
     test.npy, y_test.npy the same for the test records, where there are some
+    units.npy            int64 (N,), where several validation records are of one unit
     models/ID/           the fitted models, where there are some (framework.libraries)
     encoder.json         how records are encoded for them; example.csv has some records
 
@@ -29,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, frozen
+from framework.arrays import Array, FloatArray, IntArray, frozen
 from framework.errors import DAMAGED, InputError
 from framework.libraries.checks import (
     check_every_class,
@@ -40,11 +41,12 @@ from framework.libraries.checks import (
     checked_predictions,
     class_codes,
 )
-from framework.security import open_regular, read_json
+from framework.security import open_regular, read_json, read_object
 
-ARRAYS = ("validation", "y_validation", "test", "y_test")
+ARRAYS = ("validation", "y_validation", "test", "y_test", "units")
 FORMAT = 2
 LIBRARY_FILE = "library.json"
+BUILD_FILE = "build.json"
 _OTHERS = ("encoder.json", "example.csv", "models/*/model.json", "models/*/model.skops")
 
 
@@ -91,6 +93,12 @@ class Library:
         Of the whole content: equal fingerprints, equal tables.
     folder : Path or None
         Its folder on disk; the fitted models, if it has some, are in ``models/ID``.
+    units : numpy.ndarray of int64, shape (N,), or None
+        Codes, from 0, of what a resample draws together: the copies of a validation record, or
+        all records of a group. None where each record stands for itself.
+    folds : int
+        Of the cross-validation whose out-of-fold predictions are the validation table; 0 for
+        predictions of records held out, or where it is not known.
     """
 
     ids: tuple[str, ...]
@@ -104,6 +112,8 @@ class Library:
     name: str = "library"
     fingerprint: str = ""
     folder: Path | None = None
+    units: IntArray | None = None
+    folds: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -164,6 +174,7 @@ class Library:
         name: str = "library",
         normalise: bool = False,
         every_class: bool = True,
+        units: Any = None,
     ) -> Library:
         """Return a checked library of arrays.
 
@@ -188,6 +199,8 @@ class Library:
         every_class : bool
             Whether a class without validation records is refused; a library that lacks one can
             be searched, but not loaded again.
+        units : array_like of int, shape (N,), optional
+            What is drawn together in a resample; any codes.
 
         Raises
         ------
@@ -204,7 +217,7 @@ class Library:
         codes_test = None if y_test is None else class_codes(y_test, labels, "y_test")
         if labels is not None and every_class:
             check_every_class(codes, labels, "y_validation")
-        arrays = (validation, codes, test, codes_test)
+        arrays = (validation, codes, test, codes_test, _unit_codes(units, len(codes)))
         return _checked(ids, arrays, labels, costs, configs, name, normalise=normalise)
 
     def save(self, folder: str | os.PathLike[str]) -> Library:
@@ -280,6 +293,7 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         for key in ("y_validation", "y_test"):
             if arrays[key] is not None:
                 arrays[key] = class_codes(arrays[key], codes, key)
+        arrays["units"] = _unit_codes(arrays["units"], len(arrays["y_validation"]))
         if classes is not None:
             check_every_class(arrays["y_validation"], classes, "y_validation")
         library = _checked(
@@ -290,6 +304,7 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
             plain["configs"],
             plain["name"],
             folder=path.absolute(),
+            folds=_folds_of(path),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}; restore it or make the library again") from error
@@ -318,9 +333,10 @@ def _checked(
     *,
     normalise: bool = False,
     folder: Path | None = None,
+    folds: int = 0,
 ) -> Library:
     """Check predictions, costs and configs; ``arrays`` in the order of ``ARRAYS``."""
-    validation, y, test, y_test = arrays
+    validation, y, test, y_test, units = arrays
 
     def predictions(key: str, given: Any, labels: Array) -> Array:
         return checked_predictions(given, ids, len(labels), classes, normalise=normalise, where=key)
@@ -340,10 +356,34 @@ def _checked(
         configs=checked_configs(configs, len(ids), "configs"),
         name=name,
         folder=folder,
+        units=units,
+        folds=folds,
     )
     text = json.dumps(_about(library), sort_keys=True, allow_nan=False)
     object.__setattr__(library, "fingerprint", hashlib.sha256(text.encode()).hexdigest())
     return library
+
+
+def _unit_codes(units: Any, records: int) -> IntArray | None:
+    if units is None:
+        return None
+    found = np.asarray(units)
+    if found.shape != (records,) or not np.issubdtype(found.dtype, np.integer):
+        raise InputError(
+            f"units: expected a whole number for each of {records} validation records, found "
+            f"{found.dtype} of shape {found.shape}"
+        )
+    return np.asarray(frozen(np.unique(found, return_inverse=True)[1].ravel().astype(np.int64)))
+
+
+def _folds_of(folder: Path) -> int:
+    """Return how many folds the build of a library has; 0 where nothing says so."""
+    try:
+        build = read_object(folder / BUILD_FILE, "a build")["build"]
+        folds = 0 if build["split"].get("validation") is not None else build["folds"]
+    except (InputError, OSError, *DAMAGED):  # it only informs
+        return 0
+    return folds if isinstance(folds, int) and folds > 1 else 0
 
 
 def _about(library: Library) -> dict[str, Any]:

@@ -79,12 +79,22 @@ def each_name_once(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
 def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     """Return name, size and classes of a library, as :class:`framework.problem.Described` says."""
     tested = 0 if library.y_test is None else len(library.y_test)
+    rows = len(library.y_validation)
+    records = rows if library.units is None else int(library.units.max()) + 1
+    seen: dict[str, Any] = {"validation": records}
+    if library.folds:
+        times = f", {rows // records} times" if rows > records else ""
+        seen = {
+            "out_of_fold": records,
+            "measured": f"out-of-fold on {records:,} records",
+            "measure": f"cross-validation, {library.folds} folds{times}",
+        }
     return {
         "name": library.name,
         "source": str(library.folder or "a library in memory"),
         "fingerprint": fingerprint,
-        "records": len(library.y_validation) + tested,
-        "validation": len(library.y_validation),
+        "records": records + tested,
+        **seen,
         "test": tested,
         "models": len(library),
         "classes": [str(label) for label in library.classes or ()],

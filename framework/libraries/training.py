@@ -37,10 +37,13 @@ class Fold(NamedTuple):
         All training records, with an encoder fitted on the records outside the fold.
     held_out : int64 (h,)
         Records of the fold, sorted.
+    repeat : int
+        Which of the divisions into folds it belongs to.
     """
 
     design: FloatArray
     held_out: IntArray
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class PoolData:
         Of a cross-validation; empty where there are validation records.
     validation, y_validation : float64 (v, d), (v,), or None
         Validation records of their own, which no model is trained on.
+    repeats : how often the training records are divided into folds.
     """
 
     task: str
@@ -70,11 +74,19 @@ class PoolData:
     folds: tuple[Fold, ...]
     validation: FloatArray | None = None
     y_validation: Array | None = None
+    repeats: int = 1
 
     @property
     def y_table(self) -> Array:
         """Classes or values of the records of the library's validation table."""
-        return self.y if self.y_validation is None else self.y_validation
+        if self.y_validation is not None:
+            return self.y_validation
+        return np.tile(self.y, self.repeats) if self.repeats > 1 else self.y
+
+    @property
+    def units(self) -> IntArray | None:
+        """Which record each row of the validation table is of, where some have several rows."""
+        return np.tile(np.arange(len(self.y)), self.repeats) if self.repeats > 1 else None
 
 
 class Prepared(NamedTuple):
@@ -104,16 +116,20 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         source = values = load_values(config.dataset, f"{where}.dataset")
         y, strata = values.values, np.zeros(len(values.values), dtype=np.int64)
     train, validation, test = _split(strata, config.split, classes, f"{where}.split")
-    folds: list[IntArray] = []
-    if validation is None:
-        folds = fold_records(strata[train], config.folds, config.seed, f"{where}.folds", classes)
+    folds: list[tuple[IntArray, int]] = []
+    repeats = config.repeats if validation is None else 1
+    for repeat in range(repeats if validation is None else 0):
+        place = f"{where}.folds"
+        found = fold_records(strata[train], config.folds, config.seed, place, classes, repeat)
+        folds += [(held_out, repeat) for held_out in found]
     features = source.features.iloc[train]
     encoder = source.fit_encoder(features)
 
-    def fold(held_out: IntArray) -> Fold:
+    def fold(held_out: IntArray, repeat: int) -> Fold:
         # fitted without the fold, lest its records be known before they are predicted
         others = np.setdiff1d(np.arange(len(features)), held_out)
-        return Fold(source.fit_encoder(features.iloc[others]).transform(features), held_out)
+        design = source.fit_encoder(features.iloc[others]).transform(features)
+        return Fold(design, held_out, repeat)
 
     data = PoolData(
         task=config.task,
@@ -122,11 +138,12 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         classes=classes,
         design=encoder.transform(features),
         test=encoder.transform(source.features.iloc[test]),
-        folds=tuple(fold(held_out) for held_out in folds),
+        folds=tuple(fold(*part) for part in folds),
         validation=None
         if validation is None
         else encoder.transform(source.features.iloc[validation]),
         y_validation=None if validation is None else y[validation],
+        repeats=repeats,
     )
     about = {
         **source.about(),
@@ -220,7 +237,8 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
         for fold in data.folds:
             others = np.setdiff1d(np.arange(len(data.y)), fold.held_out)
             model = family.make(plan, data.task).fit(fold.design[others], data.y[others])
-            held_out[fold.held_out] = predictions(model, fold.design[fold.held_out], codes)
+            rows = fold.repeat * len(data.y) + fold.held_out
+            held_out[rows] = predictions(model, fold.design[fold.held_out], codes)
         final.fit(data.design, data.y)
         if data.validation is not None:
             held_out[:] = predictions(final, data.validation, codes)

@@ -225,6 +225,7 @@ def test_a_section_finds_or_makes_its_library(
     monkeypatch.setattr(building, "train_all", None)  # nothing is trained twice
     assert obtain_library(section, progress=QUIET) == made
     assert load_library(made.folder) == made
+    assert made.folds == load_library(made.folder).folds == 3
 
 
 def test_the_workers_of_a_run_build_its_library(

@@ -34,6 +34,7 @@ def arrays(**changes: Any) -> dict[str, Any]:
         "costs": {"memory": Cost(np.array([1.0, 0.0, 2.5]), "MB")},
         "test": probabilities(3, 2, 3, seed=1),
         "y_test": ["eggs", "eggs"],
+        "units": [7, 7, 9, 8],
         **changes,
     }
 
@@ -45,6 +46,7 @@ def changed(key: str, place: Any, value: Any) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "units of other records": ({"units": [1, 2]}, "whole number for each of 4 validation records"),
     "no model": ({"ids": []}, "expected a model or more, found none"),
     "an id twice": ({"ids": ["a", "b", "a"]}, "expected distinct ids, found 'a' twice"),
     "an id that leads elsewhere": ({"ids": ["a", "b", "../c"]}, "found '../c'"),
@@ -168,6 +170,7 @@ def test_what_is_saved_comes_back(
         y_test=codes[:m] if m else None,
         configs=[{"seed": i, "nested": {"x": 0.1 * i}} for i in range(k)],
         name="drawn",
+        units=rng.integers(0, 3, n) if seed % 2 else None,
     )
     folder = tmp_path_factory.mktemp("library") / "new"
     for back in (library.save(folder), load_library(folder)):
@@ -197,6 +200,7 @@ def test_any_change_of_content_changes_the_fingerprint() -> None:
         {"costs": {"memory": Cost(np.array([1.0, 0.0, 2.5]), "GB")}},
         {"configs": [{}, {}, {}]},
         {"test": None, "y_test": None},
+        {"units": None},
     ):
         assert Library.from_arrays(**arrays(**changes)) != base
 

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.naive_bayes import GaussianNB
 
-from framework.data.splits import fold_records
+from framework.data.splits import MeasureConfig, fold_records
 from framework.errors import InputError
-from framework.libraries.config import BuildConfig
+from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.training import prepare, train
@@ -134,6 +135,42 @@ def test_outer_folds_and_held_out_validation_records_are_disjoint() -> None:
         assert max(shares) - min(shares) < 0.06
         seen.append(len(data.y_test))
     assert sum(seen) == whole
+
+
+def test_each_repeat_predicts_every_record_by_models_that_have_not_seen_it() -> None:
+    data = prepare(config(repeats=2), "library").data
+    n = len(data.y)
+    assert np.array_equal(data.y_table, np.tile(data.y, 2))
+    assert np.array_equal(data.units, np.tile(np.arange(n), 2))
+    for repeat in range(2):
+        its = [fold.held_out for fold in data.folds if fold.repeat == repeat]
+        assert np.array_equal(np.sort(np.concatenate(its)), np.arange(n))
+    assert not np.array_equal(data.folds[0].held_out, data.folds[3].held_out)
+    plan = plans(["naive_bayes"], 1, 0, "classification", n)[0]
+    predicted = train(plan, data).validation
+    fold = data.folds[4]
+    others = np.setdiff1d(np.arange(n), fold.held_out)
+    model = GaussianNB(var_smoothing=1e-9).fit(fold.design[others], data.y[others])
+    expected = model.predict_proba(fold.design[fold.held_out])[:, 1].astype(np.float32)
+    assert np.array_equal(predicted[n + fold.held_out], expected)
+
+
+def test_problems_say_what_a_pool_is_measured_on() -> None:
+    def measured(measure: dict[str, object] | None, **build: object) -> BuildConfig:
+        section = LibrarySection(build=config(**build))
+        wanted = None if measure is None else MeasureConfig.model_validate(measure)
+        found = measured_as(section, wanted).build
+        assert found is not None
+        return found
+
+    crossed = {"kind": "cross_validation", "folds": 4, "repeats": 2}
+    held_out = config(split={"validation": 0.4})
+    assert measured(None) == config()
+    assert measured(crossed, split={"validation": 0.4}) == config(folds=4, repeats=2)
+    assert measured({"kind": "holdout"}, split={"validation": 0.4}) == held_out
+    assert measured({"kind": "holdout"}).split.validation == pytest.approx(1 / 3)
+    with pytest.raises(InputError, match=r"problem\.measure: expected together with"):
+        measured_as(LibrarySection(path=Path("there")), MeasureConfig(kind="holdout"))
 
 
 @pytest.mark.parametrize(

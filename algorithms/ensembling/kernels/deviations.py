@@ -24,7 +24,7 @@ from algorithms.ensembling.kernels.multiplicities import (
     shared,
     totals_of,
 )
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
 
 BITS = 51
@@ -33,9 +33,11 @@ BITS = 51
 MAX_TOTAL = 1023
 """Multiplicities whose doubled sum fits 64 bits; of rows with more of them the mean is rounded."""
 
+LEAST = 2.0**-52
+"""scikit-learn's: a probability of 0 or 1 has a finite logarithm."""
+
 _ONE = 1 << BITS
 _BLOCK_BYTES = 400_000  # sums held at a time: they stay in the second-level cache
-_LEAST = 2.0**-52  # scikit-learn's: a probability of 0 or 1 has a finite logarithm
 _LANES = 32  # sums side by side: compiled for vectors, yet always added in the same order
 _FACTORS = 16  # probabilities multiplied between two looks at the product: 2^(-52 * 16) is no zero
 _SMALL = 2.0**-100
@@ -226,7 +228,7 @@ def _minus_logs(row: IntArray, last: IntArray, count: np.int64, one: np.int64) -
         some, more = row[start : start + _LANES], last[start : start + _LANES]
         for lane in range(_LANES):
             p = np.float64(some[lane] + count * more[lane] + one) * factor
-            lanes[lane] *= min(max(p, _LEAST), 1.0 - _LEAST)
+            lanes[lane] *= min(max(p, LEAST), 1.0 - LEAST)
         if start // _LANES % _FACTORS == _FACTORS - 1:
             for lane in range(_LANES):
                 if lanes[lane] < _SMALL:
@@ -236,7 +238,7 @@ def _minus_logs(row: IntArray, last: IntArray, count: np.int64, one: np.int64) -
         loss -= math.log(lanes[lane])
     for i in range(whole, len(row)):
         p = np.float64(row[i] + count * last[i] + one) * factor
-        loss -= math.log(min(max(p, _LEAST), 1.0 - _LEAST))
+        loss -= math.log(min(max(p, LEAST), 1.0 - LEAST))
     return loss
 
 
@@ -345,6 +347,30 @@ def _hits_of_many(sums: IntArray, totals: IntArray, y: IntArray, out: IntArray) 
             for c in range(classes):  # a class before the true one wins where they are equal
                 wrong += int(c != true) & int(row[start + c] + int(c < true) > p)
             out[r, true] += np.int64(wrong == 0)
+
+
+def mean_deviations(table: Deviations, multiplicities: Multiplicities) -> FloatArray:
+    """Return the mean deviations of each row, (n, W)."""
+    out = np.empty((multiplicities.n, table.whole.shape[1]))
+    for rows, sums, divisors in _blocks(table, multiplicities):
+        out[rows] = sums * (table.unit / divisors[:, None])
+    return out
+
+
+def right_answers(
+    table: Deviations, multiplicities: Multiplicities, y: IntArray, classes: int
+) -> BoolArray:
+    """Return on which records the likeliest class is right, (n, N); see :func:`hits`."""
+    out = np.empty((multiplicities.n, len(y)), dtype=np.bool_)
+    for rows, sums, divisors in _blocks(table, multiplicities):
+        one = divisors[:, None] * _ONE
+        if classes == 2:
+            out[rows] = 2 * sums + one >= y
+            continue
+        totals = sums.reshape(len(rows), len(y), classes).copy()
+        totals[:, np.arange(len(y)), y] += one
+        out[rows] = totals.argmax(axis=2) == y  # of equally likely classes the first
+    return out
 
 
 def products_of(table: Deviations) -> IntArray | None:

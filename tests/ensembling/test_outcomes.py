@@ -1,0 +1,106 @@
+"""Outcomes of each record: scores under weights are those of records that are repeated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
+from framework.libraries.library import Library
+from tests.made_up_libraries import made_up
+
+SCORES = {2: ("roc_auc", *CLASSIFICATION, "f1"), 3: ("roc_auc", *CLASSIFICATION), 0: (*REGRESSION,)}
+EXACT = {"accuracy", "balanced_accuracy", "f1", "memory", "inference_time", "members", "picks"}
+
+
+def library_of(classes: int, *, ties: bool = False) -> Library:
+    library = made_up(k=6, n=40, classes=classes, seed=classes)
+    if not ties:
+        return library
+    return replace(library, validation=np.round(library.validation * 4).astype(np.float32) / 4)
+
+
+def repeated(library: Library, weights: np.ndarray) -> Library:
+    return replace(
+        library,
+        validation=np.repeat(library.validation, weights, axis=1),
+        y_validation=np.repeat(library.y_validation, weights),
+    )
+
+
+def ensembles(problem: EnsembleProblem, n: int = 12) -> np.ndarray:
+    X = problem.space.sample(np.random.default_rng(2), n)
+    X[0], X[1] = 0, np.eye(problem.space.d, dtype=X.dtype)[3]  # no member; one
+    X[2, 0] = problem.max_count
+    return np.asarray(X)
+
+
+@pytest.mark.parametrize("classes", SCORES)
+def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(classes):
+    problem = EnsembleProblem(library_of(classes), score=SCORES[classes])
+    X = ensembles(problem)
+    outcomes = problem.outcomes(X)
+    found = outcomes.metrics(np.ones((outcomes.records, 2), dtype=np.float32))
+    assert tuple(found) == outcomes.names == problem.metric_names
+    for name, column in problem.evaluate(X).items():
+        assert all(np.array_equal(found[name][:, b], column, equal_nan=True) for b in range(2))
+    some = np.array([5, 2])
+    few = outcomes.metrics(np.full((outcomes.records, 1), 2), some, ["memory"])
+    assert list(few) == ["memory"]
+    assert np.array_equal(few["memory"][:, 0], found["memory"][some, 0])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("classes", SCORES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_whole_weights_are_records_repeated(classes, ties, data):
+    problem = EnsembleProblem(library_of(classes, ties=ties), score=SCORES[classes])
+    library, n = problem.library, 40
+    drawn = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    weights = np.array(drawn)
+    weights[:5] += 1  # a record of each class, and values that differ
+    X = ensembles(problem)
+    every = np.stack([np.ones(n, dtype=int), weights, 2 * weights], axis=1).astype(np.float32)
+    found = problem.outcomes(X).metrics(every)
+    for b, times in ((1, weights), (2, 2 * weights)):
+        twin = EnsembleProblem(repeated(library, times), score=problem.score)
+        exact = twin._scores(twin.library.validation, twin.library.y_validation, exact=True)
+        for name, column in twin._measure(X, exact).items():
+            if name in EXACT or name == "roc_auc":
+                assert np.array_equal(found[name][:, b], column, equal_nan=True), name
+            elif name == "loss_correlation":  # held in float32 there
+                np.testing.assert_allclose(found[name][:, b], column, atol=2e-6)
+            else:
+                np.testing.assert_allclose(found[name][:, b], column, rtol=1e-9, atol=1e-12)
+
+
+def test_a_class_without_records_has_no_part_in_the_scores():
+    library = library_of(3)
+    weights = np.where(library.y_validation == 2, 0, 1 + np.arange(40) % 2)
+    problem = EnsembleProblem(library, score=SCORES[3])
+    X = ensembles(problem)
+    found = problem.outcomes(X).metrics(weights[:, None])
+    few = repeated(library, weights)
+    twin = Scores(problem.score, few.validation, Truth(few.y_validation, 3), exact=True)
+    for name, column in problem._measure(X, twin).items():
+        if name in problem.score:
+            np.testing.assert_allclose(found[name][:, 0], column, rtol=1e-12)
+    alone = np.where(library.y_validation == 1, 1, 0)
+    assert np.isnan(problem.outcomes(X).metrics(alone[:, None])["roc_auc"]).all()
+
+
+def test_what_resamples_draw_together_comes_with_the_library():
+    units = np.repeat(np.arange(20), 2)
+    problem = EnsembleProblem(replace(library_of(2), units=units))
+    assert np.array_equal(problem.outcomes(ensembles(problem)).units, units)
+
+
+def test_scorers_that_do_not_follow_from_counts_have_no_outcomes():
+    problem = EnsembleProblem(library_of(2), score=("roc_auc", "average_precision"))
+    assert problem.outcomes(ensembles(problem)) is None

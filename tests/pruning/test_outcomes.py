@@ -1,0 +1,83 @@
+"""Outcomes of each record: votes under weights are those of records that are repeated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.pruning.diversity import NAMES
+from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.votes import VoteTable
+from framework.libraries.library import Library
+from tests.made_up_libraries import made_up
+
+
+def repeated(library: Library, weights: np.ndarray) -> Library:
+    return replace(
+        library,
+        validation=np.repeat(library.validation, weights, axis=1),
+        y_validation=np.repeat(library.y_validation, weights),
+    )
+
+
+def ensembles(problem: PruningProblem, n: int = 20) -> np.ndarray:
+    X = problem.space.sample(np.random.default_rng(2), n)
+    X[0] = 0  # no member
+    X[1, 1:-1] = 0
+    return np.asarray(X)
+
+
+@pytest.mark.parametrize("threshold", ["gene", "majority"])
+@pytest.mark.parametrize("positive", ["no", "yes"])
+def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(threshold, positive):
+    library = made_up(k=70, n=50, classes=2)
+    problem = PruningProblem(library, threshold=threshold, positive=positive)
+    X = ensembles(problem)
+    outcomes = problem.outcomes(X)
+    found = outcomes.metrics(np.ones((outcomes.records, 2), dtype=np.float32))
+    assert tuple(found) == outcomes.names == problem.metric_names
+    for name, column in problem.evaluate(X).items():
+        assert all(np.array_equal(found[name][:, b], column, equal_nan=True) for b in range(2))
+    some = np.array([5, 2])
+    few = outcomes.metrics(np.full((outcomes.records, 1), 2), some, ["accuracy"])
+    assert list(few) == ["accuracy"]
+    assert np.array_equal(few["accuracy"][:, 0], found["accuracy"][some, 0])
+
+
+@pytest.mark.parametrize("measure", NAMES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_whole_weights_are_records_repeated_to_the_bit(measure, data):
+    n = 40
+    problem = PruningProblem(made_up(k=7, n=n, classes=2), pair_measure=measure)
+    weights = np.array(data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)))
+    weights[:6] += 1  # records of both classes, and votes that differ
+    X = ensembles(problem)
+    every = np.stack([np.ones(n, dtype=int), weights], axis=1).astype(np.float32)
+    found = problem.outcomes(X).metrics(every)
+    twin = PruningProblem(repeated(problem.library, weights), pair_measure=measure)
+    for name, column in twin.evaluate(X).items():
+        assert np.array_equal(found[name][:, 1], column, equal_nan=True), name
+
+
+def test_a_class_without_records_has_rates_of_zero():
+    library = made_up(k=5, n=40, classes=2)
+    problem = PruningProblem(library)
+    weights = np.where(library.y_validation == 1, 0, 2)
+    X = ensembles(problem)
+    found = problem.outcomes(X).metrics(weights[:, None])
+    few = repeated(library, weights)
+    table = VoteTable.of(few.validation > 0.5, few.y_validation == 1)
+    for name, column in problem._measure(X, table).items():
+        if not name.startswith("pfc"):  # those are of the validation records
+            assert np.array_equal(found[name][:, 0], column, equal_nan=True), name
+
+
+def test_what_resamples_draw_together_comes_with_the_library():
+    units = np.repeat(np.arange(20), 2)
+    problem = PruningProblem(replace(made_up(k=5, n=40, classes=2), units=units))
+    assert np.array_equal(problem.outcomes(ensembles(problem)).units, units)
