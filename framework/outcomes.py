@@ -8,14 +8,47 @@ candidates can be told apart.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
 _EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # whole numbers up to here have no rounding
+
+
+class Sample(NamedTuple):
+    """A mean over records, as a limit is about.
+
+    Attributes
+    ----------
+    mean : float
+    records : int
+        That it is over.
+    high : float
+        The highest value that a record can have; the least is 0.
+    share : bool
+        Whether a record has one of the two, so that the sum is binomial.
+    """
+
+    mean: float
+    records: int
+    high: float = 1.0
+    share: bool = True
+
+    @classmethod
+    def share_of(cls, hits: BoolArray, among: BoolArray) -> Sample:
+        """Return the share of hits among records, both shape (n,); 0 of none."""
+        count = int(among.sum())
+        return cls(int((hits & among).sum()) / max(count, 1), count)
+
+    @classmethod
+    def mean_of(cls, values: FloatArray, high: float) -> Sample:
+        """Return the mean of values (n,) from 0 to ``high``."""
+        return cls(math.fsum(values) / max(len(values), 1), len(values), high, share=False)
 
 
 class RecordOutcomes(ABC):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import SharedComponents
 from framework.errors import InputError
-from framework.outcomes import RecordOutcomes
+from framework.outcomes import RecordOutcomes, Sample
 from framework.roles import Metric
 from framework.space import Space
 from framework.streams import CandidateStreams
@@ -37,23 +37,6 @@ class TrivialClassifier(NamedTuple):
     classes: Sequence[Any]
     values: Mapping[str, float]
     test: Mapping[str, float] | None = None
-
-
-class Labels(NamedTuple):
-    """What the models of a problem answer.
-
-    Attributes
-    ----------
-    classes : labels, by class code
-    positive : int
-        Code of the positive class; -1 for none.
-    error_costs : numpy.ndarray of float64, shape (classes,), optional
-        What a wrong answer costs, by true class.
-    """
-
-    classes: Sequence[Any]
-    positive: int = -1
-    error_costs: FloatArray | None = None
 
 
 class Described:
@@ -235,9 +218,41 @@ class Deployable(ABC):
         """Return how validation records pass through a decoded model, for its README, or None."""
         return None
 
-    def labels(self) -> Labels | None:
-        """Return what models answer; None where that is no class."""
-        return None
+    def labels(self) -> Sequence[Any]:
+        """Return the classes that models answer, by code; none where answers are no classes."""
+        return ()
+
+    def samples(
+        self, x: Array, frame: pd.DataFrame, codes: IntArray
+    ) -> Mapping[str, Sequence[Sample]]:
+        """Return what the model of a genome does on labelled records.
+
+        Parameters
+        ----------
+        x : numpy.ndarray, shape (d,)
+        frame : pandas.DataFrame of n records
+        codes : numpy.ndarray of int64, shape (n,)
+            Their classes.
+
+        Returns
+        -------
+        mapping of str to sequence of Sample
+            The metrics that are means over records, or the least of several such; a limit on one
+            of them can be certified.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or a value cannot be used.
+        """
+        return {}
+
+    def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return of how many of the records metrics are, as shares, where that is not of all.
+
+        ``values`` are all metrics of some candidates.
+        """
+        return {}
 
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray

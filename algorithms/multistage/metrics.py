@@ -15,6 +15,7 @@ from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.data import StageData
 from algorithms.multistage.kernels import scoring
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
+from framework.outcomes import Sample
 from framework.roles import Metric
 
 POSITIVE = (
@@ -201,3 +202,48 @@ def constant_metrics(
     whole = {"coverage": 1.0, "accuracy": float(right.sum() / n), "error_cost": float(wrong / n)}
     nothing = dict.fromkeys(("cost", "stages", "inconclusive_rate"), 0.0)
     return whole | nothing | {name: float(column[0]) for name, column in rates.items()}
+
+
+def fresh_samples(
+    codes: IntArray,
+    given: IntArray,
+    paid: FloatArray,
+    most: float,
+    classes: int,
+    positive: int,
+    error_costs: FloatArray | None,
+) -> dict[str, list[Sample]]:
+    """Return the means over records that metrics are, of a model's answers to labelled records.
+
+    Parameters
+    ----------
+    codes, given : numpy.ndarray of int64, shape (n,)
+        The true classes and the answers, -1 for none.
+    paid : numpy.ndarray of float64, shape (n,)
+        What each answer cost.
+    most : float
+        The most that one can cost.
+    classes, positive : int
+        How many there are; the code of the positive one, -1 for none.
+    error_costs : numpy.ndarray of float64, shape (K,), optional
+    """
+    answered, right = given >= 0, given == codes
+    everyone = np.ones(len(codes), dtype=bool)
+    of = Sample.share_of
+    found = {
+        "coverage": [of(answered, everyone)],
+        "inconclusive_rate": [of(~answered, everyone)],
+        "accuracy": [of(right, answered)],
+        "worst_recall": [of(right, answered & (codes == k)) for k in range(classes)],
+    }
+    if most > 0:
+        found["cost"] = [Sample.mean_of(paid, most)]
+    if positive >= 0:
+        positives, negatives = answered & (codes == positive), answered & (codes != positive)
+        found["false_positive_rate"] = [of(given == positive, negatives)]
+        found["false_negative_rate"] = [of(~right, positives)]
+        found["recall"] = [of(right, positives)]
+    if error_costs is not None:
+        wrong = np.where(answered & ~right, error_costs[codes], 0.0)
+        found["error_cost"] = [Sample.mean_of(wrong, float(error_costs.max()))]
+    return found

@@ -237,10 +237,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             ]
         return np.array(costs, dtype=np.float64)
 
-    def most_cost(self) -> float:
-        """Return the cost of all features that some stage acquires."""
-        return float(self.cumulative_costs()[-1])
-
     def labels_of(self, outcome: RoutedRecords) -> Array:
         """Return the labels (n,) that ``predict`` gives for an outcome."""
         labels = self.classes_[outcome.best]

@@ -39,7 +39,9 @@ from algorithms.multistage.metrics import (
     ERROR_COST,
     METRICS,
     POSITIVE,
+    WORST,
     constant_metrics,
+    fresh_samples,
     held_out_records,
     measure,
 )
@@ -52,7 +54,8 @@ from framework.data.datasets import load_table, memory_to_load
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
-from framework.problem import Deployable, Labels, Problem, TrivialClassifier
+from framework.outcomes import Sample
+from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import CandidateStreams
@@ -402,8 +405,24 @@ class MultiStageProblem(Problem, Deployable):
             reject_label=INCONCLUSIVE,
         )
 
-    def labels(self) -> Labels:
-        return Labels(self.classes, self.data.positive, self.error_costs)
+    def labels(self) -> Sequence[Any]:
+        return self.classes
+
+    def samples(
+        self, x: Array, frame: pd.DataFrame, codes: IntArray
+    ) -> Mapping[str, Sequence[Sample]]:
+        model = self.decode(x)
+        table = model.predict_table(frame)
+        numbers = {label: code for code, label in enumerate(self.classes)}
+        given = np.array([numbers.get(label, -1) for label in table["label"]], dtype=np.int64)
+        paid, most = table["cost"].to_numpy(dtype=np.float64), float(model.cumulative_costs()[-1])
+        classes = len(self.classes), self.data.positive
+        return fresh_samples(codes, given, paid, most, *classes, self.error_costs)
+
+    def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        covered = values["coverage"]
+        of_class = dict.fromkeys((*(metric.name for metric in POSITIVE), WORST.name), covered / 2)
+        return {**of_class, "accuracy": covered}
 
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray

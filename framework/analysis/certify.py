@@ -10,128 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES, Condition
-from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.analysis.choose import Condition
+from framework.arrays import FloatArray, IntArray
+from framework.outcomes import Sample
 
 POWER = 0.8  # of what is said to be needed
 _MOST = 10**9  # records
 
-COVERAGE, ACCURACY, COST, ERROR_COST = "coverage", "accuracy", "cost", "error_cost"
-_OF_POSITIVE = (FALSE_POSITIVES, FALSE_NEGATIVES, "recall")
-
-
-class Sample(NamedTuple):
-    """A mean over records.
-
-    Attributes
-    ----------
-    mean : float
-    records : int
-        That it is over.
-    high : float
-        The highest value that a record can have; the least is 0.
-    share : bool
-        Whether a record has one of the two, so that the sum is binomial.
-    """
-
-    mean: float
-    records: int
-    high: float = 1.0
-    share: bool = True
-
-
-class Answers(NamedTuple):
-    """What a model answers to labelled records.
-
-    Attributes
-    ----------
-    labels : numpy.ndarray of int64, shape (n,)
-        Codes of the true classes.
-    given : numpy.ndarray of int64, shape (n,)
-        Codes of the answers; -1 for none.
-    classes : int
-    positive : int
-        Code of the positive class; -1 for none.
-    costs : numpy.ndarray of float64, shape (n,), optional
-        What each record's answer cost.
-    most_cost : float
-        The most that it can cost.
-    error_costs : numpy.ndarray of float64, shape (classes,), optional
-        What a wrong answer costs, by true class.
-    """
-
-    labels: IntArray
-    given: IntArray
-    classes: int
-    positive: int = -1
-    costs: FloatArray | None = None
-    most_cost: float = math.inf
-    error_costs: FloatArray | None = None
-
-    @property
-    def answered(self) -> BoolArray:
-        """Which records get an answer."""
-        return np.asarray(self.given >= 0)
-
-
-def known_metrics(answers: Answers) -> tuple[str, ...]:
-    """Return the metrics on which limits can be certified."""
-    names = [COVERAGE, ACCURACY, "inconclusive_rate", "worst_recall"]
-    if answers.positive >= 0:
-        names += _OF_POSITIVE
-    if answers.costs is not None and np.isfinite(answers.most_cost):
-        names.append(COST)
-    if answers.error_costs is not None:
-        names.append(ERROR_COST)
-    return tuple(names)
-
-
-def samples(metric: str, answers: Answers) -> list[Sample]:
-    """Return the means that a limit on a metric is about; it holds where it holds for each.
-
-    Raises
-    ------
-    KeyError
-        None of :func:`known_metrics`.
-    """
-    labels, answered = answers.labels, answers.answered
-    wrong = answered & (answers.given != labels)
-    positive = labels == answers.positive
-
-    def share(of: BoolArray, among: BoolArray) -> Sample:
-        count = int(among.sum())
-        return Sample(int((of & among).sum()) / max(count, 1), count)
-
-    everyone = np.ones(len(labels), dtype=bool)
-    found: Mapping[str, Callable[[], list[Sample]]] = {
-        COVERAGE: lambda: [share(answered, everyone)],
-        "inconclusive_rate": lambda: [share(~answered, everyone)],
-        ACCURACY: lambda: [share(~wrong, answered)],
-        "worst_recall": lambda: [
-            share(~wrong, answered & (labels == k)) for k in range(answers.classes)
-        ],
-        FALSE_POSITIVES: lambda: [share(answers.given == answers.positive, answered & ~positive)],
-        FALSE_NEGATIVES: lambda: [share(wrong, answered & positive)],
-        "recall": lambda: [share(~wrong, answered & positive)],
-        COST: lambda: [_mean(answers.costs, answers.most_cost)],
-        ERROR_COST: lambda: [_error_cost(answers, wrong)],
-    }
-    return found[metric]()
-
-
-def _mean(values: FloatArray | None, high: float) -> Sample:
-    assert values is not None
-    return Sample(math.fsum(values) / max(len(values), 1), len(values), high, share=False)
-
-
-def _error_cost(answers: Answers, wrong: BoolArray) -> Sample:
-    assert answers.error_costs is not None
-    paid = np.where(wrong, answers.error_costs[answers.labels], 0.0)
-    return _mean(paid, float(answers.error_costs.max()))
+Samples = Mapping[str, Sequence[Sample]]
 
 
 def p_value(sample: Sample, limit: Condition) -> float:
@@ -173,18 +62,19 @@ def _log_p(sample: Sample, limit: Condition) -> float:
     return min(hoeffding, bentkus, 0.0)
 
 
-def joint_p_value(answers: Answers, limits: Sequence[Condition]) -> float:
+def joint_p_value(samples: Samples, limits: Sequence[Condition]) -> float:
     """Return the p-value of "some limit is broken": the greatest of the limits' p-values."""
-    return max(p_value(sample, c) for c in limits for sample in samples(c.metric, answers))
+    return max(p_value(sample, c) for c in limits for sample in samples[c.metric])
 
 
-def order(claims: Sequence[Sequence[tuple[Sample, Condition]]], losses: FloatArray) -> IntArray:
+def order(claims: Sequence[Samples], limits: Sequence[Condition], losses: FloatArray) -> IntArray:
     """Return in which order solutions are tested: those of the chain, the surest first.
 
     Parameters
     ----------
-    claims : sequence of sequences of (Sample, Condition)
-        Of each solution, its samples on the records of the search.
+    claims : sequence of mappings of str to sequences of Sample
+        Of each solution, what it did on the records of the search.
+    limits : sequence of Condition
     losses : numpy.ndarray, shape (n,)
         What is wanted beside the limits, to minimise.
 
@@ -193,7 +83,9 @@ def order(claims: Sequence[Sequence[tuple[Sample, Condition]]], losses: FloatArr
     numpy.ndarray of int64, shape (chain,)
         Positions. Each one is better in what is wanted, and less sure, than the one before.
     """
-    sureness = np.array([max(_log_p(*claim) for claim in own) for own in claims])
+    sureness = np.array(
+        [max(_log_p(sample, c) for c in limits for sample in own[c.metric]) for own in claims]
+    )
     chain, least = [], math.inf
     for i in np.lexsort((losses, sureness)).tolist():
         if losses[i] < least:
@@ -204,18 +96,18 @@ def order(claims: Sequence[Sequence[tuple[Sample, Condition]]], losses: FloatArr
 
 def passed(
     chain: Sequence[int],
-    answers: Callable[[int], Answers],
+    samples: Callable[[int], Samples],
     limits: Sequence[Condition],
     delta: float,
-) -> list[tuple[int, Answers, float]]:
+) -> list[tuple[int, Samples, float]]:
     """Return what was tested, with p-values: all but a last one above ``delta`` are certified.
 
     With a probability of at least ``1 - delta`` over the draw of the fresh records, no solution
-    that is certified breaks a limit.
+    that is certified breaks a limit. ``samples`` returns what a solution did on them.
     """
     tested = []
     for i in chain:
-        own = answers(i)
+        own = samples(i)
         p = joint_p_value(own, limits)
         tested.append((i, own, p))
         if p > delta:
@@ -223,29 +115,25 @@ def passed(
     return tested
 
 
-def needed(found: Sequence[tuple[Sample, Condition]], records: int, delta: float) -> int | None:
+def needed(samples: Samples, limits: Sequence[Condition], records: int, delta: float) -> int | None:
     """Return about how many records would certify such samples in 80% of draws; None: no number.
 
     The least count at which the figures, each worse by so many standard errors as they are in 80%
-    of draws at most, pass.
-
-    Parameters
-    ----------
-    found : sequence of (Sample, Condition)
-        On so many ``records``.
+    of draws at most, pass. The samples are of so many ``records``.
     """
     from scipy.stats import norm
 
+    found = [(sample, c) for c in limits for sample in samples[c.metric]]
     behind = float(norm.ppf(POWER ** (1 / len(found))))
     return _least(found, records, delta, behind)
 
 
-def least_records(limits: Sequence[Condition], delta: float) -> int | None:
+def least_records(samples: Samples, limits: Sequence[Condition], delta: float) -> int | None:
     """Return how many records it takes where none of them speaks against the limits."""
     best = [
-        (Sample(1.0 if c.operator in (">", ">=") else 0.0, 1), c)
+        (sample._replace(mean=sample.high if c.operator in (">", ">=") else 0.0, records=1), c)
         for c in limits
-        if c.metric not in (COST, ERROR_COST)  # whose highest values are not known here
+        for sample in samples[c.metric][:1]
     ]
     return _least(best, 1, delta, 0.0)
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from framework.analysis.certify import (
-    COST,
-    COVERAGE,
-    ERROR_COST,
-    Answers,
-    Sample,
-    known_metrics,
+    Samples,
     least_records,
     needed,
     order,
     passed,
-    samples,
 )
 from framework.analysis.choose import Condition, column_of, loss_of, parse_condition
 from framework.arrays import IntArray, WordArray
 from framework.errors import InputError, listed
 from framework.front import Front
-from framework.models.model import DeployableModel
-from framework.problem import Deployable, Labels, Problem
+from framework.outcomes import Sample
+from framework.problem import Deployable, Problem
 from framework.registry import nearest
 
 if TYPE_CHECKING:
@@ -133,8 +128,8 @@ def certify(
         problem whose solutions are no classifiers.
     """
     limits = _limits(front, where, delta)
-    labels = problem.labels() if isinstance(problem, Deployable) else None
-    if labels is None:
+    labels = problem.labels() if isinstance(problem, Deployable) else ()
+    if not len(labels):
         raise InputError(
             "certify: expected a run whose solutions are classifiers that answer labelled records, "
             f"found {type(problem).__name__}"
@@ -148,8 +143,10 @@ def certify(
     best = best or (free or list(front.roles.names))[0]
     losses = loss_of(front, best, "best")
 
-    def answers(i: int) -> Answers:
-        return _answers(problem, front, i, frame, codes, labels)
+    @cache
+    def samples(i: int) -> Samples:
+        """Return what the model of a solution, as it is exported, does on the fresh records."""
+        return problem.samples(front.X[i].astype(problem.space.dtype), frame, codes)
 
     fixed = [c for c in limits if front.roles.metrics[c.metric].size]
     drawn = [c for c in limits if c not in fixed]
@@ -164,8 +161,9 @@ def certify(
             f"where: expected a limit on what records decide, such as accuracy>=0.85, found "
             f"{', '.join(map(str, fixed))} alone, which is known of each solution without any"
         )
-    _check_metrics(drawn, answers(int(candidates[0])))
-    shown, least = ", ".join(map(str, drawn)), least_records(drawn, delta)
+    first = samples(int(candidates[0]))
+    _check_metrics(drawn, first)
+    shown, least = ", ".join(map(str, drawn)), least_records(first, drawn, delta)
     if least is None:
         raise InputError(
             f"where: expected limits that records can prove, found {shown}, which no number of "
@@ -177,11 +175,10 @@ def certify(
             f"even if none spoke against it; found {len(frame):,}"
         )
     claims = [_claims(problem, front, int(i), drawn) for i in candidates]
-    chain = candidates[order(claims, losses[candidates])]
-    tested = passed(chain.tolist(), answers, drawn, delta)
+    chain = candidates[order(claims, drawn, losses[candidates])]
+    tested = passed(chain.tolist(), samples, drawn, delta)
     rows = [
-        Tested(i, p, {c.metric: _worst(c, samples(c.metric, own)) for c in drawn})
-        for i, own, p in tested
+        Tested(i, p, {c.metric: _worst(c, own[c.metric]) for c in drawn}) for i, own, p in tested
     ]
     ended = tested[-1][2] > delta
     none = ended and len(tested) == 1
@@ -191,9 +188,9 @@ def certify(
         untested=len(chain) - len(tested),
         records=len(frame),
         best=best,
-        needed=needed(_samples(tested[0][1], drawn), len(frame), delta) if none else None,
+        needed=needed(tested[0][1], drawn, len(frame), delta) if none else None,
         needed_as_claimed=(
-            needed(_claims(problem, front, int(chain[0]), drawn), _searched(problem), delta)
+            needed(_claims(problem, front, int(chain[0]), drawn), drawn, _searched(problem), delta)
             if none
             else None
         ),
@@ -217,7 +214,7 @@ def _limits(front: Front, where: Sequence[str | Condition], delta: float) -> lis
     return limits
 
 
-def _codes(frame: pd.DataFrame, target: str, labels: Labels, place: str) -> IntArray:
+def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) -> IntArray:
     """Return the class of each fresh record, shape (n,)."""
     if target not in frame.columns:
         raise InputError(
@@ -233,7 +230,7 @@ def _codes(frame: pd.DataFrame, target: str, labels: Labels, place: str) -> IntA
             f"{place}: expected a label in each record, found {int(gaps.sum())} without one in "
             f"{target!r}, the first in record {int(gaps.argmax()) + 1}"
         )
-    numbers = {_spelled(label): code for code, label in enumerate(labels.classes)}
+    numbers = {_spelled(label): code for code, label in enumerate(labels)}
     texts = [_spelled(value) for value in column.tolist()]
     for row, text in enumerate(texts):
         if text not in numbers:
@@ -278,28 +275,7 @@ def _refuse_known(fresh: WordArray, searched: WordArray, place: str) -> None:
             )
 
 
-def _answers(
-    problem: Problem, front: Front, i: int, frame: pd.DataFrame, codes: IntArray, labels: Labels
-) -> Answers:
-    """Return what the model of a solution, as it is exported, answers to fresh records."""
-    assert isinstance(problem, Deployable)
-    model = problem.decode(front.X[i].astype(problem.space.dtype))
-    if not isinstance(model, DeployableModel):
-        raise InputError(
-            f"certify: expected solutions that are models, found {type(model).__name__}"
-        )
-    table = model.predict_table(frame)
-    numbers = {_spelled(label): code for code, label in enumerate(labels.classes)}
-    given = np.array([numbers.get(_spelled(v), -1) for v in table["label"]], dtype=np.int64)
-    most = model.most_cost()
-    costs = None if most is None else table["cost"].to_numpy(dtype=np.float64)
-    return Answers(
-        codes, given, len(labels.classes), labels.positive, costs, most or 0.0, labels.error_costs
-    )
-
-
-def _check_metrics(limits: Sequence[Condition], answers: Answers) -> None:
-    known = known_metrics(answers)
+def _check_metrics(limits: Sequence[Condition], known: Samples) -> None:
     for condition in limits:
         if condition.metric not in known:
             raise InputError(
@@ -309,37 +285,26 @@ def _check_metrics(limits: Sequence[Condition], answers: Answers) -> None:
             )
 
 
-def _samples(answers: Answers, limits: Sequence[Condition]) -> list[tuple[Sample, Condition]]:
-    return [(sample, c) for c in limits for sample in samples(c.metric, answers)]
-
-
 def _searched(problem: Problem) -> int:
     """Return how many records a search measured its candidates on."""
     about = problem.describe()
     return int(about.get("out_of_fold") or about.get("validation") or 0)
 
 
-def _claims(
-    problem: Problem, front: Front, i: int, limits: Sequence[Condition]
-) -> list[tuple[Sample, Condition]]:
+def _claims(problem: Problem, front: Front, i: int, limits: Sequence[Condition]) -> Samples:
     """Return what a solution claims, as samples: how surely it seems to meet the limits.
 
-    They decide in which order solutions are tested, and nothing else: a class is taken to have
-    half of the records.
+    They decide in which order solutions are tested, and nothing else.
     """
-    values, records = front.rows.values, max(_searched(problem), 1)
-    covered = float(values[COVERAGE][i]) if COVERAGE in values else 1.0
-    found = []
-    for condition in limits:
-        mean = float(values[condition.metric][i])
-        if condition.metric in (COST, ERROR_COST):
-            high = max(front.roles.metrics[condition.metric].high, mean)
-            found.append((Sample(mean, records, high, share=False), condition))
-            continue
-        whole = condition.metric in (COVERAGE, "inconclusive_rate")
-        count = records if whole else records * covered
-        of_class = not whole and condition.metric != "accuracy"
-        found.append((Sample(mean, round(count / 2 if of_class else count)), condition))
+    assert isinstance(problem, Deployable)
+    values, metrics = front.rows.values, front.roles.metrics
+    shares = problem.shares(values)
+    found = {}
+    for name in {condition.metric for condition in limits}:
+        mean, bounded = float(values[name][i]), metrics[name].kind == "bounded"
+        high = 1.0 if bounded else max(metrics[name].high, mean)
+        records = _searched(problem) * (float(shares[name][i]) if name in shares else 1.0)
+        found[name] = [Sample(mean, max(round(records), 1), high, bounded)]
     return found
 
 

@@ -112,10 +112,6 @@ class DeployableModel(ABC):
         kept = [name for name in self.keeps if name in frame.columns and name not in found.columns]
         return pd.concat([frame[kept], found], axis=1) if kept else found
 
-    def most_cost(self) -> float | None:
-        """Return the most that an answer can cost, of the column ``cost``; None without such."""
-        return None
-
     def next_features(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a partly known record, or what to acquire next, as JSON values.
 

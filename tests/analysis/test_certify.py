@@ -10,17 +10,15 @@ import pytest
 from scipy.stats import binom
 
 from framework.analysis.certify import (
-    Answers,
-    Sample,
     joint_p_value,
     least_records,
     needed,
     order,
     p_value,
     passed,
-    samples,
 )
 from framework.analysis.choose import parse_condition
+from framework.outcomes import Sample
 
 
 def tail(n, hits, share):
@@ -46,7 +44,7 @@ def test_limits_that_cannot_be_broken_or_kept():
     assert p_value(half, parse_condition("cost<=1")) == 0
     assert p_value(Sample(1.0, 20), parse_condition("accuracy>=1")) == 1
     assert p_value(Sample(0.0, 0), parse_condition("accuracy>=0.1")) == 1
-    assert least_records([parse_condition("accuracy>=1")], 0.1) is None
+    assert least_records({"accuracy": [half]}, [parse_condition("accuracy>=1")], 0.1) is None
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -78,49 +76,24 @@ def test_bounded_means_have_the_bound_of_hoeffding_and_bentkus():
     assert mirrored == pytest.approx(found)
 
 
-def answers_of(rng, n, coverage=0.9, accuracy=0.9, positive=0.4, cost=5.0):
-    """Return answers of a design with these figures to records drawn at random."""
-    labels = (rng.random(n) < positive).astype(np.int64)
-    given = np.where(rng.random(n) < accuracy, labels, 1 - labels)
-    given[rng.random(n) >= coverage] = -1
-    costs = rng.choice([0.0, 10.0], n, p=[1 - cost / 10, cost / 10])
-    return Answers(labels, given, 2, 1, costs, 10.0, np.array([1.0, 4.0]))
-
-
-def test_metrics_are_counted_one_by_one():
-    one = answers_of(np.random.default_rng(3), 200)
-    rows = list(zip(one.labels.tolist(), one.given.tolist(), strict=True))
-    answered = [(y, a) for y, a in rows if a >= 0]
-    negatives = [a for y, a in answered if y == 0]
-    positives = [a for y, a in answered if y == 1]
-
-    def only(name):
-        (sample,) = samples(name, one)
-        return sample.mean, sample.records
-
-    assert only("coverage") == (len(answered) / 200, 200)
-    assert only("inconclusive_rate")[0] == pytest.approx(1 - len(answered) / 200)
-    right = sum(y == a for y, a in answered)
-    assert only("accuracy") == (right / len(answered), len(answered))
-    assert only("false_positive_rate") == (negatives.count(1) / len(negatives), len(negatives))
-    assert only("false_negative_rate") == (positives.count(0) / len(positives), len(positives))
-    assert only("recall")[0] == pytest.approx(positives.count(1) / len(positives))
-    assert only("cost")[0] == pytest.approx(one.costs.mean())
-    paid = sum(4.0 if y else 1.0 for y, a in answered if a != y)
-    assert only("error_cost")[0] == pytest.approx(paid / 200)
-    assert [s.records for s in samples("worst_recall", one)] == [len(negatives), len(positives)]
-    limits = [parse_condition("coverage>=0.8"), parse_condition("worst_recall>=0.8")]
-    several = [(c, s) for c in limits for s in samples(c.metric, one)]
-    assert joint_p_value(one, limits) == max(p_value(s, c) for c, s in several)
+def samples_of(rng, n, coverage=0.9, accuracy=0.9):
+    """Return what a design with these figures does on records drawn at random."""
+    answered = rng.random(n) < coverage
+    right = rng.random(n) < accuracy
+    whole = np.ones(n, dtype=bool)
+    return {
+        "coverage": [Sample.share_of(answered, whole)],
+        "accuracy": [Sample.share_of(right, answered)],
+    }
 
 
 def test_the_chain_is_the_front_of_sureness_and_what_is_wanted():
     rng = np.random.default_rng(0)
     limit = parse_condition("accuracy>=0.8")
     accuracies, losses = rng.uniform(0.75, 0.95, 40), rng.integers(0, 25, 40).astype(float)
-    claims = [[(Sample(a, 100), limit)] for a in accuracies]
-    p = np.array([p_value(*claim) for (claim,) in claims])
-    chain = order(claims, losses)
+    claims = [{"accuracy": [Sample(a, 100)]} for a in accuracies]
+    p = np.array([p_value(claim["accuracy"][0], limit) for claim in claims])
+    chain = order(claims, [limit], losses)
     beaten = [
         any(
             (p[j] <= p[i] and losses[j] <= losses[i]) and (p[j], losses[j]) != (p[i], losses[i])
@@ -143,7 +116,7 @@ def wrong_certificates(draws, n, delta, designs=DESIGNS, limits=LIMITS):
     for draw in range(draws):
         rng = np.random.default_rng([7, draw])
         chain = range(len(designs))
-        fresh = [answers_of(rng, n, *design) for design in designs]
+        fresh = [samples_of(rng, n, *design) for design in designs]
         tested = passed(chain, fresh.__getitem__, limits, delta)
         good = [i for i, _, p in tested if p <= delta]
         wrong += any(breaks[i] for i in good)
@@ -175,12 +148,10 @@ def test_wrong_certificates_over_many_draws(n, delta):
 
 def test_what_is_needed_certifies_in_about_four_of_five_draws():
     limits, delta = [parse_condition("accuracy>=0.85")], 0.1
-    truth = [(Sample(0.9, 900), limits[0])]
-    n = needed(truth, 1000, delta)
+    truth = {"accuracy": [Sample(0.9, 900)]}
+    n = needed(truth, limits, 1000, delta)
     rng = np.random.default_rng(5)
-    passes = np.mean(
-        [joint_p_value(answers_of(rng, n, 0.9, 0.9), limits) <= delta for _ in range(400)]
-    )
+    passes = np.mean([joint_p_value(samples_of(rng, n), limits) <= delta for _ in range(400)])
     assert 0.72 < passes < 0.9
-    assert needed([(Sample(0.84, 900), limits[0])], 1000, delta) is None
-    assert least_records(limits, delta) == math.ceil(math.log(delta) / math.log(0.85))
+    assert needed({"accuracy": [Sample(0.84, 900)]}, limits, 1000, delta) is None
+    assert least_records(truth, limits, delta) == math.ceil(math.log(delta) / math.log(0.85))
