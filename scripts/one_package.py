@@ -14,7 +14,7 @@ import base64
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -62,7 +62,8 @@ def build_wheel(
     """
     with TemporaryDirectory(prefix="paretolab-wheel-") as folder:
         name: str = build_meta.build_wheel(folder, config_settings)
-        _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name)
+        more = {f"{PACKAGE}/{path.as_posix()}": path.read_bytes() for path in _configurations()}
+        _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name, more)
     return name
 
 
@@ -87,8 +88,16 @@ def rewritten(text: str, modules: Iterable[str]) -> str:
     return _IMPORT.sub(rf"\1{PACKAGE}.", text)
 
 
-def _move_below_one_package(source: Path, target: Path) -> None:
-    """Write a wheel again, its packages below one, its names rewritten, its record made anew."""
+def _configurations() -> list[Path]:
+    """Return the configurations, which are no package in the repository."""
+    return sorted(Path("configs").glob("**/*.yaml"))
+
+
+def _move_below_one_package(source: Path, target: Path, more: Mapping[str, bytes]) -> None:
+    """Write a wheel again, its packages below one, its names rewritten, its record made anew.
+
+    ``more`` has further files, by their places in the wheel.
+    """
     with zipfile.ZipFile(source) as wheel:
         content = {info.filename: wheel.read(info) for info in wheel.infolist()}
     modules = {
@@ -108,6 +117,7 @@ def _move_below_one_package(source: Path, target: Path) -> None:
             record = path
         else:
             metadata[place] = data
+    metadata |= more
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as wheel:
         lines = []
         for place, data in metadata.items():

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
@@ -19,6 +20,8 @@ from framework.experiment.config import RunConfig, load_config
 from framework.experiment.run_dir import RunDir
 from framework.parallel.config import ClusterConfig, placed
 from framework.security import trust_cluster
+
+SHIPPED = Path(__file__).parents[2] / "configs"  # in the wheel and in a clone
 
 _SECTION = "cluster."
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -42,9 +45,27 @@ class Command(Protocol):
         ...
 
 
+def config_argument(
+    parser: argparse.ArgumentParser, *, name: str = "config", help: str = "YAML file"
+) -> None:
+    """Add the configuration: a file, or one that is shipped, such as configs/quickstart.yaml."""
+    parser.add_argument(name, metavar="CONFIG", type=config_path, help=help)
+
+
+def config_path(text: str) -> str:
+    """Return the path of a configuration that paretolab comes with; others as they are.
+
+    A file of the user's at that path goes first.
+    """
+    path = Path(text)
+    ours = SHIPPED.parent / path
+    wanted = path.parts[:1] == (SHIPPED.name,) and ".." not in path.parts
+    return str(ours) if wanted and not path.exists() and ours.is_file() else text
+
+
 def config_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the configuration and what overrides it."""
-    parser.add_argument("config", metavar="CONFIG", help="YAML file")
+    config_argument(parser)
     set_argument(parser)
     parser.add_argument("--repeats", type=int, help="repetitions with other seeds")
     parser.add_argument("--trials", type=_now_repeats, help=argparse.SUPPRESS)

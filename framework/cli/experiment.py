@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.cli.arguments import (
+    config_argument,
     confirm_trust,
     overrides,
     report_to,
@@ -43,7 +44,7 @@ class Experiment:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("config", metavar="CONFIG", help="YAML file with a section experiment")
+        config_argument(parser, help="YAML file with a section experiment")
         set_argument(parser)
         parser.add_argument("--repeats", type=int, help="runs of each method on each case")
         parser.add_argument("--seed", type=int, help="of the first repeat")

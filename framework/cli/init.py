@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from framework.cli.arguments import SHIPPED, config_path
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.registry import nearest
@@ -23,26 +24,41 @@ class Init:
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         known = ", ".join(_templates())
-        parser.add_argument("kind", metavar="KIND", help=f"one of {known}")
+        parser.add_argument(
+            "kind",
+            metavar="KIND",
+            nargs="?",
+            help=f"one of {known}; or a configuration that --list names",
+        )
         parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
+        parser.add_argument("--list", action="store_true", help="say what there is to start with")
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         known = _templates()
-        if args.kind not in known:
+        if args.list:
+            _show_known(known)
+            return 0
+        if args.kind in known:
+            folder = Path(args.out or args.kind)
+            _write({entry.name: entry.read_bytes() for entry in known[args.kind].iterdir()}, folder)
+            file = folder / f"{args.kind}.yaml"
+        elif (source := Path(config_path(args.kind or ""))).is_file():
+            folder = Path(args.out or source.stem)
+            _write({source.name: source.read_bytes()}, folder)
+            file = folder / source.name
+        else:
+            near = nearest(args.kind, [*known, *map(str, _configurations())])
             raise InputError(
-                f"init: expected one of {', '.join(known)}, found {args.kind!r}"
-                f"{nearest(args.kind, known)}"
+                f"init: expected one of {', '.join(known)}, or a configuration that `{program()} "
+                f"init --list` names, found {args.kind!r}{near}"
             )
-        folder = Path(args.out or args.kind)
-        _write(known[args.kind], folder)
-        main = shlex.quote(str(folder / f"{args.kind}.yaml"))
-        command = "experiment" if args.kind == "experiment" else "run"
+        main, command = shlex.quote(str(file)), _command_of(file)
         show_steps(
             console(),
             [
                 ("written", ", ".join(sorted(path.name for path in folder.iterdir()))),
-                ("change", f"{main}, where it says <-"),
+                ("change", f"{main}, where it says <-" if args.kind in known else main),
                 ("then", f"{program()} {command} {main}"),
             ],
         )
@@ -65,9 +81,30 @@ def _templates() -> dict[str, Traversable]:
     return {entry.name: entry for entry in sorted(found.iterdir(), key=lambda e: e.name)}
 
 
-def _write(template: Traversable, folder: Path) -> None:
+def _configurations() -> list[Path]:
+    """Return the configurations that paretolab comes with, as commands take them."""
+    return sorted(path.relative_to(SHIPPED.parent) for path in SHIPPED.glob("**/*.yaml"))
+
+
+def _command_of(file: Path) -> str:
+    """Return the command that takes a configuration."""
+    sections = {line.partition(":")[0] for line in file.read_text(encoding="utf-8").splitlines()}
+    found = [name for name in ("experiment", "sweep") if name in sections]
+    return found[0] if found else "library build" if "library" in sections else "run"
+
+
+def _show_known(templates: Iterable[str]) -> None:
+    """Show the templates, and each configuration with the command that takes it."""
+    out = console()
+    out.print(f"To change, `{program()} init KIND`: {', '.join(templates)}", highlight=False)
+    out.print(f"To run as they are; `{program()} init CONFIG` writes a copy:", highlight=False)
+    for path in _configurations():
+        line = f"  {program()} {_command_of(SHIPPED.parent / path)} {path}"
+        out.print(line, highlight=False, soft_wrap=True)
+
+
+def _write(contents: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a template; none if one of them is there."""
-    contents = {entry.name: entry.read_bytes() for entry in template.iterdir()}
     there = sorted(name for name in contents if (folder / name).exists())
     if there:
         raise InputError(

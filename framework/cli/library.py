@@ -12,6 +12,7 @@ from rich.table import Table
 
 from framework.cli.arguments import (
     add_cluster_arguments,
+    config_argument,
     confirm_trust,
     overrides,
     set_argument,
@@ -57,7 +58,7 @@ class LibraryCommand:
 
 
 def _file_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="CONFIG", help="YAML file with a section `library`")
+    config_argument(parser, name="file", help="YAML file with a section `library`")
     set_argument(parser, example="library.models=24")
     parser.add_argument("--out", metavar="DIR", help="directory (default: libraries/NAME)")
 

@@ -49,6 +49,21 @@ def test_each_kind_is_written_whole_and_can_be_read(command, kind, tmp_path):
     assert "nothing of yours is overwritten" in again.err
 
 
+def test_init_lists_configurations_that_commands_take_anywhere(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command("init", "--list")
+    assert done.code == 0
+    assert "hull, multistage, pruning" in done.out
+    assert " run configs/quickstart.yaml" in done.out
+    assert " sweep configs/sweeps/quickstart.yaml" in done.out
+    assert command("check", "configs/quickstart.yaml").code == 0
+    assert command("init", "configs/emsco/heart.yaml").code == 0
+    assert load_config(tmp_path / "heart" / "heart.yaml").name
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "quickstart.yaml").write_text("mine: 1", encoding="utf-8")
+    assert "mine" in command("check", "configs/quickstart.yaml").err  # the user's goes first
+
+
 def test_init_knows_its_kinds(command, tmp_path):
     done = command("init", "prunning", "--out", str(tmp_path / "mine"))
     assert done.code == 2

@@ -25,7 +25,7 @@ def place(tmp_path_factory):
     """Return a folder with an environment: the wheel, and the dependencies that are here."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    for name in SOURCES:
+    for name in (*SOURCES, "configs"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "scripts/one_package.py"):
         (source / name).parent.mkdir(exist_ok=True)
@@ -69,6 +69,12 @@ def test_it_is_imported_beside_packages_of_the_same_names(place):
     )
     python = os.path.join(place, "env", "bin", "python")
     assert str(place / "env") in run(python, "-c", code, cwd=place)
+
+
+def test_configurations_are_installed(place):
+    paretolab = os.path.join(place, "env", "bin", "paretolab")
+    assert "paretolab run configs/emsco/heart.yaml" in run(paretolab, "init", "--list", cwd=place)
+    assert "nothing is wrong" in run(paretolab, "check", "configs/quickstart.yaml", cwd=place)
 
 
 def test_init_run_choose_and_predict_work(place):

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from framework.cli.arguments import (
+    config_argument,
     confirm_trust,
     overrides,
     report_to,
@@ -46,7 +47,7 @@ class Sweep:
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("config", metavar="CONFIG", help="YAML file with a section sweep")
+        config_argument(parser, help="YAML file with a section sweep")
         set_argument(parser)
         parser.add_argument("--trials", type=int, help="how many sets of values to try")
         parser.add_argument(
