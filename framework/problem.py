@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+
 from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.components import SharedComponents
 from framework.errors import InputError
@@ -142,6 +144,14 @@ class Problem(SharedComponents, Described, ABC):
         A choice by expected cost, and mixtures, look at them beside the solutions.
         """
         return ()
+
+    def starts(self) -> Array:
+        """Return genomes that one could have without a search, shape (n, d); none by default.
+
+        Searches that say so evaluate them first, so that their result is never worse on the
+        records searched.
+        """
+        return np.zeros((0, self.space.d), dtype=self.space.dtype)
 
     def true_front(self, n: int) -> FloatArray | None:
         """Return ``n`` points spread evenly over the true Pareto front; None if it is unknown.

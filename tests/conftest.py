@@ -20,7 +20,8 @@ from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
 from algorithms.general.baselines import GridSearch, RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.pymoo_searches import NSGAII, NSGAIII, RVEA, SMSEMOA
-from algorithms.hull.network import NetworkConfig, NetworkProblem
+from algorithms.hull.data import NetworkConfig
+from algorithms.hull.network import NetworkProblem
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
 from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
@@ -83,7 +84,8 @@ def baselines() -> BaselineProblem:
 def network(**section: Any) -> Problem:
     """Return masks of a small network on a synthetic set; ``section`` overrides its keys."""
     dataset = {"synthetic": {"samples": 160, "features": 5, "informative": 4, "redundant": 0}}
-    plain = {"dataset": dataset, "hidden": [4, 3], "training": {"epochs": 20}, **section}
+    plain = {"dataset": dataset, "hidden": [4, 3], "training": {"epochs": 20}, "thresholds": 0}
+    plain |= section
     return NetworkProblem.from_config(NetworkConfig.model_validate(plain))
 
 
@@ -127,7 +129,8 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
     "network": [
         network,
         partial(network, gates="neurons", hidden=[6]),
-        partial(network, finetune=2, training={"epochs": 5, "seed": 3}),
+        partial(network, finetune=2, training={"epochs": 5, "seed": 3}, thresholds=8),
+        partial(network, gates="magnitude", training={"epochs": 5}, thresholds=16),
     ],
     "ensemble": [
         ensemble,

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from algorithms.hull.kernels import network as kernels
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.models.checks import stored_labels
@@ -36,6 +36,9 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
     weights_, biases_ : float32, flat
     mask_ : int8, flat
         Connections kept.
+    threshold_ : float
+        A record is positive where the second output's value before the sigmoid is above the
+        first one's by more than this.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,), if the features are known by name
     """
@@ -52,6 +55,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         biases: FloatArray,
         mask: Array,
         classes: Sequence[Any] | Array,
+        threshold: float = 0.0,
     ) -> SparseNetworkClassifier:
         """Return a network of trained parts (:mod:`algorithms.hull.kernels.network`).
 
@@ -67,6 +71,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         model.biases_ = np.ascontiguousarray(biases, dtype=np.float32)
         model.mask_ = np.ascontiguousarray(mask, dtype=np.int8)
         model.classes_ = np.asarray(classes)
+        model.threshold_ = threshold
         model._check()
         model.n_features_in_ = len(encoder.feature_names)
         if encoder.named:
@@ -90,6 +95,10 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
             )
         if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
             raise InputError("weights: expected finite numbers, found others")
+        if isinstance(self.threshold_, bool) or not isinstance(self.threshold_, (int, float)):
+            raise InputError(f"threshold: expected a number, found {self.threshold_!r}")
+        if not np.isfinite(self.threshold_):
+            raise InputError(f"threshold: expected a finite number, found {self.threshold_}")
         if not np.isin(self.mask_, (0, 1)).all():
             raise InputError("mask: expected 0 and 1, found other numbers")
 
@@ -113,16 +122,25 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: pd.DataFrame | Array) -> Array:
-        """Return the label (n,) of each record; equal outputs mean the negative one."""
+        """Return the label (n,) of each record, by its outputs and the threshold.
+
+        Equal outputs mean the negative one, where the threshold is 0.
+        """
         return self._labels(self._outputs(self._encoded(X)))
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return ``label`` and ``confidence`` for the records of a table, whatever else it has."""
+        """Return ``label`` and ``confidence`` for the records of a table, whatever else it has.
+
+        The confidence is the probability of the label that is given, which a threshold may make
+        the less probable one.
+        """
         check_is_fitted(self)
         records = _features(frame, self.encoder_)
         proba = self.predict_proba(records)
-        labels = self._labels(self._outputs(self.encoder_.transform(records)))
-        return pd.DataFrame({"label": labels, "confidence": proba.max(axis=1)}, index=frame.index)
+        answered = self._answered(self._outputs(self.encoder_.transform(records)))
+        confidence = np.where(answered, proba[:, 1], proba[:, 0])
+        labels = self.classes_[answered.astype(np.int64)]
+        return pd.DataFrame({"label": labels, "confidence": confidence}, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write weights, biases and mask; see :class:`~framework.models.model.DeployableModel`."""
@@ -133,6 +151,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
             "classes": self.classes_.tolist(),
             "sizes": self.sizes_.tolist(),
             "encoder": self.encoder_.to_json(),
+            **({"threshold": self.threshold_} if self.threshold_ else {}),
         }
 
     @classmethod
@@ -147,6 +166,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
             biases=files.read_array(_BIASES),
             mask=files.read_array(_MASK),
             classes=stored_labels(description["classes"], "classes"),
+            threshold=description.get("threshold", 0.0),
         )
 
     def card(self) -> Card:
@@ -164,11 +184,20 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
             text=(
                 f"A network of {sizes} sigmoid units, of whose {total} connections "
                 f"{self.connections_} are kept ({self.connections_ / total:.1%}); pruned ones are "
-                f"skipped.\n\n| layer | connections | kept | share |\n| --- | --- | --- | --- |\n"
+                f"skipped.{self._about_threshold()}\n\n"
+                f"| layer | connections | kept | share |\n| --- | --- | --- | --- |\n"
                 f"{table}"
             ),
             answers="the columns `label` and `confidence`",
             methods="a scikit-learn classifier: `predict`, `predict_proba`",
+        )
+
+    def _about_threshold(self) -> str:
+        if not self.threshold_:
+            return ""
+        return (
+            f" A record is answered with {self.classes_[1]} where the second output is above the "
+            f"first one by more than {self.threshold_:.6g} before the sigmoid."
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -187,7 +216,12 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         return kernels.outputs(columns, self.weights_, self.biases_, self.sizes_, self.mask_)
 
     def _labels(self, outputs: FloatArray) -> Array:
-        return np.asarray(self.classes_[(outputs[:, 1] > outputs[:, 0]).astype(np.int64)])
+        return np.asarray(self.classes_[self._answered(outputs).astype(np.int64)])
+
+    def _answered(self, outputs: FloatArray) -> BoolArray:
+        """Return which records (n,) are positive; the difference is rounded as the search does."""
+        values = outputs.astype(np.float32)
+        return np.asarray(values[:, 1] - values[:, 0] > np.float32(self.threshold_))
 
 
 def _features(frame: pd.DataFrame, encoder: Encoder) -> pd.DataFrame:

@@ -5,85 +5,50 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field
 
+from algorithms.hull.data import Fold, NetworkConfig, Records, load
 from algorithms.hull.kernels import network as kernels
 from algorithms.hull.outcomes import NetworkOutcomes
 from algorithms.hull.reference import TWO_CLASSES
+from algorithms.hull.thresholds import Thresholds
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray
 from framework.components import Components, ComponentStore
-from framework.data.datasets import DatasetConfig, load_table, memory_to_load
-from framework.data.divisions import divide
+from framework.data.datasets import memory_to_load
 from framework.data.encoding import Encoder
-from framework.data.splits import SplitConfig
-from framework.errors import InputError, listed
+from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.settings import Section
-from framework.space import Bits
+from framework.space import Bits, Integers, Space
 from framework.streams import CandidateStreams
 
 _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
 _KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only shared component there is
-_TOGETHER = 4096  # masks whose margins are in memory at a time
-_LABEL = " label"  # no column's name: those of tables are stripped
+_SHARES = (*(0.75 ** np.arange(12)), 0.0)  # of connections kept, one for each level of magnitude
+_TOGETHER = 4096  # candidates whose margins are in memory at a time
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
 
-class NetworkSplit(SplitConfig):
-    """The paper's shares of records, unless others are given."""
+class _Networks(NamedTuple):
+    """Networks that were trained on the same records: one, or one for each level of magnitude."""
 
-    train: float = Field(default=0.25, gt=0, lt=1)
-    validation: float = Field(default=0.25, gt=0, lt=1)
-    test: float = Field(default=0.5, ge=0, lt=1)
-
-
-class TrainingConfig(Section):
-    """How a network is trained; ``seed`` draws its first weights and the order of records."""
-
-    epochs: int = Field(default=100, ge=0)
-    batch: int = Field(default=5, ge=1)
-    learning_rate: float = Field(default=0.01, gt=0)
-    seed: int = Field(default=0, ge=0)
-
-
-class NetworkConfig(Section):
-    """``{kind: network, dataset: {sklearn: breast_cancer}}``.
-
-    distinct : whether of equal records only the first one counts, so that none is in two parts.
-    hidden : units of each hidden layer.
-    gates : whether a gene keeps a connection, or an input or hidden unit with all of its.
-    finetune : epochs of training of the masked network before it is scored.
-    """
-
-    dataset: DatasetConfig
-    split: NetworkSplit = NetworkSplit.model_validate({})
-    distinct: bool = False
-    hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
-    gates: Literal["connections", "neurons"] = "connections"
-    training: TrainingConfig = TrainingConfig()
-    finetune: int = Field(default=0, ge=0)
-
-
-class Records:
-    """Encoded records of a part: float32 (features, at least n), and which are positive (n,)."""
-
-    def __init__(self, design: FloatArray, positive: BoolArray) -> None:
-        self.columns = kernels.padded(design)
-        self.positive = np.ascontiguousarray(positive)
-
-    def __len__(self) -> int:
-        return len(self.positive)
+    sizes: IntArray
+    weights: Array
+    biases: Array
+    masks: Array
 
 
 class NetworkProblem(Problem, Deployable):
-    """Masks of a sigmoid network that was trained once on the training records.
+    """Masks of a sigmoid network that was trained once on the training records, and thresholds.
 
     A gene is a connection (or, with ``gates: neurons``, a unit) that stays, or not. Biases stay.
+    With ``gates: magnitude`` one gene says which share of the connections stays, those of the
+    largest weights; each of these networks is then trained on. The last genes choose a
+    threshold (:class:`~algorithms.hull.thresholds.Thresholds`).
     Metrics are of the validation records: the rates of errors among negative and among positive
     records, the share and the number of connections kept, and accuracy.
 
@@ -93,12 +58,17 @@ class NetworkProblem(Problem, Deployable):
         Encoded training records.
     positive : bool (N,)
     validation, test : Records
-        ``test`` may be empty.
+        ``test`` may be empty. Of a cross-validation, ``validation`` are those of the folds.
     config : NetworkConfig
     fingerprint : str
     about : mapping
         What reports say of the data, and what a model needs: ``describe``, ``encoder``,
         ``classes``, ``features``, ``example``.
+    folds : sequence of Fold
+        Of a cross-validation. Each scores its own records; the model that is handed out is trained
+        on ``design``.
+    units : int64 (records searched,), optional
+        See :class:`~framework.outcomes.RecordOutcomes`.
 
     Raises
     ------
@@ -111,6 +81,9 @@ class NetworkProblem(Problem, Deployable):
     epochs of batches of 5, a bit a weight, validation records alone in the search. The paper
     gives no optimiser: Adam on the cross-entropy. The trained network is a shared part: one worker
     trains it, all are sent it, and it is kept on disk (PARETOLAB_CACHE).
+
+    A free mask belongs to one trained network. Levels of magnitude mean the same in all, so these
+    can be measured out-of-fold: networks of five folds, and one of all records.
 
     A fine-tuned network sees the records in an order that its genome draws, so that equal genomes
     have equal values. O(validation records x kept connections) a mask.
@@ -135,14 +108,25 @@ class NetworkProblem(Problem, Deployable):
         config: NetworkConfig,
         fingerprint: str,
         about: Mapping[str, Any],
+        folds: Sequence[Fold] = (),
+        units: IntArray | None = None,
     ) -> None:
         self.design, self.positive = np.ascontiguousarray(design), np.ascontiguousarray(positive)
         self.validation, self.test, self.config = validation, test, config
-        self.about = about
-        self.sizes: IntArray = np.array([design.shape[1], *config.hidden, 2], dtype=np.int64)
+        self.about, self.folds, self.units = about, tuple(folds), units
+        self.sizes = self._sizes(design)
         self.connections = int((self.sizes[:-1] * self.sizes[1:]).sum())
-        units = int(self.sizes[:-1].sum())
-        self.space = Bits(self.connections if config.gates == "connections" else units)
+        self._by_magnitude = config.gates == "magnitude"
+        self.thresholds = Thresholds(config.thresholds, coded=not self._by_magnitude)
+        more = self.thresholds.genes
+        if self._by_magnitude:
+            upper = [len(_SHARES) - 1, *[config.thresholds - 1] * more]
+            self._gates = 1
+            self.space: Space = Integers(np.zeros(len(upper)), np.array(upper))
+        else:
+            by_unit = config.gates == "neurons"
+            self._gates = int(self.sizes[:-1].sum()) if by_unit else self.connections
+            self.space = Bits(self._gates + more)
         for part, name in ((validation, "validation"), (test, "test")):
             if len(part) and part.positive.all() | ~part.positive.any():
                 raise InputError(
@@ -167,7 +151,7 @@ class NetworkProblem(Problem, Deployable):
     @classmethod
     def from_config(cls, config: NetworkConfig) -> Self:
         """Load, split and encode the data of a configuration."""
-        problem = cls(**_loaded(config))
+        problem = cls(**load(config))
         problem.open_store()
         return problem
 
@@ -178,10 +162,12 @@ class NetworkProblem(Problem, Deployable):
     def open_store(self) -> None:
         folder = cache_dir()
         if folder is not None:
-            config = self.config.model_dump_json(include={"hidden", "training"})
+            more = {"gates", "finetune"} if self._by_magnitude else set()
+            config = self.config.model_dump_json(include={"hidden", "training", *more})
             digest = hashlib.sha256(config.encode())
-            digest.update(self.design.tobytes() + self.positive.tobytes())
-            words = self.connections + int(self.sizes[1:].sum())
+            for design, positive in self._trainings():
+                digest.update(design.tobytes() + positive.tobytes())
+            words = sum(map(self._words, self._trainings()))
             self._store = ComponentStore(folder, digest.hexdigest(), 1, words, self.component_name)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -225,13 +211,29 @@ class NetworkProblem(Problem, Deployable):
 
     @property
     def gene_names(self) -> tuple[str, ...]:
+        more = self.thresholds.genes
+        cuts = ("threshold",) if more == 1 else tuple(f"threshold_{i}" for i in range(more))
+        if self._by_magnitude:
+            return ("level", *cuts)
         if self.config.gates == "neurons":
             layers = enumerate(self.sizes[:-1].tolist())
-            return tuple(f"unit{layer}_{i}" for layer, n in layers for i in range(n))
+            return (*(f"unit{layer}_{i}" for layer, n in layers for i in range(n)), *cuts)
         pairs = enumerate(zip(self.sizes[:-1].tolist(), self.sizes[1:].tolist(), strict=True))
-        return tuple(
+        weights = (
             f"w{layer}_{i}_{j}" for layer, (n, m) in pairs for i in range(n) for j in range(m)
         )
+        return (*weights, *cuts)
+
+    def starts(self) -> Array:
+        """Return the whole network with each threshold, and the two trivial classifiers."""
+        cuts = self.thresholds.rows()
+        if not len(cuts):
+            return super().starts()
+        whole, empty = (0, len(_SHARES) - 1) if self._by_magnitude else (1, 0)
+        gates = np.full((len(cuts) + 2, self._gates), whole)
+        gates[-2:] = empty
+        X = np.concatenate([gates, np.concatenate([cuts, cuts[[0, -1]]])], axis=1)
+        return X.astype(self.space.dtype)
 
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
         """Return what networks that always answer one class reach, at both ends of complexity."""
@@ -275,24 +277,62 @@ class NetworkProblem(Problem, Deployable):
         return self._network[: self.connections], self._network[self.connections :]
 
     def _pretrained(self) -> FloatArray:
-        """Train a network on the training records; return its weights, then its biases."""
-        training = self.config.training
+        """Train the networks of all folds, then those that are handed out; return all numbers."""
+        return np.concatenate([self._trained_on(*records) for records in self._trainings()])
+
+    def _trainings(self) -> list[tuple[FloatArray, BoolArray]]:
+        """Return the training records of each fold, then those of what is handed out."""
+        return [(fold.design, fold.positive) for fold in self.folds] + [
+            (self.design, self.positive)
+        ]
+
+    def _sizes(self, design: FloatArray) -> IntArray:
+        return np.array([design.shape[1], *self.config.hidden, 2], dtype=np.int64)
+
+    def _words(self, records: tuple[FloatArray, BoolArray]) -> int:
+        """Return how many weights and biases all networks have that are trained on records."""
+        sizes = self._sizes(records[0])
+        each = int((sizes[:-1] * sizes[1:]).sum() + sizes[1:].sum())
+        return each * (len(_SHARES) if self._by_magnitude else 1)
+
+    def _trained_on(self, design: FloatArray, positive: BoolArray) -> FloatArray:
+        """Train a network; return its weights, then its biases, and so on for each level."""
+        training, sizes = self.config.training, self._sizes(design)
         rng = _stream(training.seed, _START)
-        bound = np.concatenate(
-            [
-                np.full(n * m, np.sqrt(6.0 / (n + m)))
-                for n, m in zip(self.sizes[:-1], self.sizes[1:], strict=True)
-            ]
-        )
+        bound = np.concatenate([np.full(n * m, np.sqrt(6.0 / (n + m))) for n, m in pairwise(sizes)])
         weights = rng.uniform(-bound, bound)
-        biases = np.zeros(int(self.sizes[1:].sum()))
-        everything = np.ones(self.connections, dtype=np.int8)
+        biases = np.zeros(int(sizes[1:].sum()))
+        everything = np.ones(len(weights), dtype=np.int8)
         rng = _stream(training.seed, _ORDER)
-        self._train(weights, biases, everything, training.epochs, rng)
-        return np.concatenate([weights, biases])
+        self._train(weights, biases, everything, training.epochs, rng, design, positive)
+        found = [weights, biases]
+        if self._by_magnitude:
+            for level, mask in enumerate(_largest(weights)[1:], start=1):
+                own = weights.copy(), biases.copy()
+                rng = _stream(training.seed, _GENOME, level)
+                self._train(*own, mask, self.config.finetune, rng, design, positive)
+                found += own
+        return np.concatenate(found)
+
+    def _networks(self) -> list[_Networks]:
+        """Return the networks of each fold, then those that are handed out."""
+        self.network()
+        assert self._network is not None
+        found, start = [], 0
+        for records in self._trainings():
+            sizes, end = self._sizes(records[0]), start + self._words(records)
+            n = int((sizes[:-1] * sizes[1:]).sum())
+            rows = self._network[start:end].reshape(-1, n + int(sizes[1:].sum()))
+            weights, biases = (part.astype(np.float32) for part in (rows[:, :n], rows[:, n:]))
+            found.append(_Networks(sizes, weights, biases, _largest(rows[0, :n])))
+            start = end
+        return found
 
     def masks(self, X: Array) -> Array:
         """Return which connections each genome keeps, int8 (n, connections)."""
+        if self._by_magnitude:
+            return np.asarray(self._networks()[-1].masks[X[:, 0]])
+        X = X[:, : self._gates]
         if self.config.gates == "connections":
             return np.ascontiguousarray(X, dtype=np.int8)
         units = np.split(X, np.cumsum(self.sizes[:-1])[:-1].tolist(), axis=1)
@@ -305,19 +345,22 @@ class NetworkProblem(Problem, Deployable):
 
     def tuned(self, X: Array, masks: Array) -> tuple[Array, Array]:
         """Return the networks of genomes: float32 weights and biases, one row or one a genome."""
+        if self._by_magnitude:
+            found = self._networks()[-1]
+            return found.weights[X[:, 0]], found.biases[X[:, 0]]
         weights, biases = self.network()
         if not self.config.finetune:
             return weights[np.newaxis].astype(np.float32), biases[np.newaxis].astype(np.float32)
-        found = []
-        for x, mask in zip(X, masks, strict=True):
+        tuned = []
+        for x, mask in zip(X[:, : self._gates], masks, strict=True):
             own = weights.copy(), biases.copy()
             digest = hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=8).digest()
             rng = _stream(self.config.training.seed, _GENOME, int.from_bytes(digest, "little"))
-            self._train(*own, mask, self.config.finetune, rng)
-            found.append(own)
+            self._train(*own, mask, self.config.finetune, rng, self.design, self.positive)
+            tuned.append(own)
         return (
-            np.array([w for w, _ in found], dtype=np.float32),
-            np.array([b for _, b in found], dtype=np.float32),
+            np.array([w for w, _ in tuned], dtype=np.float32),
+            np.array([b for _, b in tuned], dtype=np.float32),
         )
 
     def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
@@ -329,22 +372,59 @@ class NetworkProblem(Problem, Deployable):
         return self._scores(X, self.test) if len(self.test) else None
 
     def outcomes(self, X: Array) -> NetworkOutcomes:
-        """Return the answers of genomes to each validation record."""
-        masks, part = self.masks(X), self.validation
+        """Return the answers of genomes to each record searched."""
+        part = self.validation
         answers = np.empty((len(X), -(-len(part) // 8)), dtype=np.uint8)
         for first in range(0, len(X), _TOGETHER):
             some = slice(first, first + _TOGETHER)
-            tuned = self.tuned(X[some], masks[some])
-            margins = kernels.margins(part.columns, len(part), *tuned, self.sizes, masks[some])
-            answers[some] = np.packbits(margins > 0, axis=1)
-        kept = masks.sum(axis=1, dtype=np.int64)
-        return NetworkOutcomes(answers, part.positive, kept, self.connections, self.metric_names)
+            answers[some] = np.packbits(self._answers(X[some], part), axis=1)
+        kept = self.masks(X).sum(axis=1, dtype=np.int64)
+        known = part.positive, kept, self.connections, self.metric_names, self.units
+        return NetworkOutcomes(answers, *known)
+
+    def _margins(self, X: Array, part: Records) -> Array:
+        """Return by how much genomes call records positive, float32 (n, records)."""
+        if not self._by_magnitude:
+            masks = self.masks(X)
+            tuned = self.tuned(X, masks)
+            return kernels.margins(part.columns, len(part), *tuned, self.sizes, masks)
+        levels, which = np.unique(X[:, 0], return_inverse=True)
+        networks = self._networks()
+        asked = [(networks[-1], part)]
+        if part is self.validation and self.folds:
+            asked = [(own, fold.held) for own, fold in zip(networks, self.folds, strict=False)]
+        margins = [
+            kernels.margins(
+                held.columns,
+                len(held),
+                own.weights[levels],
+                own.biases[levels],
+                own.sizes,
+                own.masks[levels],
+            )
+            for own, held in asked
+        ]
+        return np.asarray(np.concatenate(margins, axis=1)[which.ravel()])
+
+    def _answers(self, X: Array, part: Records) -> BoolArray:
+        """Return which records genomes call positive, (n, records)."""
+        margins = searched = self._margins(X, part)
+        if self.thresholds.count and part is not self.validation:
+            searched = self._margins(X, self.validation)
+        cuts = self.thresholds.cuts(X[:, self._gates :], searched)
+        return np.asarray(margins > cuts[:, np.newaxis])
 
     def _scores(self, X: Array, part: Records) -> dict[str, Array]:
         masks = self.masks(X)
-        errors = kernels.count_errors(
-            part.columns, part.positive, *self.tuned(X, masks), self.sizes, masks
-        )
+        if self._by_magnitude or self.thresholds.count:
+            wrong = self._answers(X, part) != part.positive
+            errors = np.column_stack(
+                [wrong[:, of].sum(axis=1, dtype=np.int64) for of in (~part.positive, part.positive)]
+            )
+        else:
+            errors = kernels.count_errors(
+                part.columns, part.positive, *self.tuned(X, masks), self.sizes, masks
+            )
         ones = int(part.positive.sum())
         kept = masks.sum(axis=1, dtype=np.int64)
         return {
@@ -370,6 +450,7 @@ class NetworkProblem(Problem, Deployable):
         X = np.asarray(x)[np.newaxis]
         masks = self.masks(X)
         weights, biases = self.tuned(X, masks)
+        margins = self._margins(X, self.validation)
         return SparseNetworkClassifier.from_fitted(
             encoder=Encoder.from_json(self.about["encoder"]),
             sizes=self.sizes,
@@ -377,6 +458,7 @@ class NetworkProblem(Problem, Deployable):
             biases=biases[0],
             mask=masks[0],
             classes=self.about["classes"],
+            threshold=float(self.thresholds.cuts(X[:, self._gates :], margins)[0]),
         )
 
     def _train(
@@ -386,16 +468,18 @@ class NetworkProblem(Problem, Deployable):
         mask: Array,
         epochs: int,
         rng: np.random.Generator,
+        design: FloatArray,
+        positive: BoolArray,
     ) -> None:
-        n = len(self.positive)
+        n = len(positive)
         order = np.array([rng.permutation(n) for _ in range(epochs)], dtype=np.int64)
         training = self.config.training
         kernels.train(
-            self.design,
-            self.positive,
+            design,
+            positive,
             weights,
             biases,
-            self.sizes,
+            self._sizes(design),
             mask,
             order.reshape(epochs, n),
             training.batch,
@@ -403,62 +487,13 @@ class NetworkProblem(Problem, Deployable):
         )
 
 
-def _loaded(config: NetworkConfig) -> dict[str, Any]:
-    """Load, split and encode the data; return the arguments of ``NetworkProblem``.
-
-    Raises
-    ------
-    InputError
-        Other than two classes, or no validation records.
-    """
-    table = load_table(config.dataset, aside=config.split.columns)
-    code = table.positive
-    if code is None or len(table.classes) != 2:
-        raise InputError(
-            "problem.dataset: expected two classes, found "
-            f"{len(table.classes)}: {listed(table.classes[:5])}"
-        )
-    if config.distinct:
-        first = ~table.features.assign(**{_LABEL: table.labels}).duplicated().to_numpy()
-        table = table.only(first)
-    features, labels = table.features, table.labels
-    found = divide(table, config.split)
-    split = found.split
-    if len(split.validation) == 0:
-        raise InputError("problem.split.validation: expected a share above 0, found 0")
-    training = features.iloc[split.train]
-    encoder = table.fit_encoder(training)
-    positive = labels == code
-
-    def part(rows: Array) -> Records:
-        return Records(encoder.transform(features.iloc[rows]), positive[rows])
-
-    # keys of the split that are not given are left out, as before there were any: caches stay good
-    settings = config.model_dump_json(exclude={"dataset"}, exclude_none=True)
-    parts = ["network", table.fingerprint, str(code), settings, found.fingerprint]
-    return {
-        "design": encoder.transform(training),
-        "positive": positive[split.train],
-        "validation": part(split.validation),
-        "test": part(split.test),
-        "config": config,
-        "fingerprint": " ".join(filter(None, parts)),
-        "about": {
-            "encoder": encoder.to_json(),
-            "classes": (table.classes[1 - code], table.classes[code]),
-            "example": table.example,
-            "describe": {
-                **table.about(),
-                "records": len(labels),
-                "features": len(table.features.columns),
-                "classes": [str(label) for label in table.classes],
-                "positive": str(table.classes[code]),
-                "train": len(split.train),
-                "validation": len(split.validation),
-                "test": len(split.test),
-            },
-        },
-    }
+def _largest(weights: FloatArray) -> Array:
+    """Return the mask of each level of magnitude, int8 (levels, weights): the largest stay."""
+    order = np.argsort(-np.abs(weights), kind="stable")
+    masks = np.zeros((len(_SHARES), len(weights)), dtype=np.int8)
+    for mask, share in zip(masks, _SHARES, strict=True):
+        mask[order[: round(share * len(weights))]] = 1
+    return masks
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:

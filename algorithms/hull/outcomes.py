@@ -25,6 +25,7 @@ class NetworkOutcomes(RecordOutcomes):
         How many there are.
     names : collection of str
         The metrics that the problem reports.
+    units : numpy.ndarray of int64, shape (records,), optional
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class NetworkOutcomes(RecordOutcomes):
         kept: IntArray,
         connections: int,
         names: Collection[str],
+        units: IntArray | None = None,
     ) -> None:
-        super().__init__(len(answers), len(positive), names)
+        super().__init__(len(answers), len(positive), names, units)
         self._answers, self._positive = answers, positive
         self._kept, self._connections = kept, connections
 

@@ -107,9 +107,16 @@ class HullSearch(Algorithm, Generic[R]):
         self._low, self._span = low, high - low
         self._moves = variation(self.space, mutation_rate, crossover_rate)
         self._started = 0
+        self._starts = problem.starts()
 
     def propose(self) -> Array | None:
-        """Return random genomes first, shape (population, d), then children, shape (batch, d)."""
+        """Return the problem's starts, then random genomes, (population, d), then children."""
+        if len(self._starts):
+            some = len(self._starts) if self._seen is None else self.batch
+            drawn, self._starts = self._starts[:some], self._starts[some:]
+            if self._seen is not None:
+                self._seen.add(drawn)
+            return drawn
         if self._seen is None:
             drawn = self._drawn(self.batch if len(self._parents()) else self.population)
         else:

@@ -22,7 +22,7 @@ from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
 from framework.data.datasets import DatasetConfig
-from framework.data.divisions import Division, FoldRows, divide
+from framework.data.divisions import Division, FoldRows, about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
 from framework.data.splits import MeasureConfig, Split, SplitConfig
@@ -342,7 +342,7 @@ def prepare_table(
     source = source_of(table, config.split, found)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
-        source = _out_of_fold(source, config, found, scored)
+        source = _out_of_fold(source, config, found)
     if copies is not None:
         source = replace(source, fingerprint=f"{source.fingerprint} {digest(copies.tolist())}")
     return {
@@ -443,29 +443,12 @@ def _codes(units: IntArray) -> IntArray | None:
     return None if len(units) == 0 or found.max() + 1 == len(units) else found
 
 
-def _out_of_fold(
-    source: Source, config: MultiStageSettings, found: Division, scored: IntArray
-) -> Source:
+def _out_of_fold(source: Source, config: MultiStageSettings, found: Division) -> Source:
     """Return what is known of a table whose training and validation records are pooled."""
     about = {k: v for k, v in source.description.items() if k not in ("train", "validation")}
-    records, measure = len(scored) // len(found.repeats), config.measure
-    times = f", {measure.repeats} times" if measure.repeats != 1 else ""
-    about |= {
-        "out_of_fold": records,
-        "measured": f"out-of-fold on {records:,} records",
-        "measure": f"cross-validation, {len(found.repeats[0])} folds{times}{_ways(config.split)}",
-    }
-    if found.split.pooled.size > records:  # of the first window, and no others
-        about["train"] = found.split.pooled.size - records
-    fingerprint = f"{source.fingerprint} {measure.model_dump_json()}"
+    about |= about_folds(found, config.split, config.measure)
+    fingerprint = f"{source.fingerprint} {config.measure.model_dump_json()}"
     return replace(source, fingerprint=fingerprint, description=about)
-
-
-def _ways(split: SplitConfig) -> str:
-    """Return by which columns records are divided, as the end of a sentence."""
-    window = f" in {split.window or 'growing'} windows" if split.time else ""
-    ways = [f"by {key} {name!r}" for key, name in split.columns.items() if key != "part"]
-    return "".join(f", {way}" for way in ways) + window
 
 
 def source_of(table: Table, shares: SplitConfig, found: Division) -> Source:

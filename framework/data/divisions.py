@@ -142,6 +142,27 @@ def divide(
     return Division(split, repeats, units, digest.hexdigest() if told else "", notes)
 
 
+def about_folds(found: Division, split: SplitConfig, measure: MeasureConfig) -> dict[str, Any]:
+    """Return what :meth:`~framework.problem.Described.describe` says of a cross-validation."""
+    records = sum(len(fold.held_out) for fold in found.repeats[0])
+    times = f", {measure.repeats} times" if measure.repeats != 1 else ""
+    about: dict[str, Any] = {
+        "out_of_fold": records,
+        "measured": f"out-of-fold on {records:,} records",
+        "measure": f"cross-validation, {len(found.repeats[0])} folds{times}{_ways(split)}",
+    }
+    if found.split.pooled.size > records:  # of the first window, and no others
+        about["train"] = found.split.pooled.size - records
+    return about
+
+
+def _ways(split: SplitConfig) -> str:
+    """Return by which columns records are divided, as the end of a sentence."""
+    window = f" in {split.window or 'growing'} windows" if split.time else ""
+    ways = [f"by {key} {name!r}" for key, name in split.columns.items() if key != "part"]
+    return "".join(f", {way}" for way in ways) + window
+
+
 def same_rows(features: pd.DataFrame) -> IntArray:
     """Return a code for each row (n,), from 0 in order of first appearance; equal for equal rows.
 

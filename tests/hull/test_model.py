@@ -41,12 +41,26 @@ def test_models_keep_the_laws(make, law, tmp_path):
     law(model, frame(problem), tmp_path)
 
 
-@pytest.mark.parametrize("section", [{}, {"gates": "neurons"}, {"finetune": 2}])
+HOLDOUT = {"measure": {"kind": "holdout"}}
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {},
+        {"gates": "neurons"},
+        {"finetune": 2},
+        {"thresholds": 32},
+        {"thresholds": 32, "finetune": 2, "gates": "neurons"},
+        {"thresholds": 32, "gates": "magnitude", **HOLDOUT},
+    ],
+    ids=str,
+)
 def test_the_model_decides_as_the_search_did(section):
     problem, x, model = sparse(3, **section)
     values = problem.evaluate(x[None], None)
     outputs = model._outputs(problem.validation.columns.T[: len(problem.validation)])
-    answered, positive = outputs[:, 1] > outputs[:, 0], problem.validation.positive
+    answered, positive = model._answered(outputs), problem.validation.positive
     assert (answered & ~positive).sum() / (~positive).sum() == values["false_positive_rate"][0]
     assert (~answered & positive).sum() / positive.sum() == values["false_negative_rate"][0]
     assert model.connections_ == values["connections"][0]

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from algorithms.hull.data import NetworkConfig
 from algorithms.hull.kernels import network as kernels
-from algorithms.hull.network import NetworkConfig, NetworkProblem
+from algorithms.hull.network import NetworkProblem
 from framework.errors import InputError
 from tests.conftest import network
 

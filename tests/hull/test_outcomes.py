@@ -7,11 +7,18 @@ import copy
 import numpy as np
 import pytest
 
-from algorithms.hull.network import Records
+from algorithms.hull.data import Records
 from tests.conftest import network
 
+SECTIONS = [
+    {},
+    {"gates": "neurons", "thresholds": 16},
+    {"finetune": 2},
+    {"gates": "magnitude", "measure": {"kind": "cross_validation", "folds": 3, "repeats": 2}},
+]
 
-@pytest.mark.parametrize("section", [{}, {"gates": "neurons"}, {"finetune": 2}], ids=str)
+
+@pytest.mark.parametrize("section", SECTIONS, ids=str)
 def test_weights_of_one_are_the_metrics_of_evaluate_to_the_bit(section):
     problem = network(**section)
     X = problem.space.sample(np.random.default_rng(0), 50)

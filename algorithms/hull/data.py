@@ -1,0 +1,181 @@
+"""The records of a network problem: how they are read, divided and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from algorithms.hull.kernels.network import padded
+from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.data.datasets import DatasetConfig, load_table
+from framework.data.divisions import about_folds, divide
+from framework.data.encoding import Encoder
+from framework.data.splits import MeasureConfig, SplitConfig
+from framework.errors import InputError, listed
+from framework.settings import Section
+
+_LABEL = " label"  # no column's name: those of tables are stripped
+
+
+class NetworkSplit(SplitConfig):
+    """The paper's shares of records, unless others are given."""
+
+    train: float = Field(default=0.25, gt=0, lt=1)
+    validation: float = Field(default=0.25, gt=0, lt=1)
+    test: float = Field(default=0.5, ge=0, lt=1)
+
+
+class TrainingConfig(Section):
+    """How a network is trained; ``seed`` draws its first weights and the order of records."""
+
+    epochs: int = Field(default=100, ge=0)
+    batch: int = Field(default=5, ge=1)
+    learning_rate: float = Field(default=0.01, gt=0)
+    seed: int = Field(default=0, ge=0)
+
+
+class NetworkConfig(Section):
+    """``{kind: network, dataset: {sklearn: breast_cancer}}``.
+
+    distinct : whether of equal records only the first one counts, so that none is in two parts.
+    hidden : units of each hidden layer.
+    gates : whether a gene keeps a connection, or an input or hidden unit with all of its; or
+        ``magnitude``, one gene that says how many connections are kept, the largest first.
+    thresholds : how many a network has to choose from, as genes; with 0 it answers by its larger
+        output, as in the paper. A power of two.
+    finetune : epochs of training of the masked network before it is scored; 0 unless given, 20
+        with ``gates: magnitude``.
+    measure : what designs are measured on; a cross-validation with ``gates: magnitude`` unless
+        given, else the validation records alone, as a free mask belongs to one trained network.
+    """
+
+    dataset: DatasetConfig
+    split: NetworkSplit = NetworkSplit.model_validate({})
+    distinct: bool = False
+    hidden: list[Annotated[int, Field(ge=1)]] = Field(default=[10, 6], min_length=1)
+    gates: Literal["connections", "neurons", "magnitude"] = "connections"
+    thresholds: int = Field(default=128, ge=0, le=4096)
+    training: TrainingConfig = TrainingConfig()
+    finetune: int = Field(default=0, ge=0)
+    measure: MeasureConfig = MeasureConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, raw: Any) -> Any:
+        """Fill in what is usual with ``gates: magnitude``."""
+        if not isinstance(raw, Mapping) or raw.get("gates") != "magnitude":
+            return raw
+        return {"measure": {"kind": "cross_validation"}, "finetune": 20, **raw}
+
+    @model_validator(mode="after")
+    def _fits(self) -> NetworkConfig:
+        if self.thresholds == 1 or self.thresholds & (self.thresholds - 1):
+            raise ValueError(
+                f"thresholds: expected 0 or a power of two, such as 128, found {self.thresholds}"
+            )
+        if self.gates != "magnitude" and self.measure.kind != "holdout":
+            raise ValueError(
+                f"measure: expected holdout with gates: {self.gates}, since a mask belongs to one "
+                f"trained network, found {self.measure.kind}; take gates: magnitude"
+            )
+        return self
+
+    def settings(self) -> str:
+        """Return all but the data as JSON; keys of later versions only where they change values."""
+        usual = {"thresholds": 0, "measure": MeasureConfig()}
+        new = {key for key, value in usual.items() if getattr(self, key) == value}
+        return self.model_dump_json(exclude={"dataset", *new}, exclude_none=True)
+
+
+class Records:
+    """Encoded records of a part: float32 (features, at least n), and which are positive (n,)."""
+
+    def __init__(self, design: FloatArray, positive: BoolArray) -> None:
+        self.columns = padded(design)
+        self.positive = np.ascontiguousarray(positive)
+
+    def __len__(self) -> int:
+        return len(self.positive)
+
+
+class Fold(NamedTuple):
+    """Training records of one network, float64 (N, features) and bool (N,), and those it scores."""
+
+    design: FloatArray
+    positive: BoolArray
+    held: Records
+
+
+def load(config: NetworkConfig) -> dict[str, Any]:
+    """Load, split and encode the data; return the arguments of ``NetworkProblem``.
+
+    Raises
+    ------
+    InputError
+        Other than two classes, or no validation records.
+    """
+    table = load_table(config.dataset, aside=config.split.columns)
+    code = table.positive
+    if code is None or len(table.classes) != 2:
+        raise InputError(
+            "problem.dataset: expected two classes, found "
+            f"{len(table.classes)}: {listed(table.classes[:5])}"
+        )
+    if config.distinct:
+        first = ~table.features.assign(**{_LABEL: table.labels}).duplicated().to_numpy()
+        table = table.only(first)
+    features, labels = table.features, table.labels
+    found = divide(table, config.split, config.measure)
+    split, training, scored = found.split, found.split.train, found.split.validation
+    if len(scored) == 0 and not found.repeats:
+        raise InputError("problem.split.validation: expected a share above 0, found 0")
+    positive = labels == code
+
+    def encoded(training: IntArray, *parts: IntArray) -> tuple[Encoder, FloatArray, list[Records]]:
+        """Return an encoder of training records, these, and records to score."""
+        encoder = table.fit_encoder(features.iloc[training])
+        return (
+            encoder,
+            encoder.transform(features.iloc[training]),
+            [Records(encoder.transform(features.iloc[rows]), positive[rows]) for rows in parts],
+        )
+
+    folds = []
+    counts: dict[str, Any] = {"train": len(split.train), "validation": len(split.validation)}
+    if found.repeats:
+        training = split.pooled
+        asked = [fold for folds_of in found.repeats for fold in folds_of]
+        for fold in asked:
+            _, design, (held,) = encoded(training[fold.train], training[fold.held_out])
+            folds.append(Fold(design, positive[training[fold.train]], held))
+        scored = training[np.concatenate([fold.held_out for fold in asked])]
+        counts = about_folds(found, config.split, config.measure)
+    encoder, design, (validation, test) = encoded(training, scored, split.test)
+    fingerprints = table.fingerprint, str(code), config.settings(), found.fingerprint
+    return {
+        "design": design,
+        "positive": positive[training],
+        "validation": validation,
+        "test": test,
+        "config": config,
+        "fingerprint": " ".join(filter(None, ["network", *fingerprints])),
+        "about": {
+            "encoder": encoder.to_json(),
+            "classes": (table.classes[1 - code], table.classes[code]),
+            "example": table.example,
+            "describe": {
+                **table.about(),
+                "records": len(labels),
+                "features": len(table.features.columns),
+                "classes": [str(label) for label in table.classes],
+                "positive": str(table.classes[code]),
+                **counts,
+                "test": len(split.test),
+            },
+        },
+        "folds": folds,
+        "units": np.unique(found.units[scored], return_inverse=True)[1].ravel(),
+    }
