@@ -59,6 +59,7 @@ _OWN = {
     "init": ("init:Init", "write a starting configuration to change"),
     "library": ("library:LibraryCommand", "build, import or show a library of fitted models"),
     "runs": ("list:Runs", "list the runs that are here, with their state and recommended solution"),
+    "schema": ("schema:Schema", "print the JSON schema of configurations, for editors"),
     "trust": (
         "trust:Trust",
         "let a file do what it does beyond its own folder, from now on; --list, --forget",

@@ -46,6 +46,13 @@ class Sweep:
     help = "try values of a configuration's keys, with Optuna"
 
     @staticmethod
+    def sections() -> dict[str, Any]:
+        """Return the sections of a configuration that are this command's, for its schema."""
+        from tracking.sweep.config import SweepConfig
+
+        return {"sweep": SweepConfig}
+
+    @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         config_argument(parser, help="YAML file with a section sweep")
         set_argument(parser)
