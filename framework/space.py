@@ -68,6 +68,10 @@ class Partition(Space):
     empty (Hamilton and Fulp, Section 3.1). With ``removal`` a gene may also be -1: the item is left
     out altogether (Section 5.1, "Feature Removal Option"); at least one item stays.
 
+    After the genes of the items may come ``levels`` more, whole numbers from 0 below ``values``
+    that say how blocks are used: gene ``n + j`` belongs to what lies between block ``j`` and the
+    next, and is 0 where there is no next one. A single one is for all blocks.
+
     Parameters
     ----------
     n : int
@@ -76,24 +80,36 @@ class Partition(Space):
         Greatest number of blocks, 1 <= k <= n.
     removal : bool
         Whether -1 is a gene.
+    levels, values : int
+        Number of further genes, and of the values of each.
     """
 
     words = "ordered partitions"
 
-    def __init__(self, n: int, k: int, removal: bool = False) -> None:
+    def __init__(
+        self, n: int, k: int, removal: bool = False, levels: int = 0, values: int = 1
+    ) -> None:
         if n < 1:
             raise InputError(f"Partition: expected at least one item, found n={n}")
         if not 1 <= k <= n:
             raise InputError(f"Partition: expected 1 <= k <= n={n} blocks, found k={k}")
+        if not (0 <= levels < max(k, 2) and 1 <= values <= 127):
+            raise InputError(
+                f"Partition: expected fewer levels than the k={k} blocks, each of 1 to 127 values, "
+                f"found {levels} of {values}"
+            )
         self.n, self.k, self.removal = n, k, removal
-        self.d = n
+        self.levels, self.values = levels, values
+        self.d = n + levels
         self.dtype = np.dtype(np.int8 if k <= 127 else np.int16)
-        self.lower = np.full(n, -1 if removal else 0, dtype=self.dtype)
-        self.upper = np.full(n, k - 1, dtype=self.dtype)
+        self.lower = np.zeros(self.d, dtype=self.dtype)
+        self.lower[:n] = -1 if removal else 0
+        self.upper = np.full(self.d, values - 1, dtype=self.dtype)
+        self.upper[:n] = k - 1
 
     @property
     def size(self) -> int:
-        """Number of ordered partitions (Hamilton and Fulp, Equations 1 and 2).
+        """Number of ordered partitions (Hamilton and Fulp, Equations 1 and 2), times their levels.
 
         With ``removal``, summed over the non-empty subsets of items that are kept.
         """
@@ -132,7 +148,7 @@ class Partition(Space):
         genes = np.where(block < 0, -1, np.take_along_axis(order, np.maximum(block, 0), axis=1))
         if self.removal:  # the first items were kept; which ones these are is random too
             genes = rng.permuted(genes, axis=1)
-        return genes.astype(self.dtype)
+        return self._with_levels(genes.astype(self.dtype), rng)
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
         """Draw the number of blocks uniformly, then a block for every item uniformly.
@@ -146,14 +162,31 @@ class Partition(Space):
             raw -= 1
             nothing_left = (raw < 0).all(axis=1)
             raw[nothing_left, rng.integers(self.n, size=size)[nothing_left]] = 0
-        return compress(raw).astype(self.dtype)
+        return self._with_levels(compress(raw).astype(self.dtype), rng)
+
+    def _with_levels(self, items: Array, rng: np.random.Generator) -> Array:
+        """Append random levels to the genes of items, shape (size, n)."""
+        if not self.levels:
+            return items
+        drawn = rng.integers(0, self.values, size=(len(items), self.levels), dtype=self.dtype)
+        return self.settle(np.concatenate([items, drawn], axis=1))
+
+    def settle(self, X: Array) -> Array:
+        """Set levels to 0 in place where there is no next block; return ``X``, shape (m, d)."""
+        if self.levels:
+            blocks = X[:, : self.n].max(axis=1, initial=-1)[:, np.newaxis]
+            X[:, self.n :][np.arange(self.levels) >= blocks] = 0
+        return X
 
     @cached_property
     def _counts(self) -> dict[tuple[int, int], int]:
-        """How many genomes keep so many items in so many blocks (Equation 1)."""
+        """How many genomes keep so many items in so many blocks (Equation 1, times levels)."""
         stirling = _stirling(self.n, self.k)
         return {
-            (m, j): math.comb(self.n, m) * math.factorial(j) * stirling[m][j]
+            (m, j): math.comb(self.n, m)
+            * math.factorial(j)
+            * stirling[m][j]
+            * self.values ** min(self.levels, j - 1)
             for m in (range(1, self.n + 1) if self.removal else [self.n])
             for j in range(1, min(self.k, m) + 1)
         }
@@ -170,9 +203,10 @@ class Partition(Space):
 
     def contains(self, X: Array) -> BoolArray:
         """Tell which rows stay within the bounds and have no empty block."""
-        inside = super().contains(X)
-        closed = (compress(X) == X).all(axis=1) & (X >= 0).any(axis=1)
-        return np.asarray(inside & closed)
+        inside, items = super().contains(X), X[:, : self.n]
+        closed = (compress(items) == items).all(axis=1) & (items >= 0).any(axis=1)
+        settled = (self.settle(np.array(X)) == X).all(axis=1)
+        return np.asarray(inside & closed & settled)
 
 
 class Counts(Space):

@@ -73,6 +73,12 @@ def multistage(**section: Any) -> MultiStageProblem:
     return MultiStageProblem.from_config(config)
 
 
+def by_cost(**section: Any) -> MultiStageProblem:
+    """Return a multi-stage problem whose stages decide by the costs of errors."""
+    decision = {"errors": {"1": 5}, "no_answer": 0.5, "per_stage": True, "thresholds": [0.1, 0.3]}
+    return multistage(decision=decision, calibration="none", **section)
+
+
 def baselines() -> BaselineProblem:
     """Return the tuning of the baselines on a small synthetic set."""
     dataset = {"synthetic": {"samples": 120, "features": 4, "informative": 3, "redundant": 0}}
@@ -124,6 +130,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
         partial(multistage, remove_features=True, classifier={"kind": "gaussian_nb"}),
         partial(multistage, calibration="isotonic"),
         partial(multistage, measure={"kind": "cross_validation", "folds": 3}),
+        by_cost,
     ],
     "rivals": [baselines],
     "network": [
@@ -144,7 +151,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
 }
 
 # What searches of ordered partitions are tried on.
-_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"][:2]]
+_PARTITIONS = [StagesToy, partial(StagesToy, removal=True), *PROBLEMS["multistage"][:2], by_cost]
 # What searches of counts are tried on: some models, models that are all alike, a library.
 _COUNTS = [EnsembleToy, partial(EnsembleToy, 4, 6, alike=True), ensemble]
 

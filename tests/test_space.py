@@ -20,6 +20,8 @@ SPACES = [
     Partition(9, 4, removal=True),
     Partition(2, 2, removal=True),
     Partition(200, 150),
+    Partition(6, 4, removal=True, levels=3, values=5),
+    Partition(4, 1, levels=1, values=3),
     Counts(5, 3),
     Counts(5, 3, empty=False),
     Counts(1, 4, empty=False),
@@ -71,8 +73,10 @@ def test_every_partition_is_drawn():
         Partition(5, 5),
         Partition(3, 3, removal=True),
         Partition(4, 2, removal=True),
+        Partition(3, 3, levels=1, values=3),
+        Partition(3, 3, levels=2, values=2),
     ],
-    ids=lambda space: f"{space!r}, removal={space.removal}",
+    ids=lambda space: f"{space!r}, removal={space.removal}, levels={space.levels}",
 )
 def test_every_partition_is_as_likely_as_any_other(space):
     lots = 200 * space.size
@@ -147,6 +151,7 @@ def test_compress_is_the_loop_of_the_paper(rows, dtype):
         (lambda: Partition(0, 1), "at least one item"),
         (lambda: Partition(3, 4), "k=4"),
         (lambda: Partition(3, 0), "k=0"),
+        (lambda: Partition(3, 2, levels=2, values=3), "found 2 of 3"),
         (lambda: Counts(3, 0), "max_count=0"),
         (lambda: Bits(0), "at least one item"),
         (lambda: Box(np.zeros(2), np.ones(3)), r"\(2,\)"),

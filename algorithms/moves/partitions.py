@@ -1,6 +1,8 @@
 """Moves on ordered partitions: EMSCO's operators (paper, Algorithms 1 to 3), neighbours, walks.
 
 A genome has the stage of each item, 0 to k - 1 without gaps, or -1 for an item that is left out.
+Further genes, the levels of :class:`~framework.space.Partition`, are moved by functions of their
+own, and settled afterwards.
 """
 
 from __future__ import annotations
@@ -169,9 +171,13 @@ def breed(
     mutation_rate: float,
     cdf: FloatArray,
     removal: bool,
+    items: int,
+    values: int,
     rng: np.random.Generator,
 ) -> Array:
     """Make children: roulette selection, recombination, compression, mutation (Algorithm 3).
+
+    Levels come from either parent of a recombined child, and are redrawn with the mutation rate.
 
     Parameters
     ----------
@@ -183,6 +189,8 @@ def breed(
     k : int
         Greatest stage count.
     cdf : see :func:`beta_binomial_cdf`
+    items, values : int
+        The first so many genes are of items; the others are levels, from 0 below ``values``.
 
     Returns
     -------
@@ -191,24 +199,39 @@ def breed(
     n, d = X.shape
     stages = np.empty(n, dtype=np.int64)
     for r in range(n):
-        stages[r] = np.int64(X[r].max()) + 1
+        stages[r] = np.int64(X[r, :items].max()) + 1
     out = np.empty((children, d), dtype=X.dtype)
     for r in range(children):
         a = _select(cumulative, rng)
         b = _select(cumulative, rng)
-        child = out[r]
+        child = out[r, :items]
         if rng.random() < crossover_rate:
-            recombine(X[a], stages[a], X[b], stages[b], child, rng)
+            recombine(X[a, :items], stages[a], X[b, :items], stages[b], child, rng)
+            for j in range(items, d):
+                out[r, j] = X[a, j] if rng.random() < 0.5 else X[b, j]
         elif rng.random() < 0.5:
-            child[:] = X[a]
+            out[r] = X[a]
         else:
-            child[:] = X[b]
+            out[r] = X[b]
         count = compress_in_place(child)
         if count == 0:  # every feature removed: give one back
-            child[np.int64(rng.random() * d)] = 0
+            child[np.int64(rng.random() * items)] = 0
             count = 1
-        mutate(child, count, k, mutation_rate, cdf, removal, rng)
+        count = mutate(child, count, k, mutation_rate, cdf, removal, rng)
+        _redraw(out[r], items, count, mutation_rate, values, rng)
     return out
+
+
+@njit
+def _redraw(
+    x: Array, items: int, stages: int, rate: float, values: int, rng: np.random.Generator
+) -> None:
+    """Draw the levels of a genome again with a probability; 0 where there is no next stage."""
+    for j in range(items, len(x)):
+        if rng.random() < rate:
+            x[j] = int(rng.random() * values)
+        if j - items >= stages - 1:
+            x[j] = 0
 
 
 @njit
@@ -225,13 +248,18 @@ def first_generation(
     rate: float,
     cdf: FloatArray,
     removal: bool,
+    values: int,
     rng: np.random.Generator,
     out: Array,
 ) -> None:
-    """Fill ``out`` (size, d) with mutants of the one-stage genome (paper, init())."""
+    """Fill ``out`` (size, any) with mutants of the one-stage genome (paper, init()).
+
+    Genes behind those of the ``d`` items are levels, drawn uniformly from 0 below ``values``.
+    """
     out[:] = 0
     for r in range(size):
-        mutate(out[r], 1, k, rate, cdf, removal, rng)
+        count = mutate(out[r, :d], 1, k, rate, cdf, removal, rng)
+        _redraw(out[r], d, count, 1.0, values, rng)
 
 
 def log_fitness(gains: FloatArray, layers: Array, epsilon: float) -> FloatArray:
@@ -342,6 +370,32 @@ def _swapped(x: Array, out: Array, count: int) -> int:
                 out[count, j] = x[i]
                 count += 1
     return count
+
+
+def level_neighbours(x: Array, n: int, values: int, out: Array) -> int:
+    """Fill ``out`` with all genomes that have another level between two stages; count them.
+
+    Parameters
+    ----------
+    x : numpy.ndarray of int, shape (d,)
+        The stages of ``n`` items, then levels from 0 below ``values``.
+    out : numpy.ndarray, shape (at least (d - n) (values - 1), d)
+    """
+    count = 0
+    for gene in range(n, min(len(x), n + int(x[:n].max()))):
+        for level in range(values):
+            if level != x[gene]:
+                out[count] = x
+                out[count, gene] = level
+                count += 1
+    return count
+
+
+def redraw_levels(X: Array, n: int, values: int, rate: float, rng: np.random.Generator) -> None:
+    """Draw levels, the genes from ``n`` on, again in place, each with probability ``rate``."""
+    levels = X[:, n:]
+    again = rng.random(levels.shape) < rate
+    levels[again] = rng.integers(0, values, size=int(again.sum()))
 
 
 @njit

@@ -114,7 +114,11 @@ def variation(
 
 
 class _Partitions(Variation):
-    """EMSCO's operators, and the moves of local search on ordered partitions."""
+    """EMSCO's operators, and the moves of local search on ordered partitions.
+
+    Levels that a space has beside the items stay with their place, move one at a time to any other
+    value, are drawn again with the mutation rate, and come from either parent.
+    """
 
     def __init__(
         self, space: Partition, mutation: float | None, crossover: float | None, beta: float
@@ -122,29 +126,58 @@ class _Partitions(Variation):
         super().__init__(mutation, crossover)
         self.space = space
         self.n, self.k, self.removal = space.n, space.k, space.removal
+        self.levels, self.values = space.levels, space.values
         self.cdf = partitions.beta_binomial_cdf(space.k, beta)
 
     def room(self, x: Array) -> int:
-        return partitions.neighbourhood_size(self.n, self.k)
+        return partitions.neighbourhood_size(self.n, self.k) + self.levels * (self.values - 1)
 
     def neighbours(self, x: Array, out: Array) -> int:
-        return partitions.neighbours(x, self.k, self.removal, out)
+        if not self.levels:
+            return partitions.neighbours(x, self.k, self.removal, out)
+        items = np.empty((len(out), self.n), dtype=out.dtype)
+        count = partitions.neighbours(x[: self.n].copy(), self.k, self.removal, items)
+        out[:count, : self.n], out[:count, self.n :] = items[:count], x[self.n :]
+        self.space.settle(out[:count])
+        return count + partitions.level_neighbours(x, self.n, self.values, out[count:])
 
     def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
-        partitions.wander(X, self.k, self.removal, fewest, most, rng)
+        partitions.wander(items := self._items(X), self.k, self.removal, fewest, most, rng)
+        self._put(X, items, 1.0 / (1 + self.levels), rng)
 
     def scatter(self, n: int, rng: np.random.Generator) -> Array:
         return self.space.sample_by_size(rng, n)
 
     def first(self, n: int, rng: np.random.Generator) -> Array:
-        return self.mutate(np.zeros((n, self.n), np.int64), rng)
+        X = self.mutate(np.zeros((n, self.space.d), np.int64), rng)
+        if self.levels:
+            partitions.redraw_levels(X, self.n, self.values, 1.0, rng)
+        return self.space.settle(X)
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
-        return partitions.recombine_rows(A, B, rng)
+        if not self.levels:
+            return partitions.recombine_rows(A, B, rng)
+        items = partitions.recombine_rows(self._items(A), self._items(B), rng)
+        either = rng.random((len(A), self.levels)) < 0.5
+        levels = np.where(either, A[:, self.n :], B[:, self.n :])
+        return self.space.settle(np.concatenate([items, levels], axis=1))
 
     def mutate(self, X: Array, rng: np.random.Generator) -> Array:
-        partitions.mutate_rows(X, self.k, self.mutation_rate, self.cdf, self.removal, rng)
+        items, rate = self._items(X), self.mutation_rate
+        partitions.mutate_rows(items, self.k, rate, self.cdf, self.removal, rng)
+        self._put(X, items, rate, rng)
         return X
+
+    def _items(self, X: Array) -> Array:
+        """Return the genes of the items, in the layout that kernels are compiled for."""
+        return np.ascontiguousarray(X[:, : self.n]) if self.levels else X
+
+    def _put(self, X: Array, items: Array, rate: float, rng: np.random.Generator) -> None:
+        """Set the genes of the items, and draw levels again with a rate, in place."""
+        if self.levels:
+            X[:, : self.n] = items
+            partitions.redraw_levels(X, self.n, self.values, rate, rng)
+            self.space.settle(X)
 
 
 class _Counts(Variation):

@@ -19,6 +19,8 @@ class ComponentTable:
     ----------
     key_words, planes, words : int
         Shape of a key and of a component's bits.
+    rule : Rule
+        How records go through stages.
 
     Attributes
     ----------
@@ -35,8 +37,10 @@ class ComponentTable:
     that because the table grows in steps; ``words`` is the number of words of those added.
     """
 
-    def __init__(self, key_words: int, planes: int, words: int) -> None:
-        self.n = 0
+    def __init__(
+        self, key_words: int, planes: int, words: int, rule: scoring.Rule = scoring.BY_CONFIDENCE
+    ) -> None:
+        self.n, self.rule = 0, rule
         self.stripped = False  # whether some came without their last words
         self.errors: dict[int, str] = {}
         # never empty, so that kernels compile for it
@@ -49,7 +53,7 @@ class ComponentTable:
     @property
     def held(self) -> scoring.Held:
         """All of it, as the kernels read it."""
-        return scoring.Held(self.slots, self.keys, self.bits, self._failed)
+        return scoring.Held(self.slots, self.keys, self.bits, self._failed, self.rule)
 
     def find(self, key: WordArray) -> int:
         """Return the number of a component, or a negative number if it is not there."""

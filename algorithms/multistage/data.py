@@ -15,9 +15,10 @@ from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from algorithms.multistage.bit_planes import words_for
+from algorithms.multistage.decision import StageDecision, StageDecisionConfig, decision_of
 from algorithms.multistage.kernels import logistic
 from framework.arrays import FloatArray, IntArray, frozen
 from framework.data.costs import CostGroups, CostsConfig, cost_groups, exact_costs, feature_costs
@@ -67,19 +68,45 @@ class MultiStageSettings(RecordsConfig):
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
     error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
+    decision : costs by which stages decide, in place of the threshold: each says the class of least
+        expected cost, and stops where that is low enough.
     missing : what a model does where a value is missing in a stage that is reached: take the
         median, stop and ask for it, or give no answer.
     classifier : what is trained for each stage.
-    calibration : how confidences are calibrated, by cross-validation within the training records.
+    calibration : how confidences are calibrated, by cross-validation within the training records;
+        softmax with a decision by costs, none otherwise, unless given.
     """
 
     measure: MeasureConfig = MeasureConfig()
     max_stages: int | None = Field(default=None, ge=1)
     remove_features: bool = False
     error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
+    decision: StageDecisionConfig | None = None
     missing: MissingPolicy = "impute"
     classifier: ClassifierConfig = ClassifierConfig()
     calibration: CalibrationMethod = "none"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _calibrated(cls, raw: Any) -> Any:
+        """Calibrate where costs are weighed by probabilities, unless told otherwise."""
+        if isinstance(raw, Mapping) and raw.get("decision") is not None:
+            return {"calibration": "softmax", **raw}
+        return raw
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> MultiStageSettings:
+        if self.decision is None:
+            return self
+        usual = type(self).model_fields["threshold"].default
+        if self.threshold != usual:
+            raise ValueError("expected a threshold or a decision by costs, found both")
+        if self.error_costs is not None:
+            raise ValueError(
+                "expected error_costs or a decision by costs, found both; the metric risk has the "
+                "costs of the decision"
+            )
+        return self
 
 
 class MultiStageConfig(MultiStageSettings, DataConfig):  # in this order the data set comes first
@@ -129,6 +156,8 @@ class StageData:
         Confidence that a prediction of each class needs.
     positive : int
         Code of the positive class, -1 for none.
+    rule : RiskRule
+        Makes the answers in place of the thresholds where errors have costs.
     copy_of : int64 (training records,), optional
         Equal for copies of one record and for records of one group, which the folds of a
         calibration keep together; None: each is on its own.
@@ -149,6 +178,7 @@ class StageData:
     first: IntArray
     thresholds: FloatArray
     positive: int
+    rule: logistic.RiskRule = logistic.BY_CONFIDENCE
     copy_of: IntArray | None = None
     folds: tuple[Fold, ...] = ()
     units: IntArray | None = None
@@ -193,9 +223,15 @@ class StageData:
         return len(self.first) - 1
 
     @property
-    def planes(self) -> int:
+    def answer_planes(self) -> int:
         """Bits per record: conclusive, right, and called positive where there is such a class."""
         return 2 if self.positive < 0 else 3
+
+    @property
+    def planes(self) -> int:
+        """Bits per record: those of answers, then of errors and thresholds where these count."""
+        errors: int = self.rule.parts.shape[2]
+        return self.answer_planes + errors + max(len(self.rule.limits) - 1, 0)
 
     @property
     def validation_words(self) -> int:
@@ -324,21 +360,33 @@ def prepare_table(
     thresholds = class_thresholds(config.threshold, table, f"{where}.threshold")
     n = 0 if crossed else len(split.validation)
     held = split.test if crossed else np.concatenate([split.validation, split.test])
-    own = None if copies is None and _codes(found.units) is None else found.units
-    encode = partial(_encoded, table, thresholds, config.calibration, own)
-    data, encoder = encode(training, held, n)
-    scored = split.validation
-    if crossed:
-        data, scored = _with_folds(data, training, found.repeats, table.labels, encode)
-    data = replace(data, units=_codes(found.units[scored]))
     names = [str(name) for name in table.features.columns]
     place = f"{where}.costs"
     # in a cross-validation of all its records: a design has one cost, whoever answers
     records, y = table.features.iloc[training], table.labels[training]
     costs = feature_costs(config.costs, names, records, y, place, table.left_out)
     groups = cost_groups(config.costs, names, place, table.left_out)
-    most = max(data.n_validation, data.n_test)
-    units, scale = exact_costs(np.concatenate([costs, groups.costs]), most)
+    priced = [costs, groups.costs]
+    weighed = None
+    if config.decision is not None:
+        weighed = decision_of(config.decision, table.classes, y, f"{where}.decision")
+        priced += [weighed[0].errors.ravel(), np.array([weighed[0].no_answer])]
+    # one scale for all costs, so that they can be added
+    most = max(len(found.repeats) * len(training) if crossed else n, len(split.test))
+    units, scale = exact_costs(np.concatenate(priced), most)
+    own, shared, rest = np.split(units, [len(costs), len(costs) + len(groups)])
+    decision, rule = None, logistic.BY_CONFIDENCE
+    if weighed is not None and config.decision is not None:
+        errors = rest[:-1].reshape(weighed[0].errors.shape)
+        decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
+        rule = decision.risk_rule()
+    together = None if copies is None and _codes(found.units) is None else found.units
+    encode = partial(_encoded, table, (thresholds, rule), config.calibration, together)
+    data, encoder = encode(training, held, n)
+    scored = split.validation
+    if crossed:
+        data, scored = _with_folds(data, training, found.repeats, table.labels, encode)
+    data = replace(data, units=_codes(found.units[scored]))
     source = source_of(table, config.split, found)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
@@ -347,9 +395,10 @@ def prepare_table(
         source = replace(source, fingerprint=f"{source.fingerprint} {digest(copies.tolist())}")
     return {
         "data": data,
-        "costs": FeatureCosts(units[: len(costs)], scale, groups, units[len(costs) :]),
+        "costs": FeatureCosts(own, scale, groups, shared),
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
+        "decision": decision,
         "missing": config.missing,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
@@ -360,7 +409,7 @@ def prepare_table(
 
 def _encoded(
     table: Table,
-    thresholds: FloatArray,
+    answers: tuple[FloatArray, logistic.RiskRule],
     calibration: CalibrationMethod,
     units: IntArray | None,
     training: IntArray,
@@ -387,7 +436,8 @@ def _encoded(
         y_held=table.labels[held],
         n_validation=n_validation,
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
-        thresholds=thresholds,
+        thresholds=answers[0],
+        rule=answers[1],
         positive=-1 if table.positive is None else table.positive,
         copy_of=None if units is None else units[training],
     )

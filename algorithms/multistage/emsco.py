@@ -10,6 +10,7 @@ from pydantic import Field
 
 from algorithms.moves import partitions
 from algorithms.moves.seen import Seen, unseen
+from algorithms.moves.variation import variation
 from framework.algorithm import Algorithm, MaxPending, Outcome
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
@@ -121,6 +122,7 @@ class EMSCO(Algorithm):
         self.epsilon, self.convergence, self.unique = epsilon, convergence, unique
         self.memetic, self._proposed_before = memetic, Seen()
         self._cdf = partitions.beta_binomial_cdf(self.space.k, beta)
+        self._moves = variation(self.space)
         self._elite: Evaluated | None = None
         self._generation: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._weights: FloatArray = np.zeros(0)
@@ -172,11 +174,12 @@ class EMSCO(Algorithm):
             X = np.empty((n, space.d), dtype=space.dtype)
             partitions.first_generation(
                 n,
-                space.d,
+                space.n,
                 space.k,
                 self.mutation_rate,
                 self._cdf,
                 space.removal,
+                space.values,
                 self.rng,
                 X,
             )
@@ -191,6 +194,8 @@ class EMSCO(Algorithm):
             self.mutation_rate,
             self._cdf,
             space.removal,
+            space.n,
+            space.values,
             self.rng,
         )
         return np.concatenate([bred, self._wandered(moves)]) if moves else bred
@@ -213,11 +218,10 @@ class EMSCO(Algorithm):
 
     def _wandered(self, count: int) -> Array:
         """Return genomes of the elite after one random move."""
-        space, elite = self.space, self._elite
-        assert isinstance(space, Partition)
+        elite = self._elite
         assert elite is not None
         rows = np.array(elite.X[self.rng.integers(len(elite), size=count)])
-        partitions.wander(rows, space.k, space.removal, 1, 1, self.rng)
+        self._moves.wander(rows, 1, 1, self.rng)
         return rows
 
     def learn(self, batch: Evaluated) -> None:

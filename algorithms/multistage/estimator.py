@@ -38,6 +38,7 @@ from framework.models.classifiers import (
 )
 
 _LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
+_OBJECTIVES, _BY_COST = ("coverage", "accuracy", "cost"), ("risk", "cost")
 _PLACE = "ParetoMultiStage"
 _CELL_BYTES = 16  # of a value in the table, and encoded
 _PARAMETER = {"split": "validation", "costs.values": "costs"}  # of the settings they go to
@@ -67,6 +68,11 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     threshold : float or mapping of class label to float
         The probability that an answer needs, above 0 and at most 1; labels that a mapping leaves
         out need 0.5.
+    decision : mapping, optional
+        Costs by which stages decide, in place of the threshold, as in a configuration:
+        ``{"errors": {"ill": {"well": 50}, "well": 1}, "no_answer": 2}``. Each stage says the class
+        of least expected cost, and stops where that is low enough. The metrics ``risk`` and
+        ``total_cost`` are then there; labels spelled as texts are found.
     max_stages : int, optional
         Greatest number of stages; half the number of features, at most 10, if None.
     remove_features : bool
@@ -75,12 +81,13 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     classifier : str or mapping
         What is trained for each stage: ``logistic_regression``, ``random_forest``, ..., or with
         parameters ``{"kind": "logistic_regression", "C": 0.1}``; as in a configuration.
-    calibration : {'none', 'sigmoid', 'isotonic'}
+    calibration : {'none', 'sigmoid', 'isotonic', 'softmax'}, optional
         How the probabilities of each stage are calibrated, by cross-validation within the
-        training records.
-    objectives : sequence of str
+        training records. None: softmax with a decision by costs, else none.
+    objectives : sequence of str, optional
         Metrics that span the front; see
-        :class:`~algorithms.multistage.problem.MultiStageProblem` for all of them.
+        :class:`~algorithms.multistage.problem.MultiStageProblem` for all of them. None: coverage,
+        accuracy and cost, or with a decision by costs risk and cost.
     constraints : str or sequence of str
         Bounds that every design of the front keeps to, such as ``false_positive_rate<=0.1``.
     algorithm : str or mapping, optional
@@ -142,11 +149,12 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
 
     costs: Mapping[str, float] | pd.Series[Any] | Sequence[float] | FloatArray | None = None
     threshold: Threshold = 0.75
+    decision: Mapping[str, Any] | None = None
     max_stages: int | None = None
     remove_features: bool = False
     classifier: str | Mapping[str, Any] = "logistic_regression"
-    calibration: str = "none"
-    objectives: Sequence[str] = ("coverage", "accuracy", "cost")
+    calibration: str | None = None
+    objectives: Sequence[str] | None = None
     constraints: str | Sequence[str] = ()
     algorithm: str | Mapping[str, Any] | None = None
     budget: int | Mapping[str, Any] = 10_000
@@ -202,9 +210,12 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.problem_ = MultiStageProblem(**prepared)
         bounds = [self.constraints] if isinstance(self.constraints, str) else self.constraints
+        objectives = self.objectives
+        if objectives is None:
+            objectives = _OBJECTIVES if self.decision is None else _BY_COST
         self.algorithm_, self._front = search(
             self.problem_,
-            roles_for(self.problem_, self.objectives, bounds),
+            roles_for(self.problem_, objectives, bounds),
             _LOCAL_SEARCH if self.algorithm is None else self.algorithm,
             self.budget,
             self.random_state,
@@ -261,8 +272,11 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             "max_stages": self.max_stages,
             "remove_features": self.remove_features,
             "classifier": {"kind": classifier} if isinstance(classifier, str) else classifier,
-            "calibration": self.calibration,
         }
+        if self.calibration is not None:
+            raw["calibration"] = self.calibration
+        if self.decision is not None:
+            raw["decision"] = self.decision
         settings: MultiStageSettings = check(MultiStageSettings, raw, _PLACE)
         return settings
 
@@ -274,6 +288,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     def _names(self, genome: Array) -> list[list[str]]:
         """Return the names of the features that each stage of a genome acquires."""
         names = np.array(self.problem_.feature_names, dtype=object)
+        genome = genome[: len(names)]
         return [names[genome == stage].tolist() for stage in range(int(genome.max()) + 1)]
 
 

@@ -15,6 +15,7 @@ from algorithms.multistage.bit_planes import pack
 from algorithms.multistage.data import StageData
 from algorithms.multistage.kernels import scoring
 from framework.arrays import Array, FloatArray, IntArray, WordArray, frozen
+from framework.data.error_costs import DecisionCosts
 from framework.outcomes import Sample
 from framework.roles import Metric
 
@@ -42,6 +43,11 @@ ERROR_COST = Metric(
     "error_cost", "min", "ratio", text="mean cost per record of wrong answers, by true class"
 )
 """Only where errors have costs."""
+RISKS = (
+    Metric("risk", "min", "ratio", text="mean cost per record of errors and of no answers"),
+    Metric("total_cost", "min", "ratio", text="risk and mean acquisition cost per record, added"),
+)
+"""Only where stages decide by costs."""
 METRICS = (
     Metric("coverage", "max", text="share of records that get an answer"),
     Metric("accuracy", "max", text="share of the answers that are right"),
@@ -52,6 +58,7 @@ METRICS = (
     WORST,
     *POSITIVE,
     ERROR_COST,
+    *RISKS,
 )
 
 
@@ -136,6 +143,9 @@ def measure(
     values |= by_class(answered, right, np.bincount(labels, minlength=records.classes))
     if error_costs is not None:
         values["error_cost"] = np.asarray((answered - right) @ error_costs / n)
+    if table.rule.items >= 0:
+        loss, paid = counts[:, scoring.LOSS], counts[:, scoring.COST]
+        values |= {"risk": loss / (cost_scale * n), "total_cost": (loss + paid) / (cost_scale * n)}
     failed = counts[:, scoring.FAILED] == 1
     if failed.any():
         values = {name: np.where(failed, np.nan, column) for name, column in values.items()}
@@ -180,7 +190,11 @@ def of_positive(
 
 
 def constant_metrics(
-    y: IntArray, answer: int, positive: int, error_costs: FloatArray | None
+    y: IntArray,
+    answer: int,
+    positive: int,
+    error_costs: FloatArray | None,
+    decision: DecisionCosts | None = None,
 ) -> dict[str, float]:
     """Return the metrics of a classifier that acquires nothing and always gives one of two classes.
 
@@ -191,6 +205,7 @@ def constant_metrics(
     answer, positive : int
         Codes of the class that it gives, and of the positive one.
     error_costs : numpy.ndarray of float64, shape (2,), optional
+    decision : DecisionCosts, optional
     """
     counts = np.bincount(y, minlength=2)
     n, ones = len(y), int(counts[positive])
@@ -200,6 +215,9 @@ def constant_metrics(
     rates |= by_class(counts[np.newaxis], right[np.newaxis], counts)
     wrong = (counts - right) @ (np.ones(2) if error_costs is None else error_costs)
     whole = {"coverage": 1.0, "accuracy": float(right.sum() / n), "error_cost": float(wrong / n)}
+    if decision is not None:
+        risk = float(counts @ decision.errors[:, answer] / n)
+        whole |= {"risk": risk, "total_cost": risk}
     nothing = dict.fromkeys(("cost", "stages", "inconclusive_rate"), 0.0)
     return whole | nothing | {name: float(column[0]) for name, column in rates.items()}
 
@@ -212,6 +230,7 @@ def fresh_samples(
     classes: int,
     positive: int,
     error_costs: FloatArray | None,
+    decision: DecisionCosts | None = None,
 ) -> dict[str, list[Sample]]:
     """Return the means over records that metrics are, of a model's answers to labelled records.
 
@@ -226,6 +245,7 @@ def fresh_samples(
     classes, positive : int
         How many there are; the code of the positive one, -1 for none.
     error_costs : numpy.ndarray of float64, shape (K,), optional
+    decision : DecisionCosts, optional
     """
     answered, right = given >= 0, given == codes
     everyone = np.ones(len(codes), dtype=bool)
@@ -246,4 +266,9 @@ def fresh_samples(
     if error_costs is not None:
         wrong = np.where(answered & ~right, error_costs[codes], 0.0)
         found["error_cost"] = [Sample.mean_of(wrong, float(error_costs.max()))]
+    if decision is not None:
+        lost = np.where(answered, decision.errors[codes, given], decision.no_answer)
+        worst = max(float(decision.errors.max()), decision.no_answer)
+        found["risk"] = [Sample.mean_of(lost, worst)]
+        found["total_cost"] = [Sample.mean_of(lost + paid, worst + most)]
     return found

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.multistage.data import MissingPolicy
+from algorithms.multistage.decision import decision_for
 from algorithms.multistage.model_files import card_of, read_model, write_model, write_onnx
 from algorithms.multistage.routing import RoutedRecords, acquired, next_step, route
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
@@ -65,6 +66,13 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         What ``predict_table`` does where a value is missing in a stage that is reached: take the
         median, or stop there, without a label or with the reject label. The column ``missing``
         of its answer names the features in any case.
+    decision : mapping, optional
+        Costs by which stages decide, in place of ``threshold``: ``errors``, what a wrong answer
+        costs by the label of the true class (one number, or a mapping by the label that is said),
+        ``no_answer``, what none costs, and ``thresholds``, one for each stage but the last, or one
+        for all of them (``no_answer`` unless given). Each stage says the class of least expected
+        cost, and the record leaves where that cost is at most the threshold of the stage, at the
+        last stage where it is at most ``no_answer``.
 
     Attributes
     ----------
@@ -75,6 +83,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     encoder_ : Encoder
     costs_ : float64 (n_features_in_,)
     thresholds_ : float64 (K,)
+    decision_ : DecisionCosts or None
+    stops_ : float64 (stages,), the greatest risk of an answer at each stage; empty without costs
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,), if fitted on a frame with column names
 
@@ -92,6 +102,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
     reject_label: Any = None
     cost_groups: CostGroups | None = None
     missing: MissingPolicy = "impute"
+    decision: Mapping[str, Any] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -139,6 +150,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         reject_label: Any = None,
         cost_groups: CostGroups | None = None,
         missing: MissingPolicy = "impute",
+        decision: Mapping[str, Any] | None = None,
     ) -> MultiStageClassifier:
         """Return a fitted model from fitted classifiers, without training.
 
@@ -152,7 +164,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             What is given does not fit together.
         """
         plain = [[f if isinstance(f, str) else int(f) for f in stage] for stage in stages]
-        model = cls(plain, costs, threshold, None, reject_label, cost_groups, missing)
+        setting = reject_label, cost_groups, missing, decision
+        model = cls(plain, costs, threshold, None, *setting)
         model.classes_ = np.asarray(classes)
         model.n_features_in_ = len(encoder.feature_names)
         if encoder.named:
@@ -206,8 +219,24 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return float(weights[answered & right].sum() / total) if total else 0.0
 
     def confidence(self, X: pd.DataFrame | Array) -> FloatArray:
-        """Return the probability (n,) of each record's most likely class where it leaves."""
-        return np.asarray(self.outcome(X).probabilities.max(axis=1))
+        """Return the probability (n,) of the class that each record gets, where it leaves.
+
+        Without a decision by costs that is the most likely class.
+        """
+        return self.outcome(X).confidence
+
+    def risk(self, X: pd.DataFrame | Array) -> FloatArray:
+        """Return what the answer to each record (n,) is expected to cost, where it leaves.
+
+        Raises
+        ------
+        InputError
+            The stages do not decide by costs.
+        """
+        check_is_fitted(self)
+        if self.decision_ is None:
+            raise InputError("risk: expected a model that decides by costs, found decision=None")
+        return self.decision_.said(self.outcome(X).probabilities)[1]
 
     def stage_of(self, X: pd.DataFrame | Array) -> IntArray:
         """Return the stage (n,), from 1, where each record leaves."""
@@ -265,10 +294,11 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
 
         Returns
         -------
-        DataFrame (n, 5), indexed as ``frame``
+        DataFrame (n, 5 or 6), indexed as ``frame``
             ``label`` (or the reject label), ``confidence`` (NaN where no stage had all its values,
             so that there is none), ``stage`` (from 1), ``cost``, and ``missing``, the names of the
-            features that were wanted and have no value.
+            features that were wanted and have no value. With a decision by costs ``risk`` too,
+            what the answer is expected to cost.
 
         Raises
         ------
@@ -290,8 +320,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         if stopped.any():
             labels = labels.astype(object)
             labels[stopped] = None if self.missing == "ask" else self.reject_label
-        confidence = outcome.probabilities.max(axis=1)
-        confidence[stopped & (outcome.stage == 1)] = np.nan
+        confidence = outcome.confidence
+        nothing = stopped & (outcome.stage == 1)
+        confidence[nothing] = np.nan
         costs = np.concatenate([[0.0], self.cumulative_costs()])
         columns = {
             "label": labels,
@@ -300,6 +331,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             "cost": costs[outcome.stage - stopped],
             "missing": missing,
         }
+        if self.decision_ is not None:
+            risk = self.decision_.said(outcome.probabilities)[1]
+            columns["risk"] = np.where(nothing, np.nan, risk)
         return pd.DataFrame(columns, index=frame.index)
 
     def _missing_values(self, frame: pd.DataFrame, outcome: RoutedRecords) -> Array:
@@ -361,6 +395,9 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         self.stages_ = _stages(self.stages, encoder)
         self.costs_ = costs_for(self.costs, len(encoder.feature_names))
         self.thresholds_ = thresholds_for(self.threshold, self.classes_)
+        self.decision_, self.stops_ = decision_for(
+            self.decision, self.classes_.tolist(), len(self.stages_)
+        )
 
     def _columns(self) -> list[IntArray]:
         """Return the encoded columns that each stage's classifier takes."""

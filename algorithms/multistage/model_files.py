@@ -32,9 +32,19 @@ enough; features of later stages are then neither needed nor paid for. {reject}
 | --- | --- | --- | --- |
 {stages}
 
-| class | confidence that an answer needs |
+{rule}"""
+_BY_COST = """\
+It says the class of least expected cost, and answers where that cost, its risk, is low enough:
+
+| stage | risk of an answer at most |
 | --- | --- |
-{thresholds}"""
+{stops}
+
+No answer costs {no_answer:g}; a wrong one, by the true class (rows) and the one said (columns):
+
+| |{labels}
+| --- |{lines}
+{errors}"""
 
 
 def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
@@ -51,7 +61,38 @@ def write_model(model: Staged, files: ModelFiles) -> dict[str, Any]:
         "stages": [stage.tolist() for stage in model.stages_],
         "classifiers": names,
         "encoder": model.encoder_.to_json(),
+        "decision": _decision(model),
     }
+
+
+def _decision(model: Staged) -> dict[str, Any] | None:
+    """Return the costs that the stages decide by, in the order of the classes."""
+    costs = model.decision_
+    if costs is None:
+        return None
+    stops = {"thresholds": model.stops_[:-1].tolist()}
+    return {"errors": costs.errors.tolist(), "no_answer": costs.no_answer, **stops}
+
+
+def _stored_decision(plain: Any, classes: Array) -> dict[str, Any] | None:
+    """Return what ``_decision`` wrote, as a parameter of the model.
+
+    Raises
+    ------
+    InputError
+        A table of other classes.
+    """
+    if plain is None:
+        return None
+    errors, labels = np.asarray(plain["errors"], dtype=np.float64), classes.tolist()
+    if errors.shape != (len(labels), len(labels)):
+        raise InputError(
+            f"decision.errors: expected {len(labels)} rows and columns, one for each class, found "
+            f"{' x '.join(map(str, errors.shape))}"
+        )
+    rows = zip(labels, errors.tolist(), strict=True)
+    by_label = {true: dict(zip(labels, row, strict=True)) for true, row in rows}
+    return {**plain, "errors": by_label}
 
 
 def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
@@ -76,6 +117,7 @@ def read_model(cls: Any, files: ModelFiles, plain: Mapping[str, Any]) -> Any:
         reject_label,
         CostGroups.from_json(groups, len(plain["costs"])) if groups else None,
         _policy(plain.get("missing", "impute")),
+        _stored_decision(plain.get("decision"), classes),
     )
 
 
@@ -97,9 +139,9 @@ def card_of(model: Staged) -> Card:
     )
     return Card(
         title="A multi-stage classifier",
-        text=_TEXT.format(reject=reject, stages=_stages(model), thresholds=_thresholds(model)),
+        text=_TEXT.format(reject=reject, stages=_stages(model), rule=_rule(model)),
         answers="the columns `label`, `confidence`, `stage`, `cost` and `missing` (features asked "
-        "for that have no value)",
+        "for that have no value)" + (", and `risk`" if model.decision_ is not None else ""),
         methods="a scikit-learn estimator: `predict`, `predict_proba`, `stage_of`, "
         "`acquisition_cost`, `next_features`",
     )
@@ -116,9 +158,26 @@ def _stages(model: Staged) -> str:
     return "\n".join(rows)
 
 
-def _thresholds(model: Staged) -> str:
-    pairs = zip(model.classes_.tolist(), model.thresholds_.tolist(), strict=True)
-    return "\n".join(f"| {cell(label)} | {threshold:g} |" for label, threshold in pairs)
+def _rule(model: Staged) -> str:
+    """Return what an answer needs, as tables."""
+    labels = [cell(label) for label in model.classes_.tolist()]
+    costs = model.decision_
+    if costs is None:
+        pairs = zip(labels, model.thresholds_.tolist(), strict=True)
+        rows = [f"| {label} | {threshold:g} |" for label, threshold in pairs]
+        return "\n".join(["| class | confidence that an answer needs |", "| --- | --- |", *rows])
+    stops = (f"| {number} | {stop:g} |" for number, stop in enumerate(model.stops_, start=1))
+    errors = (
+        f"| {label} | " + " | ".join(f"{cost:g}" for cost in row) + " |"
+        for label, row in zip(labels, costs.errors, strict=True)
+    )
+    return _BY_COST.format(
+        stops="\n".join(stops),
+        no_answer=costs.no_answer,
+        labels="".join(f" {label} |" for label in labels),
+        lines=" --- |" * len(labels),
+        errors="\n".join(errors),
+    )
 
 
 def write_onnx(model: Staged, folder: Path) -> list[Path]:
@@ -150,6 +209,8 @@ def write_onnx(model: Staged, folder: Path) -> list[Path]:
         "stages": stages,
         "encoder": model.encoder_.to_json(),
     }
+    if (decision := _decision(model)) is not None:  # costs decide, not the thresholds
+        about |= {"thresholds": None, "decision": decision}
     write_whole(folder / "stages.json", json.dumps(about, indent=1))
     return files
 

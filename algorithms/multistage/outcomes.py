@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from algorithms.multistage.kernels import scoring
-from algorithms.multistage.metrics import POSITIVE, HeldOutRecords, by_class, of_positive
+from algorithms.multistage.metrics import POSITIVE, RISKS, HeldOutRecords, by_class, of_positive
 from framework.arrays import Array, FloatArray, IntArray
 from framework.outcomes import RecordOutcomes, weighted_sums
 
 _ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
 _BY_CLASS = {"balanced_accuracy", "worst_recall", "error_cost"}
+_RISKS = {metric.name for metric in RISKS}
 _OF_POSITIVE = {metric.name for metric in POSITIVE}
 
 
@@ -68,6 +69,10 @@ class StageOutcomes(RecordOutcomes):
             values["accuracy"] = right / np.maximum(answered, 1)
         if "cost" in wanted:
             values["cost"] = weighted_sums(paid, weights) / (self._cost_scale * total)
+        if wanted & _RISKS:
+            loss = self._losses(planes)
+            values["risk"] = weighted_sums(loss, weights) / (self._cost_scale * total)
+            values["total_cost"] = weighted_sums(loss + paid, weights) / (self._cost_scale * total)
         if "stages" in wanted:
             values["stages"] = np.repeat(stages.astype(np.float64)[:, None], len(total), axis=1)
         if wanted & _OF_POSITIVE:
@@ -83,6 +88,14 @@ class StageOutcomes(RecordOutcomes):
         if failed.any():
             values = {name: np.where(failed[:, None], np.nan, of) for name, of in values.items()}
         return {name: values[name] for name in self.names if name in values}
+
+    def _losses(self, planes: Array) -> IntArray:
+        """Return what errors and no answers cost, by record; fixed point, (n, records)."""
+        rule = self._table.rule
+        loss: IntArray = rule.no_answer * (1 - planes[_ANSWERED].astype(np.int64))
+        for plane, weight in zip(planes[rule.errors :], rule.weights, strict=True):
+            loss += weight * plane.astype(np.int64)
+        return loss
 
     def _by_class(self, planes: Array, weights: Array) -> dict[str, FloatArray]:
         """Return the metrics that look at each class on its own."""

@@ -34,11 +34,13 @@ from algorithms.multistage.data import (
     digest,
     prepare_table,
 )
+from algorithms.multistage.decision import StageDecision
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import (
     ERROR_COST,
     METRICS,
     POSITIVE,
+    RISKS,
     WORST,
     constant_metrics,
     fresh_samples,
@@ -92,6 +94,9 @@ class MultiStageProblem(Problem, Deployable):
         there is nothing to take a share of. Only where there is a positive class.
     ``error_cost``
         Mean cost per record of wrong answers. Only with ``error_costs``.
+    ``risk``, ``total_cost``
+        Mean cost per record of wrong answers and of none; the same and the acquisition cost. Only
+        with ``decision``.
 
     All values are exact: they are ratios of integer counts, and costs are fixed-point numbers.
 
@@ -109,11 +114,13 @@ class MultiStageProblem(Problem, Deployable):
         Whether a gene may be -1: that feature is never acquired.
     error_costs : numpy.ndarray of float64, shape (K,), optional
         What a wrong answer costs, by the true class.
+    decision : StageDecision, optional
+        Stages decide by these costs. The space has further genes then, the numbers of thresholds.
     missing : {'impute', 'ask', 'inconclusive'}
         Of the models; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     classifier : ClassifierConfig, optional
         What is trained for each stage; logistic regression if None.
-    calibration : {'none', 'isotonic', 'sigmoid'}
+    calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
         How its probabilities are calibrated.
     """
 
@@ -129,6 +136,7 @@ class MultiStageProblem(Problem, Deployable):
         max_stages: int,
         remove_features: bool = False,
         error_costs: Array | None = None,
+        decision: StageDecision | None = None,
         missing: MissingPolicy = "impute",
         classifier: ClassifierConfig | None = None,
         calibration: CalibrationMethod = "none",
@@ -143,12 +151,17 @@ class MultiStageProblem(Problem, Deployable):
         self.missing = missing
         self.kind, self.parameters = classifier.kind, classifier.parameters
         self.calibration = calibration
-        self.space: Partition = Partition(n, max_stages, removal=remove_features)
+        self.decision = decision
+        levels = (0, 1) if decision is None else decision.genes(max_stages)
+        self.space: Partition = Partition(n, max_stages, remove_features, *levels)
         self.feature_names, self.classes = tuple(source.feature_names), tuple(source.classes)
         self.encoder = dict(source.encoder)
         self._about_data, self._example = dict(source.description), dict(source.example)
         worst = 1.0 if error_costs is None else float(np.max(error_costs))
         highs = {"error_cost": worst, "cost": costs.total, "stages": float(max_stages)}
+        if decision is not None:
+            highs["risk"] = max(float(decision.costs.errors.max()), decision.costs.no_answer)
+            highs["total_cost"] = highs["risk"] + costs.total
         self.metrics = tuple(
             metric._replace(high=highs.get(metric.name, metric.high))
             for metric in self.known_metrics
@@ -164,12 +177,16 @@ class MultiStageProblem(Problem, Deployable):
         ]
         if calibration != "none":  # without it, as before there was any: caches stay good
             answers.append(calibration)
+        if decision is not None:
+            answers.append(decision.plain())
         self.components_fingerprint = digest(answers)
         design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
         if self.error_costs is not None:
             design.append(self.error_costs.tolist())
         if len(self.groups):
             design += [self.groups.of.tolist(), costs.group_units.tolist()]
+        if decision is not None:
+            design.append(decision.per_stage)
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._start_empty()
         self._store: ComponentStore | None = None
@@ -232,24 +249,32 @@ class MultiStageProblem(Problem, Deployable):
 
     def _start_empty(self) -> None:
         """Set up what is made in each process: an empty table, and what follows from the data."""
-        data = self.data
-        self._table = ComponentTable(words_for(data.n_features), data.planes, data.words)
+        data, rule = self.data, scoring.BY_CONFIDENCE
+        if self.decision is not None:
+            rule = self.decision.rule(self.space.n, data.answer_planes)
+        self._table = ComponentTable(words_for(data.n_features), data.planes, data.words, rule)
         self._records = held_out_records(data)
 
     @property
     def gene_names(self) -> tuple[str, ...]:
-        return self.feature_names
+        found = list(self.feature_names)
+        for number in range(1, self.space.levels + 1):
+            name = f"threshold_{number}" if self.space.levels > 1 else "threshold"
+            while name in found:
+                name += "_"
+            found.append(name)
+        return tuple(found)
 
     @property
     def n_components(self) -> int:
         return self._table.n
 
     def missing_components(self, X: Array) -> WordArray:
-        X = self._genomes(X)
-        missing = scoring.missing(X, self._table.slots, self._table.keys)
+        items = np.ascontiguousarray(self._genomes(X)[:, : self.space.n])
+        missing = scoring.missing(items, self._table.slots, self._table.keys)
         if self._store is not None and len(missing):
             self._table.add(self._store.get(missing))
-            missing = scoring.missing(X, self._table.slots, self._table.keys)
+            missing = scoring.missing(items, self._table.slots, self._table.keys)
         # the largest first: they take longest, and no worker should wait for one begun last
         sizes = np.bitwise_count(missing).sum(axis=1, dtype=np.int64)
         return missing[np.argsort(-sizes, kind="stable")]
@@ -303,6 +328,39 @@ class MultiStageProblem(Problem, Deployable):
         -----
         2^n - 1 of them, n below 64.
         """
+        keys, words = self._trained_sets(), self.data.validation_words
+        conclusive, right = np.zeros((2, 2**self.space.n, words), dtype=np.uint64)
+        conclusive[keys] = self._table.bits[: len(keys), 0, :words]
+        right[keys] = self._table.bits[: len(keys), 1, :words]
+        return StageTables(conclusive, right, self._records[0].everyone, self.data.n_validation)
+
+    def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
+        """Return every plane of bits, where stages decide by costs; trains as :meth:`stage_tables`.
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (2^n, planes, words)
+            By feature set.
+        Rule
+            What the planes are.
+        numpy.ndarray of uint64, shape (words,)
+            One bit per record.
+        int
+            Number of records.
+        """
+        keys, words = self._trained_sets(), self.data.validation_words
+        planes = np.zeros((2**self.space.n, self.data.planes, words), dtype=np.uint64)
+        planes[keys] = self._table.bits[: len(keys), :, :words]
+        return planes, self._table.rule, self._records[0].everyone, self.data.n_validation
+
+    def _trained_sets(self) -> IntArray:
+        """Train what is missing; return the sets of all components, in their order.
+
+        Raises
+        ------
+        InputError
+            One of those that are wanted cannot be trained.
+        """
         n, wanted = self.space.n, self._all_sets()
         missing = self.missing_sets()
         for start in range(0, len(missing), _CHUNK):
@@ -315,11 +373,7 @@ class MultiStageProblem(Problem, Deployable):
                     "problem.classifier: expected a sub-classifier of every feature set, found "
                     f"none on {', '.join(names)}: {error}"
                 )
-        words = self.data.validation_words
-        conclusive, right = np.zeros((2, 2**n, words), dtype=np.uint64)
-        conclusive[keys] = self._table.bits[: len(keys), 0, :words]
-        right[keys] = self._table.bits[: len(keys), 1, :words]
-        return StageTables(conclusive, right, self._records[0].everyone, self.data.n_validation)
+        return keys
 
     def _all_sets(self) -> WordArray:
         """Return every feature set that a stage may have acquired, of fewer than 64 features."""
@@ -346,7 +400,8 @@ class MultiStageProblem(Problem, Deployable):
         parts = [data.y_held[: data.n_validation], data.y_held[data.n_validation :]]
 
         def scores(y: IntArray, code: int) -> dict[str, float]:
-            found = constant_metrics(y, code, data.positive, self.error_costs)
+            costs = None if self.decision is None else self.decision.costs
+            found = constant_metrics(y, code, data.positive, self.error_costs, costs)
             return {name: found[name] for name in self.metric_names}
 
         return [
@@ -387,6 +442,11 @@ class MultiStageProblem(Problem, Deployable):
         from framework.data.encoding import Encoder
 
         models = self._models(np.array(self._keys(x)))
+        x, levels = x[: self.space.n], x[self.space.n :]
+        decision = None
+        if self.decision is not None:
+            stops = self.decision.stops(levels, len(models))
+            decision = self.decision.costs.to_json(self.classes) | {"thresholds": stops.tolist()}
         setting = self.data, self.kind, self.calibration, self.classes
         thresholds = dict(zip(self.classes, self.data.thresholds.tolist(), strict=True))
         same = len(set(thresholds.values())) == 1
@@ -403,6 +463,7 @@ class MultiStageProblem(Problem, Deployable):
             missing=self.missing,
             threshold=next(iter(thresholds.values())) if same else thresholds,
             reject_label=INCONCLUSIVE,
+            decision=decision,
         )
 
     def labels(self) -> Sequence[Any]:
@@ -417,7 +478,8 @@ class MultiStageProblem(Problem, Deployable):
         given = np.array([numbers.get(label, -1) for label in table["label"]], dtype=np.int64)
         paid, most = table["cost"].to_numpy(dtype=np.float64), float(model.cumulative_costs()[-1])
         classes = len(self.classes), self.data.positive
-        return fresh_samples(codes, given, paid, most, *classes, self.error_costs)
+        costs = None if self.decision is None else self.decision.costs
+        return fresh_samples(codes, given, paid, most, *classes, self.error_costs, costs)
 
     def shares(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
         covered = values["coverage"]
@@ -473,15 +535,23 @@ class MultiStageProblem(Problem, Deployable):
         """Return a writeable copy in the space's type (one machine-code version for all)."""
         if X.ndim != 2 or X.shape[1] != self.space.d:
             raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
-        if len(X) and (X.min() < self.space.lower[0] or X.max() >= self.space.k):
+        items = X[:, : self.space.n]
+        if len(X) and (items.min() < self.space.lower[0] or items.max() >= self.space.k):
             raise ValueError(
                 f"expected stages from {self.space.lower[0]} to {self.space.k - 1}, "
-                f"found {X.min()} to {X.max()}"
+                f"found {items.min()} to {items.max()}"
+            )
+        levels = X[:, self.space.n :]
+        if levels.size and (levels.min() < 0 or levels.max() >= self.space.values):
+            raise ValueError(
+                f"expected thresholds from 0 to {self.space.values - 1}, found {levels.min()} to "
+                f"{levels.max()}"
             )
         return np.array(X, dtype=self.space.dtype, order="C")
 
     def _keys(self, x: Array) -> list[WordArray]:
         """Return the feature set of each stage of one genome."""
+        x = x[: self.space.n]
         masks = [(x >= 0) & (x <= stage) for stage in range(int(x.max()) + 1)]
         return [pack(mask) for mask in masks]
 
@@ -501,4 +571,6 @@ class MultiStageProblem(Problem, Deployable):
         """Return whether this problem has what a metric needs."""
         if metric is ERROR_COST:
             return self.error_costs is not None
+        if metric in RISKS:
+            return self.decision is not None
         return self.data.positive >= 0 or metric not in POSITIVE

@@ -20,6 +20,7 @@ from algorithms.multistage.stage_classifiers import out_of_fold
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import CostGroups
 from framework.data.encoding import Encoder
+from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
 from framework.models.calibration import decide
 from framework.models.classifiers import CalibrationMethod
@@ -43,6 +44,8 @@ class Staged(Protocol):
     classifiers_: list[Any]
     classes_: Array
     thresholds_: FloatArray
+    decision_: DecisionCosts | None
+    stops_: FloatArray
     costs_: FloatArray
 
     def stage_costs(self) -> FloatArray:
@@ -58,7 +61,8 @@ class RoutedRecords(NamedTuple):
     """How records (n of them) went through the stages.
 
     probabilities : float64 (n, K), at the stage where each left.
-    best : int64 (n,), position of the most likely class.
+    best : int64 (n,), position of the class that is the answer: the most likely one, or that of
+        least expected cost.
     stage : int64 (n,), the stage where each left, from 1 as wherever a stage is named.
     conclusive : bool (n,), whether it left with enough confidence.
     """
@@ -67,6 +71,20 @@ class RoutedRecords(NamedTuple):
     best: IntArray
     stage: IntArray
     conclusive: BoolArray
+
+    @property
+    def confidence(self) -> FloatArray:
+        """Probability of the answer, float64 (n,)."""
+        found: FloatArray = self.probabilities[np.arange(len(self.best)), self.best]
+        return found
+
+
+def answer_at(model: Staged, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
+    """Return what a stage, from 1, says to probabilities (n, K), and which records it answers."""
+    if model.decision_ is None:
+        return decide(P, model.thresholds_)
+    said, risk = model.decision_.said(P)
+    return said, risk <= model.stops_[number - 1] + model.decision_.slack
 
 
 def acquired(model: Staged, number: int) -> IntArray:
@@ -101,7 +119,7 @@ def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> Rout
         encoded[:, encoder.columns_of(features)] = values
         columns = encoder.columns_of(acquired(model, number))
         found = classifier.predict_proba(encoded[:, columns])
-        likely, confident = decide(found, model.thresholds_)
+        likely, confident = answer_at(model, number, found)
         probabilities[undecided], best[undecided] = found, likely
         stage[undecided], conclusive[undecided] = number, confident
         undecided, encoded = undecided[~confident], encoded[~confident]
@@ -122,10 +140,11 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict of JSON values
         ``status`` is ``answer``, ``inconclusive`` (no stage is sure, or a value cannot be had) or
-        ``acquire``. Then ``label`` and ``confidence``, of the last stage that was complete (None
-        where none was); ``stage``, from 1, where the record is; ``cost``, of what is known and
-        belongs to the model; ``next``, the features to acquire with the cost of each, and
-        ``next_cost``, of all of them, shared costs once; ``missing``, features without a value.
+        ``acquire``. Then ``label`` and ``confidence`` of the last stage that was complete (None
+        where none was), and with costs of errors its ``risk``; ``stage``, from 1, where the record
+        is; ``cost``, of what is known and belongs to the model; ``next``, the features to acquire
+        with the cost of each, and ``next_cost``, of all of them, shared costs once; ``missing``,
+        features without a value.
 
     Raises
     ------
@@ -155,9 +174,11 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         # its classifier takes the features acquired so far in their order
         encoded = model.encoder_.transform_features(frame, acquired(model, number))
         probabilities: FloatArray = model.classifiers_[number - 1].predict_proba(encoded)
-        best, sure = decide(probabilities, model.thresholds_)
+        best, sure = answer_at(model, number, probabilities)
         label = model.classes_[best[0]]
-        step |= {"label": label.item(), "confidence": float(probabilities.max())}
+        step |= {"label": label.item(), "confidence": float(probabilities[0, best[0]])}
+        if model.decision_ is not None:
+            step["risk"] = float(model.decision_.said(probabilities)[1][0])
         if sure[0]:
             return {"status": "answer", **step}
     return {"status": "inconclusive", **step}
@@ -192,7 +213,7 @@ def walk_held_records(
     data : StageData
     kind, parameters
         Of the classifiers of its stages.
-    calibration : {'none', 'isotonic', 'sigmoid'}
+    calibration : {'none', 'isotonic', 'sigmoid', 'softmax'}
         How their probabilities were calibrated.
     """
     n, about = data.n_validation, (calibration, len(data.y))
@@ -258,8 +279,9 @@ def walk_records(
         found = np.zeros((0, len(model.classes_)))
         if entering:
             found = answers[j](waiting)
-        best, sure = decide(found, model.thresholds_)
-        given_here, confidence = best[sure], found[sure].max(axis=1, initial=0.0)
+        best, sure = answer_at(model, j + 1, found)
+        given_here = best[sure]
+        confidence = found[sure, given_here]
         right = given_here == truth[waiting[sure]]
         counts = np.bincount(given_here, minlength=len(model.classes_)).tolist()
         stages.append(

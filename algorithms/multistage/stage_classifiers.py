@@ -152,7 +152,13 @@ def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Co
     models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
     training = logistic.Fit(data.design, data.y, data.first, basis, C, data.start(C))
     held = logistic.HeldOut(
-        data.held, data.y_held, data.n_validation, data.thresholds, data.positive, CONFIDENCE_SLACK
+        data.held,
+        data.y_held,
+        data.n_validation,
+        data.thresholds,
+        data.positive,
+        CONFIDENCE_SLACK,
+        data.rule,
     )
     failed = logistic.fit_subsets(keys.copy(), training, held, bits, models)
     errors = dict.fromkeys(np.flatnonzero(failed).tolist(), _NOT_CONVERGED)
@@ -254,13 +260,12 @@ def _decide(data: StageData, P: FloatArray, bits: WordArray) -> None:
     """Set the bits of one component from the probabilities (held records, classes)."""
     n, words = data.n_validation, data.validation_words
     for start, stop, w in ((0, n, slice(0, words)), (n, len(P), slice(words, None))):
+        part, y, positive = np.ascontiguousarray(P[start:stop].T), data.y_held, data.positive
+        if len(data.rule.errors):
+            logistic.decide_by_risk(part, data.rule, y[start:stop], positive, bits[:, w])
+            continue
         logistic.decide(
-            np.ascontiguousarray(P[start:stop].T),
-            data.thresholds,
-            data.y_held[start:stop],
-            data.positive,
-            CONFIDENCE_SLACK,
-            bits[:, w],
+            part, data.thresholds, y[start:stop], positive, CONFIDENCE_SLACK, bits[:, w]
         )
 
 
@@ -393,6 +398,7 @@ def _subset(data: StageData, features: list[int], step: int) -> StageData:
         first=np.concatenate([[0], np.cumsum(widths)]),
         thresholds=data.thresholds,
         positive=data.positive,
+        rule=data.rule,
     )
 
 

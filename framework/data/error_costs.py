@@ -83,6 +83,19 @@ class DecisionCosts:
         said = np.argmax(expected <= risk[:, None] + self.slack, axis=1)
         return said, risk
 
+    def to_json(self, classes: Sequence[Any]) -> dict[str, Any]:
+        """Return what a :class:`DecisionConfig` would say, by the labels ``classes`` of the codes.
+
+        Raises nothing for labels that JSON knows as keys; numbers become texts there, as
+        :func:`decision_costs` allows.
+        """
+        labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
+        errors = {
+            true: {said: float(self.errors[t, s]) for s, said in enumerate(labels) if s != t}
+            for t, true in enumerate(labels)
+        }
+        return {"errors": errors, "no_answer": self.no_answer}
+
     def constant(self, shares: FloatArray) -> float:
         """Return the risk of the best answer that is the same for all, by shares of classes."""
         return float((shares @ self.errors).min())

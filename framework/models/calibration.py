@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
@@ -31,14 +31,16 @@ _LENGTH = 8  # bytes that say how long a stored classifier is
 
 @dataclass(frozen=True)
 class Calibration:
-    """A monotone map of probabilities: a curve for each class, or for the second one of two.
+    """A map of probabilities: a curve for each class, or for the second one of two; or one for all.
 
     Attributes
     ----------
-    method : {'isotonic', 'sigmoid'}
+    method : {'isotonic', 'sigmoid', 'softmax'}
     curves : tuple of numpy.ndarray of float64
         ``isotonic``: shape (2, knots), probabilities before and after, linear in between.
         ``sigmoid``: shape (2,), slope and offset in the logit (Platt 1999).
+        ``softmax``: a single one, shape (classes, classes + 1): weights of the logarithms of all
+        probabilities, and an offset, for the logarithm of each (Kull et al. 2019).
     """
 
     method: str
@@ -50,6 +52,10 @@ class Calibration:
         More than two classes are calibrated one against the rest and divided by their sum; where
         all of them are 0, all classes are as likely.
         """
+        if self.method == "softmax":
+            logs = np.log(np.clip(P, _CLIP, 1.0))
+            weights = self.curves[0]
+            return np.asarray(softmax(logs @ weights[:, :-1].T + weights[:, -1], axis=1))
         if P.shape[1] == 2:
             second = self._curve(0, P[:, 1])
             return np.column_stack([1.0 - second, second])
@@ -83,7 +89,7 @@ class Calibration:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"calibration: expected method and curves, found {error}") from error
         if (
-            method not in ("isotonic", "sigmoid")
+            method not in ("isotonic", "sigmoid", "softmax")
             or not curves
             or not all(_is_curve(method, curve) for curve in curves)
         ):
@@ -96,6 +102,8 @@ def _is_curve(method: str, curve: FloatArray) -> bool:
         return False
     if method == "sigmoid":
         return curve.shape == (2,)
+    if method == "softmax":
+        return curve.ndim == 2 and curve.shape[1] == len(curve) + 1
     rising = curve.ndim == 2 and len(curve) == 2 and curve.shape[1] > 0
     return rising and bool((np.diff(curve[0]) >= 0).all())
 
@@ -105,7 +113,7 @@ def fit_calibration(method: str, P: FloatArray, y: IntArray) -> Calibration:
 
     Parameters
     ----------
-    method : {'isotonic', 'sigmoid'}
+    method : {'isotonic', 'sigmoid', 'softmax'}
     P : numpy.ndarray of float64, shape (n, classes)
         Probabilities from classifiers that were not trained on the records.
     y : numpy.ndarray of int64, shape (n,)
@@ -114,8 +122,11 @@ def fit_calibration(method: str, P: FloatArray, y: IntArray) -> Calibration:
     Notes
     -----
     Sigmoid: Platt's, with his targets that keep away from 0 and 1, on the logit of the
-    probability. Isotonic: pool adjacent violators (Zadrozny and Elkan 2002).
+    probability. Isotonic: pool adjacent violators (Zadrozny and Elkan 2002). Softmax: Dirichlet
+    calibration (Kull et al. 2019), a multinomial regression on the logarithms with a small penalty.
     """
+    if method == "softmax":
+        return Calibration(method, (_softmax(P, y),))
     fit = _isotonic if method == "isotonic" else _sigmoid
     columns = [1] if P.shape[1] == 2 else range(P.shape[1])
     return Calibration(method, tuple(fit(P[:, c], y == c) for c in columns))
@@ -139,6 +150,15 @@ def _sigmoid(p: FloatArray, positive: Array) -> FloatArray:
     model = LogisticRegression(C=_RIDGE, solver="newton-cholesky", tol=1e-10)
     model.fit(scores, sides, sample_weight=weights)
     return np.array([model.coef_[0, 0], model.intercept_[0]])
+
+
+def _softmax(P: FloatArray, y: IntArray) -> FloatArray:
+    from sklearn.linear_model import LogisticRegression
+
+    logs = np.log(np.clip(P, _CLIP, 1.0))
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=1000).fit(logs, y)
+    weights = np.column_stack([model.coef_, model.intercept_])
+    return np.vstack([np.zeros_like(weights), weights]) if len(weights) == 1 else weights
 
 
 def _logits(p: FloatArray) -> FloatArray:
@@ -190,11 +210,17 @@ class CalibratedProbability:
     def __init__(self, base: Any, calibration: Calibration, classes: Array) -> None:
         self.base, self.calibration = base, calibration
         self.classes_ = np.asarray(classes)
-        wanted = 1 if len(self.classes_) == 2 else len(self.classes_)
+        together = calibration.method == "softmax"
+        wanted = 1 if together or len(self.classes_) == 2 else len(self.classes_)
         if len(calibration.curves) != wanted:
             raise InputError(
                 f"calibration: expected {wanted} curves for {len(self.classes_)} classes, found "
                 f"{len(calibration.curves)}"
+            )
+        if together and len(calibration.curves[0]) != len(self.classes_):
+            raise InputError(
+                f"calibration: expected weights of {len(self.classes_)} classes, found "
+                f"{len(calibration.curves[0])}"
             )
         if hasattr(base, "n_features_in_"):
             self.n_features_in_ = base.n_features_in_

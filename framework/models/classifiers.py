@@ -24,7 +24,7 @@ from framework.models.files import ModelFiles
 from framework.security import load_estimator, trusted
 
 LOGISTIC_REGRESSION = "logistic_regression"
-CalibrationMethod = Literal["none", "isotonic", "sigmoid"]
+CalibrationMethod = Literal["none", "isotonic", "sigmoid", "softmax"]
 
 KNOWN = {
     "adaboost": "sklearn.ensemble.AdaBoostClassifier",

@@ -96,7 +96,7 @@ def test_overconfident_probabilities_come_to_mean_what_they_say():
     y = (rng.random(4000) < honest).astype(np.int64)
     z = 3 * np.log(honest / (1 - honest))
     loud = 1 / (1 + np.exp(-z))
-    for method in ("isotonic", "sigmoid"):
+    for method in ("isotonic", "sigmoid", "softmax"):
         mild = fit_calibration(method, np.column_stack([1 - loud, loud]), y)
         found = mild.apply(np.column_stack([1 - loud, loud]))[:, 1]
         assert np.abs(found - honest).mean() < 0.03 < np.abs(loud - honest).mean()
@@ -107,7 +107,7 @@ def test_probabilities_stay_probabilities_and_survive_storing(pairs):
     y = np.array([0, 1, 2, *(c for _, c in pairs)])
     p = np.array([0.2, 0.3, 0.4, *(p for p, _ in pairs)])
     P = np.column_stack([p / 2, p / 2, 1 - p])
-    for method in ("isotonic", "sigmoid"):
+    for method in ("isotonic", "sigmoid", "softmax"):
         calibration = fit_calibration(method, P, y)
         found = calibration.apply(P)
         assert ((found >= 0) & (found <= 1)).all()
@@ -140,6 +140,7 @@ def test_a_class_of_one_record_is_refused():
         {"method": "none", "curves": [[1, 0]]},
         {"method": "sigmoid", "curves": []},
         {"method": "sigmoid", "curves": [[1, 0, 0]]},
+        {"method": "softmax", "curves": [[[1, 0]]]},
         {"method": "isotonic", "curves": [[1, 0]]},
         {"method": "isotonic", "curves": [[[0.5, 0.2], [0, 1]]]},
         {"method": "isotonic", "curves": [[[0.5, float("nan")], [0, 1]]]},
@@ -166,7 +167,7 @@ def problem_of(method, kind="logistic_regression", classes=2, **section):
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 
-@pytest.mark.parametrize("method", ["isotonic", "sigmoid"])
+@pytest.mark.parametrize("method", ["isotonic", "sigmoid", "softmax"])
 @pytest.mark.parametrize(
     ("kind", "classes"),
     [("logistic_regression", 2), ("logistic_regression", 3), ("gaussian_nb", 3)],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.moves import counts, reals
+from algorithms.moves import counts, partitions, reals
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import variation
-from framework.space import Bits, Box
+from framework.space import Bits, Box, Partition
 
 
 def test_sbx_keeps_half_of_the_genes_and_the_parents_mean():
@@ -116,3 +116,33 @@ def test_rates_that_suit_the_space():
     assert variation(Bits(50)).crossover_rate == 0.9
     assert variation(Box(np.zeros(4), np.ones(4))).crossover_rate == 1.0
     assert variation(Bits(50), 0.0, 0.0).crossover_rate == 0.0
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+def test_levels_of_partitions_move_and_stay_genomes(levels):
+    space = Partition(5, 4, True, levels, 3)
+    moves, rng = variation(space, mutation_rate=0.3), np.random.default_rng(levels)
+    A, B = (space.sample(rng, 200).astype(np.int64) for _ in range(2))
+    walked = A.astype(space.dtype)
+    moves.wander(walked, 1, 3, rng)
+    cdf = partitions.beta_binomial_cdf(4, 2.0)
+    weights = np.ones(200).cumsum()
+    bred = partitions.breed(A, weights, 200, 4, 0.8, 0.3, cdf, True, 5, 3, rng)
+    for rows in (walked, bred, moves.children(A, B, rng), moves.first(200, rng)):
+        assert space.contains(rows).all()
+        assert set(rows[:, 5].tolist()) == {0, 1, 2}
+
+
+def test_neighbours_change_a_level_or_the_items():
+    space = Partition(3, 3, False, 2, 3)
+    x = np.array([0, 1, 1, 2, 0], dtype=np.int8)
+    moves = variation(space)
+    out = np.empty((moves.room(x), 5), dtype=np.int8)
+    found = out[: moves.neighbours(x, out)]
+    assert space.contains(found).all()
+    same_items = found[(found[:, :3] == x[:3]).all(axis=1)]
+    other = {tuple(row[3:].tolist()) for row in same_items}
+    assert {(0, 0), (1, 0)} <= other <= {(0, 0), (1, 0), (2, 0)}
+    merged = found[(found[:, :3] == 0).all(axis=1)]
+    assert len(merged)
+    assert not merged[:, 3:].any()

@@ -206,8 +206,9 @@ def test_wine_has_three_classes_and_thresholds_by_class():
 
 def test_defaults_are_those_of_a_configuration(search):
     defaults = MultiStageSettings()
-    for name in ("threshold", "max_stages", "remove_features", "calibration"):
+    for name in ("threshold", "max_stages", "remove_features", "decision"):
         assert getattr(ParetoMultiStage(), name) == getattr(defaults, name)
+    assert defaults.calibration == "none"  # unless costs decide, in both
     assert ParetoMultiStage().classifier == defaults.classifier.kind
 
 

@@ -141,11 +141,11 @@ def bounds_of(
     bounds
         Filled: answered, right, wrong, cost; (states of the set, 4).
     """
-    _octet_sums(sets.cheapest[here], sums)
+    octet_sums(sets.cheapest[here], sums)
     rows = 0
     for state in range(states.first[here], states.stop[here]):
         wrong = int(states.wrong[state])
-        cost = states.cost[state] + _rest_at_least(states.waiting[state], sums)
+        cost = states.cost[state] + rest_at_least(states.waiting[state], sums)
         answered, good, bad = _at_best(here, sets, states.waiting[state], states.left[state], wrong)
         if not beaten(points, answered, good, bad, cost):
             bounds[rows, 0], bounds[rows, 1] = answered, good
@@ -170,7 +170,7 @@ def _at_best(
 
 
 @njit
-def _octet_sums(cheapest: IntArray, sums: IntArray) -> None:
+def octet_sums(cheapest: IntArray, sums: IntArray) -> None:
     """Fill ``sums`` (octets, 256): for each octet of records, the sum over any of them."""
     for o in range(len(sums)):
         sums[o, 0] = 0
@@ -182,7 +182,7 @@ def _octet_sums(cheapest: IntArray, sums: IntArray) -> None:
 
 
 @njit
-def _rest_at_least(waiting: WordArray, sums: IntArray) -> int:
+def rest_at_least(waiting: WordArray, sums: IntArray) -> int:
     """Return the least that is still to be paid for the undecided records."""
     total = 0
     for w in range(len(waiting)):
@@ -284,7 +284,7 @@ def _copy(states: States, source: int, target: int) -> None:
 
 
 @njit
-def _covered(states: States, new: int, recent: IntArray, count: int) -> bool:
+def covered(states: States, new: int, recent: IntArray, count: int) -> bool:
     """Return whether one of the listed states covers ``new``; it moves to the front then."""
     for i in range(count):
         if _covers(states, recent[i], new):
@@ -297,7 +297,7 @@ def _covered(states: States, new: int, recent: IntArray, count: int) -> bool:
 
 
 @njit
-def _to_front(recent: IntArray, count: int, state: int) -> int:
+def to_front(recent: IntArray, count: int, state: int) -> int:
     """Put a state before the listed ones, the last of which may drop out; return their number."""
     count = min(count + 1, len(recent))
     for i in range(count - 1, 0, -1):
@@ -307,7 +307,7 @@ def _to_front(recent: IntArray, count: int, state: int) -> int:
 
 
 @njit
-def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
+def thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray) -> int:
     """Drop states that later ones cover; return the end of those that stay.
 
     They are sorted by undecided records, so that a state comes after all that may cover it; rows
@@ -319,9 +319,9 @@ def _thin_out(states: States, first: int, stop: int, spare: int, recent: IntArra
     end, count = first, 0
     for i in range(stop - first):
         _copy(states, spare + i, end)
-        if _covered(states, end, recent, count):
+        if covered(states, end, recent, count):
             continue
-        count = _to_front(recent, count, end)
+        count = to_front(recent, count, end)
         end += 1
     return end
 
@@ -364,7 +364,7 @@ def expand(
     capacity = len(states.cost)
     counted = 1 if k < popcount(np.uint64(full)) else 0  # where all chains fit, stages are free
     goes_on = popcount(np.uint64(full & ~here)) > 1
-    _octet_sums(sets.cheapest[here], sums)
+    octet_sums(sets.cheapest[here], sums)
     new, count = first, 0
     part = here
     while part:  # all proper subsets, from the largest down to the empty one
@@ -386,10 +386,10 @@ def expand(
             cost = states.cost[old] + states.left[old] * step
             states.left[new], states.wrong[new], states.cost[new] = left, wrong, cost
             states.stages[new] = states.stages[old] + counted
-            if _covered(states, new, recent, count):
+            if covered(states, new, recent, count):
                 continue
             most, good, bad = _at_best(here, sets, states.waiting[new], left, wrong)
-            if beaten(points, most, good, bad, cost + _rest_at_least(states.waiting[new], sums)):
+            if beaten(points, most, good, bad, cost + rest_at_least(states.waiting[new], sums)):
                 continue
             end, end_wrong = 0, wrong
             for w in range(words):
@@ -401,10 +401,10 @@ def expand(
             if left == 0 or not goes_on or (counted and states.stages[new] + 2 > k):
                 continue
             states.owner[new], states.parent[new] = here, old
-            count = _to_front(recent, count, new)
+            count = to_front(recent, count, new)
             new += 1
             if new == capacity:
                 return FULL_STATES
     if 2 * new - first > capacity:
         return FULL_STATES
-    return _thin_out(states, first, new, new, recent)
+    return thin_out(states, first, new, new, recent)

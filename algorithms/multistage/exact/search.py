@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -30,6 +30,7 @@ from algorithms.multistage.exact.enumeration import (
     table_bytes,
     tied_chains,
 )
+from algorithms.multistage.exact.risk import RiskFront, RiskTables, front_by_risk, risk_tables
 from algorithms.multistage.problem import MultiStageProblem
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
@@ -43,6 +44,7 @@ from framework.roles import Roles
 from framework.space import Partition
 
 METRICS = ("coverage", "accuracy", "cost")
+BY_COST = ("risk", "total_cost", "cost", "coverage")  # where stages decide by costs
 FEATURES_AT_MOST = 22
 _QUICK_SECONDS = 60.0  # up to here chains are enumerated: that counts chromosomes as well
 _SEED_CHAINS = 50_000_000  # chains looked at to give the programme a good start
@@ -173,12 +175,12 @@ def choose(
     )
 
 
-def check_roles(roles: Roles) -> bool:
+def check_roles(roles: Roles, metrics: Sequence[str] = METRICS) -> bool:
     """Return whether all constraints bound the worse side alone; refuse unknown roles."""
     for objective in roles.objectives:
-        if objective.metric not in METRICS:
+        if objective.metric not in metrics:
             raise InputError(
-                f"objectives: exact knows {', '.join(METRICS)}, found {objective.metric!r}; take "
+                f"objectives: exact knows {', '.join(metrics)}, found {objective.metric!r}; take "
                 "another algorithm"
             )
         sense = roles.metrics[objective.metric].sense
@@ -189,9 +191,9 @@ def check_roles(roles: Roles) -> bool:
             )
     one_way = True
     for constraint in roles.constraints:
-        if constraint.metric not in METRICS:
+        if constraint.metric not in metrics:
             raise Unfit(
-                f"constraints: exact knows {', '.join(METRICS)}, found {constraint.metric!r}"
+                f"constraints: exact knows {', '.join(metrics)}, found {constraint.metric!r}"
             )
         largest_best = roles.metrics[constraint.metric].sense == "max"
         other_way = constraint.at_most if largest_best else constraint.at_least
@@ -199,6 +201,36 @@ def check_roles(roles: Roles) -> bool:
             raise Unfit("constraints: exact takes a greatest cost, found a least one")
         one_way &= other_way is None
     return one_way
+
+
+def plan_by_risk(
+    task: Task, method: Literal["auto"] | Method, *, one_way: bool, counted: bool, bounds: bool
+) -> tuple[Method, str]:
+    """Return the method and the plan where stages decide by costs; parameters as of :func:`choose`.
+
+    Raises
+    ------
+    InputError
+        Something is asked for that the dynamic programme cannot do then.
+    """
+    if task.n > FEATURES_AT_MOST:
+        choose(task, "auto", one_way=True, counted=False, bounds=False)  # says so
+    asked = {
+        "algorithm.method: enumeration": method == "enumeration",
+        "algorithm.chromosomes": counted,
+        "algorithm.bounds: true": bounds,
+        "constraints from the other side": not one_way,
+    }
+    for what, found in asked.items():
+        if found:
+            raise Unfit(
+                "algorithm: exact has a dynamic programme alone where problem.decision is given, "
+                f"found {what}; leave that out"
+            )
+    return "dynamic_programming", (
+        f"exact: {2**task.n - 1:,} sub-classifiers, then a dynamic programme over the sets, up to "
+        f"{task.memory_gb:g} GB and {duration(3600 * task.hours)}; then it gives up"
+    )
 
 
 def count_chains(n: int, k: int) -> int:
@@ -225,6 +257,7 @@ class Exact(Algorithm):
         Of kind ``multistage``, without ``remove_features``, with at most 22 features.
     roles : Roles
         Objectives among coverage, accuracy and cost, in their natural sense; constraints on these.
+        Where stages decide by costs: among risk, total_cost, cost and coverage.
     seed : int
         Nothing is drawn.
     method : {'auto', 'enumeration', 'dynamic_programming'}
@@ -296,15 +329,19 @@ class Exact(Algorithm):
         self._charges, self._cost_scale = stages.charges, stages.cost_scale
         self._names = problem.gene_names
         self.bounds, self.chromosomes = bounds, chromosomes
-        one_way = check_roles(roles)
+        self._decision = stages.decision
+        self._levels = stages.space.levels
+        one_way = check_roles(roles, METRICS if self._decision is None else BY_COST)
+        self._coverage = "coverage" in [*roles.names, *(c.metric for c in roles.constraints)]
         self._falls_back = method == "auto" and self._task.enumerable
         self.method: Method
-        self.method, self.plan = choose(
+        plan = choose if self._decision is None else plan_by_risk
+        self.method, self.plan = plan(
             self._task, method, one_way=one_way, counted=chromosomes > 0, bounds=bounds
         )
         self._problem: MultiStageProblem | None = stages  # until its tables are taken
-        self._tables: StageTables | None = None  # until the front is found
-        self._front: ChainFront | None = None
+        self._tables: StageTables | RiskTables | None = None  # until the front is found
+        self._front: ChainFront | RiskFront | None = None
         self._stopped: Stop | None = None
         self._above: dict[str, FloatArray] = {}
         self._listed: tuple[IntArray, Array] | None = None
@@ -328,7 +365,13 @@ class Exact(Algorithm):
             for many in work.workers.build(keys):
                 done += many
                 work.report("training sub-classifiers", done, len(keys))
-        tables, price = hard_first(self._take_tables()), prices(*self._charges)
+        tables, price = self._take_tables(), prices(*self._charges)
+        if isinstance(tables, RiskTables):
+            by_risk = self._by_risk(tables, price, work)
+            self._front = by_risk.take(self._best(self._measured(by_risk)))
+            self._tables = None
+            return
+        tables = hard_first(tables)
         found, above = self._search(tables, price, work)
         self._front = found.take(self._best(self._measured(found)))
         if above is not None:
@@ -353,6 +396,8 @@ class Exact(Algorithm):
         if len(self._front) == 0:
             self.done, self.reason = True, "no candidate meets the constraints"
             return None
+        if isinstance(self._front, RiskFront):
+            return self._front.genomes(self._task.n, self._levels).astype(self.space.dtype)
         return self._front.genomes(self._task.n).astype(self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
@@ -410,11 +455,39 @@ class Exact(Algorithm):
             tables["upper_bound"] = self._above
         return tables
 
-    def _take_tables(self) -> StageTables:
+    def _take_tables(self) -> StageTables | RiskTables:
         if self._tables is None:
             assert self._problem is not None
-            self._tables, self._problem = self._problem.stage_tables(), None
+            if self._decision is None:
+                self._tables = self._problem.stage_tables()
+            else:
+                self._tables = risk_tables(*self._problem.stage_planes())
+            self._problem = None
         return self._tables
+
+    def _by_risk(self, tables: RiskTables, price: IntArray, work: Preparation) -> RiskFront:
+        """Return the front where stages decide by costs."""
+        assert self._decision is not None
+        found, stopped = front_by_risk(
+            tables,
+            price,
+            self._task.k,
+            self._task.limits(False),
+            per_stage=self._decision.per_stage,
+            coverage=self._coverage,
+            report=partial(work.report, "following feature sets"),
+        )
+        if stopped is not None:
+            raise InputError(self._too_long(stopped, ""))
+        return found
+
+    def _too_long(self, stopped: Stop, instead: str) -> str:
+        setting = _SETTINGS[stopped]
+        return (
+            f"algorithm.{setting}: the dynamic programme needs more than "
+            f"{getattr(self._task, setting):g} on these data; raise it, lower "
+            f"problem.max_stages{instead} (there is no front: what was found so far may be beaten)"
+        )
 
     def _search(
         self, tables: StageTables, price: IntArray, work: Preparation
@@ -439,13 +512,8 @@ class Exact(Algorithm):
             self.method = "enumeration"
             return enumerate_chains(tables, price, k, work.workers, counted), None
         if outcome.above is None:
-            setting = _SETTINGS[outcome.stopped]
-            raise InputError(
-                f"algorithm.{setting}: the dynamic programme needs more than "
-                f"{getattr(self._task, setting):g} on these data; raise it, lower "
-                "problem.max_stages, or set algorithm.bounds: true for a lower and an upper bound "
-                "(there is no front: what was found so far may be beaten)"
-            )
+            instead = ", or set algorithm.bounds: true for a lower and an upper bound"
+            raise InputError(self._too_long(outcome.stopped, instead))
         self._stopped = outcome.stopped
         return outcome.found, outcome.above
 
@@ -456,11 +524,11 @@ class Exact(Algorithm):
         front = feasible[nondominated(losses[feasible])]
         return front[np.lexsort(losses[front].T[::-1])]
 
-    def _measured(self, points: ChainFront | UpperBound) -> dict[str, FloatArray]:
+    def _measured(self, points: ChainFront | UpperBound | RiskFront) -> dict[str, FloatArray]:
         """Return the metrics of points, with the problem's signs."""
         values = points.values(self._task.records, self._cost_scale)
-        for name in METRICS:
-            natural = "min" if name == "cost" else "max"
+        for name in values:
+            natural = "max" if name in ("coverage", "accuracy") else "min"
             if self.roles.metrics[name].sense != natural:
                 values[name] = -values[name]
         return values

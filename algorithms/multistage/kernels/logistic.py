@@ -401,6 +401,67 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
             bits[2, word] = called
 
 
+class RiskRule(NamedTuple):
+    """What makes an answer where errors have costs; no classes: probabilities alone decide.
+
+    Attributes
+    ----------
+    errors : shape (classes, classes)
+        Cost of saying the class of the column where that of the row is true.
+    slack : float
+        Answers whose expected costs differ by no more are equal.
+    limits : shape (1 + thresholds,)
+        Greatest risk of an answer after the last stage, then at each of the thresholds.
+    parts : shape (classes, classes, error planes)
+        Which planes an error sets.
+    """
+
+    errors: FloatArray
+    slack: float
+    limits: FloatArray
+    parts: Array
+
+
+BY_CONFIDENCE = RiskRule(np.zeros((0, 0)), 0.0, np.zeros(0), np.zeros((0, 0, 0), dtype=np.bool_))
+
+
+@njit
+def decide_by_risk(P: Array, rule: RiskRule, y: Array, positive: int, bits: Array) -> None:
+    """Set the bits of one component where errors have costs; see :func:`decide`.
+
+    The answer is that of least expected cost, the first of equals, and conclusive where that cost
+    is at most ``limits[0]``. After the planes of :func:`decide` come those of errors, then one for
+    each further limit that says whether the cost is at most that.
+    """
+    k, n = P.shape
+    planes, thresholds = rule.parts.shape[2], len(rule.limits) - 1
+    first = bits.shape[0] - planes - thresholds
+    expected = np.empty(k)
+    for i in range(n):
+        for c in range(k):
+            expected[c] = 0.0
+            for t in range(k):
+                expected[c] += P[t, i] * rule.errors[t, c]
+        risk = expected.min()
+        said = 0
+        while expected[said] > risk + rule.slack:
+            said += 1
+        if risk > rule.limits[0]:
+            continue
+        word, bit = i >> 6, np.uint64(1) << np.uint64(i & 63)
+        bits[0, word] |= bit
+        if said == y[i]:
+            bits[1, word] |= bit
+        if first > 2 and said == positive:
+            bits[2, word] |= bit
+        for p in range(planes):
+            if rule.parts[y[i], said, p]:
+                bits[first + p, word] |= bit
+        for p in range(thresholds):
+            if risk <= rule.limits[1 + p]:
+                bits[first + planes + p, word] |= bit
+
+
 class Fit(NamedTuple):
     """The training records and settings of all fits.
 
@@ -442,6 +503,8 @@ class HeldOut(NamedTuple):
         Code of the positive class, -1 for none.
     slack : float
         How far below its threshold a probability may be.
+    rule : RiskRule
+        Makes the answers in place of the thresholds where it has classes.
     """
 
     design: FloatArray
@@ -450,6 +513,7 @@ class HeldOut(NamedTuple):
     thresholds: FloatArray
     positive: int
     slack: float
+    rule: RiskRule = BY_CONFIDENCE
 
 
 @njit
@@ -506,8 +570,12 @@ def fit_subsets(
             continue
         probabilities(E, theta, training.basis, P)
         limits, positive, slack = held.thresholds, held.positive, held.slack
-        decide(P[:, :cut], limits, held.y[:cut], positive, slack, bits[m, :, :words])
-        decide(P[:, cut:], limits, held.y[cut:], positive, slack, bits[m, :, words:])
+        if len(held.rule.errors):
+            decide_by_risk(P[:, :cut], held.rule, held.y[:cut], positive, bits[m, :, :words])
+            decide_by_risk(P[:, cut:], held.rule, held.y[cut:], positive, bits[m, :, words:])
+        else:
+            decide(P[:, :cut], limits, held.y[:cut], positive, slack, bits[m, :, :words])
+            decide(P[:, cut:], limits, held.y[cut:], positive, slack, bits[m, :, words:])
         for j in range(free):
             for a in range(d):
                 models[m, j, chosen[a]] = theta[j, a]

@@ -15,7 +15,27 @@ from framework.arrays import Array, BoolArray, IntArray, WordArray
 from framework.jit import njit
 
 # columns of what score() counts
-CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED = range(8)
+CONCLUSIVE, RIGHT, COST, POSITIVE, FALSE_POSITIVE, NEGATIVE, STAGES, FAILED, LOSS = range(9)
+
+
+class Rule(NamedTuple):
+    """What errors cost, in fixed point, and where stages stop by it.
+
+    weights : int64 (error planes,), what a bit of each plane of errors costs.
+    no_answer : int64, what a record without an answer costs.
+    errors, sure : int, the first plane of errors, and of answers within each threshold.
+    items : int, genes that are features; the others are numbers of thresholds, one for all stages
+        or one for each but the last. -1: all are features, and stages stop where they conclude.
+    """
+
+    weights: IntArray
+    no_answer: np.int64
+    errors: int
+    sure: int
+    items: int
+
+
+BY_CONFIDENCE = Rule(np.zeros(0, dtype=np.int64), np.int64(0), 0, 0, -1)
 
 
 class Held(NamedTuple):
@@ -24,14 +44,16 @@ class Held(NamedTuple):
     slots : int64 (power of two,), the hash table.
     keys : uint64 (components, key words), the feature sets.
     bits : uint64 (components, planes, words), one bit per record. Planes: conclusive; conclusive
-        and right; optionally conclusive and called positive.
+        and right; optionally conclusive and called positive. With costs of errors: those too.
     failed : bool (components,), those that could not be built.
+    rule : Rule
     """
 
     slots: IntArray
     keys: WordArray
     bits: WordArray
     failed: BoolArray
+    rule: Rule = BY_CONFIDENCE
 
 
 class Charges(NamedTuple):
@@ -103,7 +125,7 @@ def missing(X: Array, slots: IntArray, keys: WordArray) -> WordArray:
 
     Parameters
     ----------
-    X : numpy.ndarray of int, shape (n, d)
+    X : numpy.ndarray of int, shape (n, features)
         Ordered partitions without gaps; -1 = never acquired.
     slots, keys : the table and the keys held
 
@@ -170,6 +192,15 @@ def _prices(x: Array, charges: Charges, begun: IntArray, price: IntArray) -> Non
 
 
 @njit
+def _stop_plane(x: Array, s: int, stages: int, rule: Rule) -> int:
+    """Return the plane that says which records stage ``s`` of a genome answers."""
+    if rule.items < 0 or s == stages - 1:
+        return 0
+    levels = len(x) - rule.items
+    return rule.sure + (int(x[rule.items + min(s, levels - 1)]) if levels else 0)
+
+
+@njit
 def score(
     X: Array,
     held: Held,
@@ -194,19 +225,20 @@ def score(
 
     Returns
     -------
-    numpy.ndarray of int64, shape (n, 8)
+    numpy.ndarray of int64, shape (n, 9)
         Records conclusive, right, total cost, called positive, falsely so, conclusive negatives,
-        stages, and whether a component failed. Integer, hence exact and free of order.
+        stages, whether a component failed, and what errors and no answers cost. Integer, hence
+        exact and free of order.
 
     Notes
     -----
     O(d + stages * words) per genome: EMSCO paper, Section 2.2, all records at once.
     """
-    n, d = X.shape
-    slots, keys, bits, failed = held
+    slots, keys, bits, failed, rule = held
+    n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
     words = len(everyone)
-    with_positive = bits.shape[1] > 2
-    counts = np.zeros((n, 8), dtype=np.int64)
+    with_positive = (bits.shape[1] if rule.items < 0 else rule.errors) > 2
+    counts = np.zeros((n, 9), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     price = np.empty(d, dtype=np.int64)
     begun = np.empty(len(charges.of_group), dtype=np.int64)
@@ -215,9 +247,9 @@ def score(
     for w in range(words):
         all_records += popcount(everyone[w])
     for r in range(n):
-        stages = int(X[r].max()) + 1
-        _prefix_keys(X[r], stages, prefix[:stages])
-        _prices(X[r], charges, begun, price[:stages])
+        stages = int(X[r, :d].max()) + 1
+        _prefix_keys(X[r, :d], stages, prefix[:stages])
+        _prices(X[r, :d], charges, begun, price[:stages])
         waiting[:] = everyone
         left = all_records
         row = counts[r]
@@ -229,10 +261,17 @@ def score(
                 break
             row[COST] += left * price[s]  # all who enter a stage pay for it
             planes = bits[component, :, first_word : first_word + words]
+            stop = planes[_stop_plane(X[r], s, stages, rule)]
             if with_positive:  # before _leave, which takes the records out of waiting
-                _count_positive(waiting, planes[0], planes[2], negatives, row)
-            gone = _leave(waiting, planes[0], planes[1], row)
+                _count_positive(waiting, stop, planes[2], negatives, row)
+            for p in range(len(rule.weights)):
+                wrong = np.int64(0)
+                for w in range(words):
+                    wrong += popcount(waiting[w] & stop[w] & planes[rule.errors + p, w])
+                row[LOSS] += rule.weights[p] * wrong
+            gone = _leave(waiting, stop, planes[1], row)
             left -= gone
+        row[LOSS] += rule.no_answer * left
     return counts
 
 
@@ -258,22 +297,23 @@ def class_counts(
     -----
     O(d + stages * words + records) per genome: each record is counted where it leaves.
     """
-    n, d = X.shape
-    slots, keys, bits, _ = held
+    slots, keys, bits, _, rule = held
+    n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
     words = (len(labels) + 63) // 64
     answered = np.zeros((n, classes), dtype=np.int64)
     right = np.zeros((n, classes), dtype=np.int64)
     prefix = np.empty((d, keys.shape[1]), dtype=np.uint64)
     gone = np.empty(words, dtype=np.uint64)
     for r in range(n):
-        stages = int(X[r].max()) + 1
-        _prefix_keys(X[r], stages, prefix[:stages])
+        stages = int(X[r, :d].max()) + 1
+        _prefix_keys(X[r, :d], stages, prefix[:stages])
         gone[:] = np.uint64(0)
         for s in range(stages):
             component = find(slots, keys, prefix[s])
             planes = bits[component, :, first_word : first_word + words]
+            stop = planes[_stop_plane(X[r], s, stages, rule)]
             for w in range(words):
-                leaving = planes[0, w] & ~gone[w]
+                leaving = stop[w] & ~gone[w]
                 gone[w] |= leaving
                 while leaving:
                     # the lowest bit that is set; the bits below it number its record
@@ -300,17 +340,19 @@ def record_outcomes(
     Returns
     -------
     planes : numpy.ndarray of uint8, shape (planes, n, records)
-        1 for each record that is answered; answered rightly; called positive.
+        1 for each record that is answered; answered rightly; called positive; and, where errors
+        have costs, answered with an error of each plane.
     paid : numpy.ndarray of int64, shape (n, records)
         What was paid for each record.
     stages : numpy.ndarray of int64, shape (n,)
     failed : numpy.ndarray of bool, shape (n,)
         Whether a component failed; the rest of that row means nothing.
     """
-    n, d = X.shape
-    slots, keys, bits, failed = held
+    slots, keys, bits, failed, rule = held
+    n, d = len(X), X.shape[1] if rule.items < 0 else rule.items
     words = (records + 63) // 64
-    planes = np.zeros((bits.shape[1], n, records), dtype=np.uint8)
+    told = bits.shape[1] if rule.items < 0 else rule.sure
+    planes = np.zeros((told, n, records), dtype=np.uint8)
     paid = np.zeros((n, records), dtype=np.int64)
     stages = np.empty(n, dtype=np.int64)
     broken = np.zeros(n, dtype=np.bool_)
@@ -318,9 +360,9 @@ def record_outcomes(
     price = np.empty(d, dtype=np.int64)
     begun = np.empty(len(charges.of_group), dtype=np.int64)
     for r in range(n):
-        stages[r] = int(X[r].max()) + 1
-        _prefix_keys(X[r], stages[r], prefix[: stages[r]])
-        _prices(X[r], charges, begun, price[: stages[r]])
+        stages[r] = int(X[r, :d].max()) + 1
+        _prefix_keys(X[r, :d], stages[r], prefix[: stages[r]])
+        _prices(X[r, :d], charges, begun, price[: stages[r]])
         so_far = np.int64(0)
         for s in range(stages[r]):
             component = find(slots, keys, prefix[s])
@@ -328,14 +370,15 @@ def record_outcomes(
                 broken[r] = True
                 break
             so_far += price[s]
+            stop = _stop_plane(X[r], s, stages[r], rule)
             for w in range(words):
                 for at in range(64 * w, min(64 * w + 64, records)):
                     if planes[0, r, at]:  # it left before
                         continue
                     paid[r, at] = so_far
                     shift = np.uint64(at - 64 * w)
-                    if bits[component, 0, first_word + w] >> shift & np.uint64(1):
-                        for p in range(bits.shape[1]):
+                    if bits[component, stop, first_word + w] >> shift & np.uint64(1):
+                        for p in range(told):
                             bit = bits[component, p, first_word + w] >> shift & np.uint64(1)
                             planes[p, r, at] = np.uint8(bit)
     return planes, paid, stages, broken

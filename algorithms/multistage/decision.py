@@ -1,0 +1,177 @@
+"""Stages that decide by the costs of errors, as data, bits and genes.
+
+A stage says the class of least expected cost, and stops where that cost, the risk, is at most a
+threshold; after the last stage the threshold is what no answer costs (Chow 1970). The thresholds
+are genes: numbers of values on a grid, one for all stages or one for each but the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.multistage.kernels.logistic import RiskRule
+from algorithms.multistage.kernels.scoring import Rule
+from framework.arrays import FloatArray, IntArray, frozen
+from framework.data.error_costs import DecisionConfig, DecisionCosts, decision_costs
+from framework.errors import InputError
+from framework.experiment.config import check
+
+_HALVINGS = 7  # values of the grid where none is given
+
+
+class StageDecisionConfig(DecisionConfig):
+    """How stages decide by costs.
+
+    errors : what a wrong answer costs, by the label of the true class: one number for all wrong
+        answers, or one by the label that is said. What is left out costs 1.
+    no_answer : what it costs to give none; after the last stage it is the threshold.
+    thresholds : risks at which a stage may stop, a grid; unless given, seven values, each half of
+        the one before, from what no answer costs or, where that is less, from the risk of the best
+        answer that needs no feature.
+    per_stage : a threshold for each stage but the last, rather than one for all of them.
+    """
+
+    thresholds: tuple[Annotated[float, Field(ge=0)], ...] | None = Field(
+        default=None, min_length=1, max_length=127
+    )
+    per_stage: bool = False
+
+
+@dataclass(frozen=True)
+class StageDecision:
+    """How stages decide by costs, with the costs in fixed point.
+
+    Attributes
+    ----------
+    costs : DecisionCosts
+    thresholds : numpy.ndarray of float64, shape (G,)
+        The grid, ascending.
+    per_stage : bool
+    units : numpy.ndarray of int64, shape (K, K)
+        Costs of errors: the real ones are ``units / scale`` with the scale of the features' costs.
+    no_answer : int
+        Likewise.
+    """
+
+    costs: DecisionCosts
+    thresholds: FloatArray
+    per_stage: bool
+    units: IntArray
+    no_answer: int
+
+    @cached_property
+    def weights(self) -> IntArray:
+        """What each plane of errors weighs: costs that occur, or powers of two if fewer."""
+        values = np.unique(self.units[self.units > 0])
+        shift = int(np.bitwise_or.reduce(values)).bit_length()
+        return values if len(values) <= shift else np.int64(1) << np.arange(shift, dtype=np.int64)
+
+    def risk_rule(self) -> RiskRule:
+        """Return what turns probabilities into bits."""
+        limits = np.concatenate([[self.costs.no_answer], self.thresholds]) + self.costs.slack
+        units = self.units[:, :, None]
+        whole = len(np.unique(self.units[self.units > 0])) == len(self.weights)
+        parts = units == self.weights if whole else (units & self.weights) > 0
+        arrays = frozen(self.costs.errors), self.costs.slack, frozen(limits), frozen(parts)
+        return RiskRule(*arrays)
+
+    def rule(self, items: int, planes: int) -> Rule:
+        """Return what sends records through stages; ``planes`` of bits do without costs."""
+        sure = planes + len(self.weights)
+        return Rule(frozen(self.weights), np.int64(self.no_answer), planes, sure, items)
+
+    def genes(self, max_stages: int) -> tuple[int, int]:
+        """Return the number of genes that are thresholds, and of the values of each."""
+        values = len(self.thresholds)
+        if values == 1 or max_stages == 1:
+            return 0, 1
+        return (max_stages - 1 if self.per_stage else 1), values
+
+    def stops(self, levels: IntArray, stages: int) -> FloatArray:
+        """Return the threshold of each of the stages but the last, of the genes of a design."""
+        at = np.zeros(stages - 1, dtype=np.int64)
+        if len(levels):
+            at = levels[np.minimum(np.arange(stages - 1), len(levels) - 1)].astype(np.int64)
+        return self.thresholds[at]
+
+    def plain(self) -> list[Any]:
+        """Return all that decides an answer, as JSON values."""
+        costs = self.costs
+        return [costs.errors.tolist(), costs.no_answer, self.thresholds.tolist()]
+
+
+def decision_for(
+    given: Mapping[str, Any] | None, classes: Sequence[Any], stages: int
+) -> tuple[DecisionCosts | None, FloatArray]:
+    """Return a model's costs and the greatest risk of an answer at each stage, or none of both.
+
+    Parameters
+    ----------
+    given : mapping or None
+        ``errors``, ``no_answer`` and ``thresholds``: one, or one for each stage but the last.
+    classes : sequence
+        Labels, by class code.
+    stages : int
+
+    Raises
+    ------
+    InputError
+        Something else.
+    """
+    if given is None:
+        return None, np.zeros(0)
+    raw = dict(given)
+    thresholds = np.asarray(raw.pop("thresholds", raw.get("no_answer")))
+    if thresholds.dtype.kind not in "iuf" and thresholds.size:
+        raise InputError(f"decision.thresholds: expected numbers, found {thresholds.tolist()}")
+    costs = decision_costs(check(DecisionConfig, raw, "decision"), classes, "decision")
+    if thresholds.shape not in ((), (stages - 1,)):
+        raise InputError(
+            f"decision.thresholds: expected one, or {stages - 1}, one for each stage but the last, "
+            f"found {thresholds.size}"
+        )
+    stops = np.full(stages, costs.no_answer)
+    stops[:-1] = thresholds
+    if not (np.isfinite(stops).all() and (stops >= 0).all()):
+        raise InputError("decision.thresholds: expected finite numbers from 0, found others")
+    return costs, stops
+
+
+def decision_of(
+    config: StageDecisionConfig, classes: Sequence[Any], y: IntArray, where: str
+) -> tuple[DecisionCosts, FloatArray]:
+    """Return the costs, and the grid of thresholds.
+
+    Parameters
+    ----------
+    config : StageDecisionConfig
+    classes : sequence
+        Labels, by class code.
+    y : numpy.ndarray of int64, shape (n,)
+        Class codes of the training records.
+    where : str
+        Place of the section, for messages.
+
+    Raises
+    ------
+    InputError
+        Costs that do not fit the classes, or a threshold above what no answer costs.
+    """
+    costs = decision_costs(config, classes, where)
+    if config.thresholds is None:
+        shares = np.bincount(y, minlength=len(classes)) / len(y)
+        top = min(costs.no_answer, costs.constant(shares))
+        return costs, np.unique(top * 0.5 ** np.arange(_HALVINGS))
+    grid = np.unique(np.array(config.thresholds, dtype=np.float64))
+    if grid[-1] > costs.no_answer:
+        raise InputError(
+            f"{where}.thresholds: expected risks of at most {costs.no_answer:g}, what no answer "
+            f"costs, found {grid[-1]:g}: a stage would answer where no answer is better"
+        )
+    return costs, grid

@@ -1,0 +1,206 @@
+"""Stages that decide by the costs of errors: bits, metrics, searches and models against twins."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.multistage.emsco import EMSCO
+from algorithms.multistage.estimator import ParetoMultiStage
+from algorithms.multistage.model import MultiStageClassifier
+from framework.errors import InputError
+from framework.experiment.front_estimator import roles_for
+from framework.models.store import load_model, save_model
+from framework.run.driver import search
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
+
+ERRORS = {"shock": 50, "sepsis": {"ok": 5, "shock": 2.5}}
+DECISION = {"errors": ERRORS, "no_answer": 2, "thresholds": [0.3, 0.8, 1.5]}
+COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
+
+
+def table(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    z = X.sum(axis=1) + rng.normal(size=n)
+    return X, np.where(z > 2.6, "shock", np.where(z > 1.2, "sepsis", "ok"))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one threshold", "per stage"])
+def fitted(request):
+    X, y = table()
+    search = ParetoMultiStage(
+        costs=COSTS,
+        decision=DECISION | {"per_stage": request.param},
+        remove_features=True,
+        max_stages=3,
+        algorithm="grid",
+        budget=100_000,
+    )
+    return search.fit(X, y)
+
+
+def walked(problem, x):
+    """Return said, answered and paid of each validation record, by the deployed model."""
+    model = problem.decode(x)
+    held = problem.data.held[:, : problem.data.n_validation].T
+    errors, no_answer = model.decision_.errors, model.decision_.no_answer
+    paid, loss = np.zeros(len(held)), np.zeros(len(held))
+    for i, record in enumerate(held):
+        for stage, classifier in enumerate(model.classifiers_):
+            have = np.sort(np.concatenate(model.stages_[: stage + 1]))
+            p = classifier.predict_proba(record[None, model.encoder_.columns_of(have)])[0]
+            expected = [sum(p[t] * errors[t, c] for t in range(3)) for c in range(3)]
+            last = stage == len(model.classifiers_) - 1
+            limit = no_answer if last else model.decision["thresholds"][stage]
+            if min(expected) <= limit + 1e-9:
+                loss[i] = errors[problem.data.y_held[i], int(np.argmin(expected))]
+                break
+        else:
+            loss[i] = no_answer
+        paid[i] = sum(COSTS["abc"[f]] for f in have)
+    return loss.mean(), paid.mean()
+
+
+def test_metrics_are_those_of_the_deployed_model_record_by_record(fitted):
+    problem, rng = fitted.problem_, np.random.default_rng(0)
+    X = problem.space.sample(rng, 12)
+    values = problem.evaluate(X)
+    for i, x in enumerate(X):
+        risk, cost = walked(problem, x)
+        assert values["risk"][i] == pytest.approx(risk, abs=1e-9)
+        assert values["cost"][i] == pytest.approx(cost, abs=1e-9)
+        assert values["total_cost"][i] == pytest.approx(risk + cost, abs=1e-9)
+    rows = problem.outcomes(X).metrics(np.ones((problem.data.n_validation, 1)))
+    for name, column in values.items():
+        assert rows[name][:, 0] == pytest.approx(column, abs=1e-12), name
+
+
+@pytest.mark.parametrize(
+    "objectives", [["risk", "cost"], ["total_cost"], ["risk", "cost", "coverage"]]
+)
+@pytest.mark.parametrize("per_stage", [False, True])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_the_exact_front_is_that_of_all_designs(objectives, per_stage, stages):
+    X, y = table(240, seed=stages)
+    decision = DECISION | {"per_stage": per_stage}
+    setting = {"costs": COSTS, "decision": decision, "max_stages": stages, "calibration": "none"}
+    found = []
+    for algorithm in ("exact", "grid"):
+        front = ParetoMultiStage(
+            objectives=objectives, algorithm=algorithm, budget=100_000, **setting
+        ).fit(X, y)
+        found.append(front.front_[objectives].drop_duplicates().sort_values(objectives))
+    assert np.array_equal(found[0].to_numpy(), found[1].to_numpy())
+
+
+def test_exact_says_what_it_cannot_do():
+    X, y = table(120)
+    setting = {"costs": COSTS, "decision": DECISION, "budget": 10}
+    with pytest.raises(InputError, match="exact knows risk, total_cost, cost, coverage"):
+        ParetoMultiStage(algorithm="exact", objectives=["accuracy"], **setting).fit(X, y)
+    for options in ({"chromosomes": 3}, {"method": "enumeration"}, {"bounds": True}):
+        with pytest.raises(InputError, match=r"a dynamic programme alone where problem\.decision"):
+            ParetoMultiStage(algorithm={"kind": "exact", **options}, **setting).fit(X, y)
+
+
+def test_emsco_finds_nearly_all_of_a_small_front(fitted):
+    problem = fitted.problem_
+    roles = roles_for(problem, ["risk", "cost"])
+    front = search(
+        problem,
+        EMSCO(problem, roles, seed=0, population=60, memetic=0.3),
+        SerialEvaluator(problem, 0),
+        budget=Budget(evaluations=4000),
+    )
+    best = set(map(tuple, fitted.front_[["risk", "cost"]].to_numpy()))
+    own = set(map(tuple, np.column_stack([front.rows.values[m] for m in ("risk", "cost")])))
+    assert len(best & own) >= 0.8 * len(best)
+
+
+def test_a_grid_goes_through_every_threshold(fitted):
+    problem = fitted.problem_
+    levels = problem.space.levels
+    assert levels == (2 if fitted.decision["per_stage"] else 1)
+    assert problem.gene_names[3:] == (
+        ("threshold_1", "threshold_2")[:levels] if levels > 1 else ("threshold",)
+    )
+    values = itertools.product(range(3), repeat=levels)
+    stages = np.array([0, 1, 2])
+    X = np.array([[*stages, *value] for value in values], dtype=problem.space.dtype)
+    assert problem.space.contains(X).all()
+    costs = problem.evaluate(X)["cost"]
+    assert costs[0] > costs[-1]  # whoever stops sooner pays less
+
+
+def test_files_keep_costs_and_thresholds(fitted, tmp_path):
+    X, _ = table(50, seed=9)
+    model = fitted.choose(best="risk")
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    found, loaded = model.predict_table(X), again.predict_table(X)
+    assert found.equals(loaded)
+    assert list(found.columns)[-1] == "risk"
+    risks = model.decision_.said(model.predict_proba(X))[1]
+    assert found["risk"].to_numpy() == pytest.approx(risks)
+    assert "No answer costs 2" in (tmp_path / "model" / "README.md").read_text()
+    answered = (found["label"] != "inconclusive").to_numpy()
+    assert (risks[answered] <= 2 + 1e-7).all()
+    step = again.next_features(X.iloc[0].to_dict())
+    assert step["label"] == found["label"].iloc[0] or step["status"] == "inconclusive"
+    assert step["risk"] == pytest.approx(found["risk"].iloc[0])
+
+
+def test_thresholds_halve_from_the_risk_of_the_best_constant_answer():
+    X, y = table()
+    few = ParetoMultiStage(
+        costs=COSTS, decision={"errors": {"shock": 50, "sepsis": 5}, "no_answer": 1000}, budget=5
+    ).fit(X, y)
+    grid = few.problem_.decision.thresholds
+    shares = np.bincount(few.problem_.data.y, minlength=3) / len(few.problem_.data.y)
+    assert grid[-1] == pytest.approx(min(shares @ few.problem_.decision.costs.errors))
+    assert grid[1:] / grid[:-1] == pytest.approx(np.full(6, 2.0))
+    assert (few.front_["coverage"] == 1).all()  # no answer is dearer than any
+
+
+def test_an_estimator_of_given_stages_decides_by_costs():
+    X, y = table()
+    decision = {"errors": ERRORS, "no_answer": 2, "thresholds": 0.5}
+    model = MultiStageClassifier([["a"], ["b", "c"]], decision=decision).fit(X, y)
+    plain = MultiStageClassifier([["a"], ["b", "c"]], threshold=0.5).fit(X, y)
+    rare = y == "shock"
+    assert (model.predict(X)[rare] == "shock").mean() > (plain.predict(X)[rare] == "shock").mean()
+    first = model.stage_of(X) == 1
+    assert (model.risk(X)[first] <= 0.5 + 1e-6).all()
+    with pytest.raises(InputError, match="found decision=None"):
+        plain.risk(X)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"errors": {"shok": 5}}, r"decision\.errors: expected a class of the data"),
+        ({"errors": {"shock": -5}}, r"decision\.errors\.shock"),
+        ({"no_answer": -1}, r"decision\.no_answer"),
+        ({"thresholds": [5]}, "expected risks of at most 2, what no answer costs, found 5"),
+        ({"thresholds": []}, r"decision\.thresholds"),
+    ],
+)
+def test_costs_that_cannot_be_used_are_refused_in_a_sentence(change, message):
+    X, y = table(60)
+    with pytest.raises(InputError, match=message):
+        ParetoMultiStage(decision=DECISION | change, budget=5).fit(X, y)
+
+
+def test_two_rules_at_once_are_refused():
+    X, y = table(60)
+    with pytest.raises(InputError, match="a threshold or a decision by costs, found both"):
+        ParetoMultiStage(decision=DECISION, threshold=0.9, budget=5).fit(X, y)
+    with pytest.raises(InputError, match="one for each stage but the last, found 2"):
+        MultiStageClassifier(
+            [["a"], ["b"]], decision={"errors": ERRORS, "no_answer": 2, "thresholds": [1, 1]}
+        ).fit(X, y)
