@@ -251,7 +251,7 @@ def compare(name: str, splits: int, budget: int) -> pd.DataFrame:
                         continue
                     best = fits[np.argmin(risk[fits])]
                     table = problem.decode(X[best]).predict_table(frame)
-                    said = table["label"].to_numpy(dtype=object)
+                    said = np.array(table["label"], dtype=object)
                     said[said == "inconclusive"] = None
                     row[f"{kind}_risk"], row[f"{kind}_recall"] = _judged(case, costs, y, said)
                     row[f"{kind}_paid"] = float(table["cost"].mean())

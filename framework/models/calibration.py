@@ -103,7 +103,7 @@ def _is_curve(method: str, curve: FloatArray) -> bool:
     if method == "sigmoid":
         return curve.shape == (2,)
     if method == "softmax":
-        return curve.ndim == 2 and curve.shape[1] == len(curve) + 1
+        return curve.ndim == 2 and len(curve) > 1 and curve.shape[1] == len(curve) + 1
     rising = curve.ndim == 2 and len(curve) == 2 and curve.shape[1] > 0
     return rising and bool((np.diff(curve[0]) >= 0).all())
 
