@@ -12,6 +12,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import settings
 
+from algorithms.cascade.exact import ExactCascades
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.searches.base import SingleBest, Singles
 from algorithms.ensembling.searches.evolution import QDOES, QOES, HAPEns, ParetoES
@@ -46,6 +47,7 @@ from framework.problem import Problem
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
 from framework.testing import AlgorithmCase
+from tests.cascade.tables import cascades
 from tests.made_up_libraries import made_up
 from tests.toys import EnsembleToy, StagesToy
 
@@ -117,6 +119,17 @@ def roles_of(problem: Problem, *constraints: Constraint, metrics: Collection[str
 
 # A line for each registered problem: its registry name -> small instances of it.
 PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
+    "cascade": [
+        cascades,
+        partial(cascades, order="free", answer="cumulative_mean", abstain="early", limit=0.004),
+        partial(
+            cascades,
+            answer="vote",
+            abstain="last",
+            errors={"a": {"b": 5, "c": 2}, "b": {"a": 1}},
+            no_answer=0.5,
+        ),
+    ],
     "function": [
         partial(FunctionProblem, "zdt1", 5),
         partial(FunctionProblem, "zdt2", 4, noise=0.1),
@@ -162,6 +175,7 @@ _SEVERAL = [
     partial(FunctionProblem, "lotz", 9),
     partial(FunctionProblem, "dtlz2", 5),
     pruning,
+    cascades,
 ]
 
 # What convex-hull searches are tried on: three bounded objectives.
@@ -187,7 +201,12 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
             multistage,
             ensemble,
             pruning,
+            cascades,
         ],
+    ),
+    "cascade_exact": (
+        partial(ExactCascades, max_models=3),
+        [cascades, partial(cascades, n=15, abstain="early", answer="cumulative_mean")],
     ),
     "grid": (
         partial(GridSearch, batch=20),
@@ -243,6 +262,7 @@ METRICS: dict[str, Collection[str]] = {
 }
 DETERMINISTIC = {
     "backfitting",
+    "cascade_exact",
     "tuned",
     "full_ensemble",
     "hill_climbing",

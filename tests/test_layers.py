@@ -240,11 +240,12 @@ RATES = {"false_positive_rate", "false_negative_rate"}  # what the costs of erro
 
 
 def test_the_families_are_the_folders_of_algorithms():
-    assert {"multistage", "ensembling", "pruning", "hull"} == FAMILIES
+    assert {"cascade", "multistage", "ensembling", "pruning", "hull"} == FAMILIES
     assert all(WORDS.search(family) for family in FAMILIES - {"hull"})  # a word of geometry
 
 
 BELOW = {
+    "cascade": {"ensembling"},  # its members are kept as an ensemble's
     "pruning": {"ensembling"},  # a pruned vote is a weighted ensemble with a threshold
     "multistage": {"general"},  # a rival is tuned by trying a grid
 }

@@ -157,6 +157,37 @@ def measured_as(section: LibrarySection, measure: MeasureConfig | None) -> Libra
     return section.model_copy(update={"build": section.build.model_copy(update=changes)})
 
 
+class CallsSection(Section):
+    """Where a table of calls is: in a file, or what a library's models answered.
+
+    path, test : tables of calls, of the records to choose on and of others; see ``layout``.
+    layout : ``wide``, ``long``, ``routerbench``, ``routellm`` or ``llmrouterbench``; recognised
+        between the first two if None (:mod:`framework.libraries.call_files`).
+    prices : what a call of each model costs, where the tables do not say.
+    library : instead of ``path``: a library of classifiers, whose validation records become the
+        calls and whose test records the test.
+    models : which models, all unless given.
+    costs : which costs, the one to order models by first; all unless given.
+    """
+
+    path: PlacedPath | None = None
+    test: PlacedPath | None = None
+    layout: Literal["wide", "long", "routerbench", "routellm", "llmrouterbench"] | None = None
+    prices: dict[str, float] | None = None
+    library: LibrarySection | None = None
+    models: tuple[str, ...] | None = Field(default=None, min_length=1)
+    costs: tuple[str, ...] | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> CallsSection:
+        if (self.path is None) == (self.library is None):
+            found = "neither" if self.path is None else "both"
+            raise ValueError(f"expected path or library, found {found}")
+        if self.library is not None and (self.test is not None or self.prices is not None):
+            raise ValueError("expected test and prices beside path only; a library has its own")
+        return self
+
+
 class ArraysConfig(Section):
     """Predictions, labels and costs in files: ``.npy``, ``.csv``, ``.csv.gz`` or ``.parquet``.
 

@@ -28,7 +28,7 @@ def command(capsys):
     signal.signal(signal.SIGTERM, before)
 
 
-KINDS = ["ensembling", "experiment", "hull", "multistage", "pruning"]
+KINDS = ["cascade", "ensembling", "experiment", "hull", "multistage", "pruning"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

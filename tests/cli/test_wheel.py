@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("framework", "algorithms", "tracking")
-TEMPLATES = ("ensembling", "experiment", "hull", "multistage", "pruning")
+TEMPLATES = ("cascade", "ensembling", "experiment", "hull", "multistage", "pruning")
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,9 @@ from typing import TYPE_CHECKING
 from paretolab.hiding import check_packages
 
 if TYPE_CHECKING:
+    from algorithms.cascade.estimator import ParetoCascade as ParetoCascade
+    from algorithms.cascade.model import CascadeClassifier as CascadeClassifier
+    from algorithms.cascade.problem import CascadeProblem as CascadeProblem
     from algorithms.ensembling.estimator import ParetoEnsemble as ParetoEnsemble
     from algorithms.ensembling.problem import EnsembleProblem as EnsembleProblem
     from algorithms.general.baselines import GridSearch as GridSearch
@@ -60,6 +63,9 @@ if TYPE_CHECKING:
     from framework.front import Front as Front
     from framework.journal import Journal as Journal
     from framework.libraries import importing as _importing
+    from framework.libraries.call_files import calls_of as calls_of
+    from framework.libraries.call_files import read_calls as read_calls
+    from framework.libraries.calls import CallTable as CallTable
     from framework.libraries.importing import measured_costs as measured_costs
     from framework.libraries.library import Cost as Cost
     from framework.libraries.library import Library as Library
@@ -118,6 +124,12 @@ _HOMES = {
     "Card": "framework.models.model:Card",
     "Indicator": "framework.analysis.indicators:Indicator",
     "Outcome": "framework.algorithm:Outcome",
+    "ParetoCascade": "algorithms.cascade.estimator:ParetoCascade",
+    "CascadeClassifier": "algorithms.cascade.model:CascadeClassifier",
+    "CascadeProblem": "algorithms.cascade.problem:CascadeProblem",
+    "CallTable": "framework.libraries.calls:CallTable",
+    "read_calls": "framework.libraries.call_files:read_calls",
+    "calls_of": "framework.libraries.call_files:calls_of",
     "ParetoEnsemble": "algorithms.ensembling.estimator:ParetoEnsemble",
     "EnsembleProblem": "algorithms.ensembling.problem:EnsembleProblem",
     "GridSearch": "algorithms.general.baselines:GridSearch",

@@ -1,0 +1,1 @@
+"""Cascades: which of several priced models to ask, in which order, and when to believe one."""

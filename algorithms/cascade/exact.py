@@ -1,0 +1,283 @@
+"""``cascade_exact``: every policy of every chain of models, the best of them with a certificate."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.cascade.enumeration import Point, Sweeps, best_of, hull, undominated
+from algorithms.cascade.problem import CascadeProblem
+from algorithms.cascade.stages import TENS
+from framework.algorithm import Algorithm, Outcome
+from framework.arrays import Array, IntArray
+from framework.batch import Evaluated
+from framework.errors import InputError
+from framework.libraries.calls import UNIT
+from framework.pareto import nondominated
+from framework.preparation import Preparation
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.space import Integers
+
+_ALWAYS = 2  # sweeps that are enumerated whatever the number of records: chains of three
+_CELLS = 40_000_000  # numbers of answers times sums of gains
+
+
+class ExactCascades(Algorithm):
+    """All best compromises of accuracy and cost (and coverage) of cascades, proven.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of kind ``cascade``, with ``order: price``.
+    roles : Roles
+        The first objective that is a cost says which; the first cost if none is. Constraints do
+        not change what is enumerated.
+    seed : int
+        Not used: nothing is drawn.
+    outcomes : {'calibrated', 'raw'}
+        Whether an answer counts with its calibrated probability of being right (metric
+        ``calibrated_accuracy``) or as right or wrong (``accuracy``). The former promises less and
+        holds more on new records.
+    front : {'hull', 'whole'}, optional
+        Corners of the convex hull alone, or every best compromise. The hull if None and outcomes
+        are calibrated: what lies between its corners is luck. With abstention always whole.
+    max_models : int
+        Models in a cascade, at most. Chains of two are the best on new records; longer ones fit
+        the luck of the tuning records.
+    policies : int
+        Policies to enumerate of a chain, at most, where it has more than three models (of two
+        with early abstention).
+
+    Raises
+    ------
+    InputError
+        A free order, or too many policies.
+    """
+
+    spaces = (Integers,)
+    reads = CascadeProblem
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        outcomes: Literal["calibrated", "raw"] = "calibrated",
+        front: Literal["hull", "whole"] | None = None,
+        max_models: Annotated[int, Field(ge=1)] = 2,
+        policies: Annotated[int, Field(ge=1)] = 1_000_000_000,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        source: CascadeProblem = problem.tables()
+        if source.order != "price":
+            raise InputError(
+                "algorithm.kind: cascade_exact asks models by price, found problem.order: free; "
+                "take order: price, or another search"
+            )
+        self.abstain = source.abstain
+        self.against = next((name for name in roles.names if name in source.costs), source.costs[0])
+        self.metric = "accuracy" if outcomes == "raw" else "calibrated_accuracy"
+        if self.abstain != "no" and outcomes == "raw" and "conclusive_accuracy" in roles.names:
+            self.metric = "conclusive_accuracy"
+        default = "hull" if outcomes == "calibrated" else "whole"
+        self.front = "whole" if self.abstain != "no" else front or default
+        self.max_models = min(max_models, source.calls.k)
+        self._each = TENS if outcomes == "calibrated" else 1
+        self._records = source.calls.n
+        self._k = source.calls.k
+        self._task = Task(source, self.against, outcomes == "calibrated")
+        self._chains = [
+            chain
+            for length in range(1, self.max_models + 1)
+            for chain in itertools.combinations(range(self._k), length)
+        ]
+        self._check(policies)
+        self._found: list[Point] | None = None
+
+    def prepare(self, work: Preparation) -> None:
+        """Have the chains enumerated."""
+        self._solve(work)
+
+    def propose(self) -> Array | None:
+        """Return the best policies, the cheapest first, and the single models."""
+        points = self._solve(Preparation())
+        singles = [Point(0, 0, 0, (m,), ()) for m in range(self._k)]
+        self.done = True
+        self.reason = f"the exact {'front' if self.front == 'whole' else 'hull'} is complete"
+        X = np.array([self._genome(point) for point in [*points, *singles]])
+        _, first = np.unique(X, axis=0, return_index=True)
+        return np.asarray(X[np.sort(first)])
+
+    def learn(self, batch: Evaluated) -> None:
+        """Ignore the answers: they are counted already."""
+
+    def outcome(self) -> Outcome:
+        """Return how much was enumerated, and ``certificates``: what no cascade exceeds."""
+        if self._found is None:
+            return Outcome()
+        findings = {
+            "exact": True,
+            "metric": self.metric,
+            "against": self.against,
+            "front": self.front,
+            "chains": len(self._chains),
+            "points": len(self._found),
+        }
+        points = self._found
+        value = np.array([self._value(point) for point in points])
+        table = {
+            "metric": np.array([self.metric] * len(points)),
+            "value": value,
+            "bound": value,
+            f"at_most_{self.against}": np.array([p.cost for p in points]) / (UNIT * self._records),
+            "at_most_models": np.full(len(points), float(self.max_models)),
+        }
+        if self.abstain != "no":
+            table["at_least_coverage"] = np.array([p.answered for p in points]) / self._records
+        return Outcome(findings, tables={"certificates": table})
+
+    def _value(self, point: Point) -> float:
+        if self.metric == "conclusive_accuracy":
+            return point.gain / max(point.answered, 1)
+        return point.gain / (self._each * self._records)
+
+    def _check(self, policies: int) -> None:
+        most = self.max_models
+        sweeps = self._task.sweeps_of(tuple(range(most)))
+        always = _ALWAYS if self.abstain == "no" else 0
+        if len(sweeps.level) > always and sweeps.policies > policies:
+            raise InputError(
+                f"algorithm.max_models: expected at most {policies:,} policies of a chain "
+                f"(algorithm.policies), found up to {sweeps.policies:.3g} with {most} models and "
+                f"{self._records:,} records; lower max_models"
+            )
+        cells = (self._records + 1) * (self._each * self._records + 1)
+        if self.abstain != "no" and cells > _CELLS:
+            raise InputError(
+                f"algorithm.outcomes: expected at most {_CELLS:,} pairs of answers and gains with "
+                f"abstention, found {cells:,} with {self._records:,} records; take outcomes: raw, "
+                "fewer records, or another search"
+            )
+
+    def _solve(self, work: Preparation) -> list[Point]:
+        if self._found is None:
+            known = {i: noted(work.checkpoints.get(f"chain {i}")) for i in range(len(self._chains))}
+            left = [i for i, points in known.items() if points is None]
+            results = work.workers.map(solve_chain, self._task, [self._chains[i] for i in left])
+            for i, points in zip(left, results, strict=True):
+                work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
+                known[i] = points
+                done = sum(found is not None for found in known.values())
+                work.report("chains of models", done, len(self._chains))
+            everything = [point for points in known.values() for point in points or ()]
+            self._found = self._reduced(everything)
+        return self._found
+
+    def _reduced(self, points: list[Point]) -> list[Point]:
+        if self.abstain == "no":
+            return hull(points) if self.front == "hull" else undominated(points)
+        losses = np.array([(-p.answered, -self._value(p), p.cost) for p in points], dtype=float)
+        order = sorted(range(len(points)), key=lambda i: (points[i].cost, points[i]))
+        _, first = np.unique(losses[order], axis=0, return_index=True)
+        kept = [order[i] for i in first.tolist()]
+        best = nondominated(losses[kept])
+        return [points[i] for i, good in zip(kept, best, strict=True) if good]
+
+    def _genome(self, point: Point) -> Array:
+        """Return the genome of a policy; who always answers has the gene 1."""
+        x = np.zeros(self.space.d, dtype=self.space.dtype)
+        accept, refuse = list(point.levels), [0] * len(point.chain)
+        if self.abstain == "early" and point.levels:
+            highest = self._task.highest(point.chain)
+            accept = list(point.levels[::2])
+            for j, cut in enumerate(point.levels[1::2]):
+                refuse[j] = highest[j] + 1 - cut
+        accept += [1] * (len(point.chain) - len(accept))
+        for j, m in enumerate(point.chain):
+            x[m] = accept[j]
+            if self.abstain == "early":
+                x[self._k + m] = refuse[j]
+        return x
+
+
+class Task:
+    """What the enumeration of every chain needs; it travels to the workers.
+
+    Parameters
+    ----------
+    problem : CascadeProblem
+        Only its stages are kept.
+    against : str
+        The cost.
+    calibrated : bool
+    """
+
+    def __init__(self, problem: CascadeProblem, against: str, calibrated: bool) -> None:
+        self.stages, self.abstain = problem.stages, problem.abstain
+        self.costs: IntArray = np.asarray(problem.calls.costs[against].values)
+        self.calibrated = calibrated
+
+    def sweeps_of(self, chain: tuple[int, ...]) -> Sweeps:
+        """Return a chain as sweeps (see :class:`~algorithms.cascade.enumeration.Sweeps`)."""
+        n = self.costs.shape[1]
+        none = np.zeros(n, dtype=np.int64)
+        level, gain, cost, answered, nobody = [], [], [], [], []
+        abstains = self.abstain != "no"
+        for j, m in enumerate(chain):
+            key = self.stages.key(chain[: j + 1])
+            stage = self.stages[key]
+            gain.append(self.stages.tens(key) if self.calibrated else stage.right.astype(np.int64))
+            cost.append(self.costs[m])
+            answered.append(1)
+            last = j == len(chain) - 1
+            if not last or abstains:
+                level.append(stage.level)
+                nobody.append(self.stages.answer != "own" or abstains)
+            if not last and self.abstain == "early":
+                level.append(stage.level.max() + 1 - stage.level)
+                gain.append(none)
+                cost.append(none)
+                answered.append(0)
+                nobody.append(True)
+        if abstains:
+            gain.append(none)
+            cost.append(none)
+            answered.append(0)
+        return Sweeps(
+            np.array(level, dtype=np.int64).reshape(-1, n),
+            np.array(gain, dtype=np.int64),
+            np.array(cost, dtype=np.int64),
+            np.array(answered, dtype=np.int64),
+            np.array(nobody, dtype=bool),
+            abstains,
+        )
+
+    def highest(self, chain: tuple[int, ...]) -> list[int]:
+        """Return the highest level at each stage of a chain."""
+        keys = [self.stages.key(chain[: j + 1]) for j in range(len(chain))]
+        return [int(self.stages[key].level.max()) for key in keys]
+
+
+def solve_chain(task: Task, chain: tuple[int, ...]) -> list[Point]:
+    """Return the best policies of a chain."""
+    return best_of(task.sweeps_of(chain), chain, task.abstain != "no")
+
+
+def noted(content: bytes | None) -> list[Point] | None:
+    """Return the points of a checkpoint; None where there is none that can be read."""
+    if content is None:
+        return None
+    try:
+        rows = json.loads(content)
+        return [
+            Point(int(a), int(g), int(c), tuple(map(int, chain)), tuple(map(int, cut)))
+            for a, g, c, chain, cut in rows
+        ]
+    except (TypeError, ValueError):
+        return None

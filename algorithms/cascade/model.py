@@ -1,0 +1,536 @@
+"""Deployable cascades: of fitted models, asked only where they are needed, and bare policies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from algorithms.cascade import reference
+from algorithms.cascade.stages import mean_of, vote_of
+from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
+from framework.arrays import Array, FloatArray, IntArray
+from framework.data.encoding import Encoder
+from framework.errors import InputError
+from framework.libraries.calls import CallTable
+from framework.libraries.library import Cost
+from framework.libraries.members import load_members
+from framework.models.files import ModelFiles
+from framework.models.model import Card, DeployableModel
+from framework.models.store import cell
+
+if TYPE_CHECKING:
+    from algorithms.cascade.problem import CascadeProblem
+
+POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
+FORMAT = 1
+
+_CASES = 25
+_decide: Any = reference.decide
+_RULES = ("own", "cumulative_mean", "vote")
+_TEXT = """\
+It asks {first} first. A model's answer is taken from its confidence on; else the next one is
+asked{end}
+
+{rows}
+
+`cascade.json` says the same to any program: `cascade.py` beside it evaluates it in plain Python,
+and `conformance.json` has cases to test an evaluator of your own with."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which models are asked, in which order, and when an answer is taken.
+
+    Attributes
+    ----------
+    models : tuple of str
+    accept : tuple of float
+        From which confidence on; -inf always, NaN never.
+    refuse : tuple of float or None
+        Up to which confidence a record is given up.
+    answer : str
+        ``own``, ``cumulative_mean`` or ``vote``.
+    abstains : bool
+        Whether there may be no answer.
+    classes : tuple
+        Labels in the order of probabilities; empty where they are not known.
+    promises : mapping of str to float
+        What it is worth on the tuning records.
+    table : str
+        Digest of the table of calls that it was chosen on.
+    """
+
+    models: tuple[str, ...]
+    accept: tuple[float, ...]
+    refuse: tuple[float | None, ...]
+    answer: str = "own"
+    abstains: bool = False
+    classes: tuple[Any, ...] = ()
+    promises: Mapping[str, float] = field(default_factory=dict)
+    table: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values, as ``cascade.json`` has it."""
+        return {
+            "format": FORMAT,
+            "models": list(self.models),
+            "accept": [_plain(value) for value in self.accept],
+            "refuse": [None if value is None else _plain(value) for value in self.refuse],
+            "answer": self.answer,
+            "abstains": self.abstains,
+            "classes": list(self.classes),
+            "promises": dict(self.promises),
+            "table": self.table,
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Policy:
+        """Return the policy of :meth:`to_json`, checked.
+
+        Raises
+        ------
+        InputError
+            The parts do not fit together.
+        KeyError, TypeError, ValueError
+            It is something else.
+        """
+        if plain["format"] != FORMAT:
+            raise InputError(f"{POLICY_FILE}: expected format {FORMAT}, found {plain['format']!r}")
+        models = _texts(plain["models"], "models")
+        accept = tuple(_number(value) for value in _listed(plain["accept"], "accept"))
+        refuse = tuple(
+            None if value is None else _number(value)
+            for value in _listed(plain["refuse"], "refuse")
+        )
+        if not models or len({len(models), len(accept), len(refuse)}) > 1:
+            raise InputError(
+                f"{POLICY_FILE}: expected a model or more with thresholds each, found "
+                f"{len(models)} models, {len(accept)} and {len(refuse)} thresholds"
+            )
+        if plain["answer"] not in _RULES:
+            raise InputError(
+                f"{POLICY_FILE}: answer: expected {', '.join(_RULES)}, found {plain['answer']!r}"
+            )
+        if not isinstance(plain["abstains"], bool) or not isinstance(plain["table"], str):
+            raise InputError(f"{POLICY_FILE}: expected abstains true or false and table a text")
+        classes = tuple(_listed(plain["classes"], "classes"))
+        if not all(isinstance(label, str | int | float) for label in classes):
+            raise InputError(f"{POLICY_FILE}: classes: expected texts or numbers, found others")
+        promises = {str(name): float(value) for name, value in dict(plain["promises"]).items()}
+        return cls(
+            models,
+            accept,
+            refuse,
+            str(plain["answer"]),
+            plain["abstains"],
+            classes,
+            promises,
+            plain["table"],
+        )
+
+    def write(self, files: ModelFiles, cases: Sequence[Mapping[str, Any]]) -> None:
+        """Write it with its evaluator and its cases, for whoever wants no dependency."""
+        files.write_json(POLICY_FILE, self.to_json())
+        files.write_json(CASES_FILE, list(cases))
+        files.write(REFERENCE_FILE, Path(reference.__file__).read_bytes())
+
+    def rows(self) -> str:
+        """Return the models with their thresholds as a Markdown table."""
+        lines = ["| model | its answer is taken | given up |", "| --- | --- | --- |"]
+        for name, accept, refuse in zip(self.models, self.accept, self.refuse, strict=True):
+            taken = f"from confidence {accept:.6g} on"
+            if accept == -math.inf:
+                taken = "always"
+            elif math.isnan(accept):
+                taken = "never"
+            up = "" if refuse is None else f"up to {refuse:.6g}"
+            lines.append(f"| {cell(name)} | {taken} | {up} |")
+        return "\n".join(lines)
+
+    def text(self) -> str:
+        """Return what a README says of it."""
+        end = "; what none is sure of gets no answer." if self.abstains else "."
+        return _TEXT.format(first=cell(self.models[0]), end=end, rows=self.rows())
+
+
+class CascadePolicy(DeployableModel):
+    """A policy without models: it answers tables of calls, and tells a gateway what to do.
+
+    Parameters
+    ----------
+    policy : Policy
+    cases : sequence of mapping
+        Conformance cases.
+    """
+
+    kind = "cascade_policy"
+
+    def __init__(self, policy: Policy, cases: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.policy, self.cases = policy, list(cases)
+
+    def save_into(self, files: ModelFiles) -> Mapping[str, Any]:
+        self.policy.write(files, self.cases)
+        return {}
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> CascadePolicy:
+        cases = files.read_json(CASES_FILE)
+        return cls(Policy.from_json(files.read_json(POLICY_FILE)), _listed(cases, "cases"))
+
+    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Answer a table of calls: columns ``MODEL:answer`` and ``MODEL:confidence``.
+
+        For ``cumulative_mean`` columns ``MODEL:probability:CLASS`` instead. A call whose confidence
+        is missing counts as failed.
+
+        Returns
+        -------
+        DataFrame
+            ``label`` (of tables without answers: whether the answer taken is right, or empty),
+            ``confidence``, ``model`` and ``calls``, the models asked.
+        """
+        policy = self.policy
+        columns = {name: self._columns(name, frame) for name in policy.models}
+        plain = policy.to_json()
+        found = []
+        for i in range(len(frame)):
+
+            def ask(name: str, i: int = i) -> Any:
+                values = [column[i] for column in columns[name]]
+                if policy.answer == "cumulative_mean":
+                    return None if any(v != v for v in values) else [float(v) for v in values]
+                return None if values[1] != values[1] else (values[0], float(values[1]))
+
+            label, confidence, model, asked = _decide(plain, ask)
+            found.append((label, confidence, model, len(asked)))
+        names = ["label", "confidence", "model", "calls"]
+        return pd.DataFrame(found, columns=names, index=frame.index)
+
+    def _columns(self, name: str, frame: pd.DataFrame) -> list[list[Any]]:
+        if self.policy.answer == "cumulative_mean":
+            wanted = [f"{name}:probability:{label}" for label in self.policy.classes]
+        else:
+            said = f"{name}:answer" if f"{name}:answer" in frame.columns else f"{name}:correct"
+            wanted = [said, f"{name}:confidence"]
+        for column in wanted:
+            if column not in frame.columns:
+                raise InputError(f"data: expected a column {column!r}, found none")
+        first = 0 if self.policy.answer == "cumulative_mean" else 1
+        for column in wanted[first:]:
+            if frame[column].dtype.kind not in "fiub":
+                raise InputError(f"data: {column}: expected numbers, found texts")
+        return [frame[column].tolist() for column in wanted]
+
+    def card(self) -> Card:
+        return Card(
+            title=f"A cascade of {_count(self.policy)}",
+            text=self.policy.text(),
+            answers="the columns `label`, `confidence`, `model` and `calls`",
+            methods="an object with `predict_table`, which takes tables of calls",
+        )
+
+
+class Run(NamedTuple):
+    """What became of records: codes of answers (-1: none), confidences, who answered, calls."""
+
+    said: IntArray
+    confidence: FloatArray
+    by: IntArray
+    calls: IntArray
+    probabilities: FloatArray
+
+
+class CascadeClassifier(WeightedEnsembleClassifier):
+    """Asks a cheap model first, and a dearer one only for the records that it is not sure of.
+
+    ``of_policy`` makes one of fitted models; ``fit`` trains the members in their order.
+
+    Parameters
+    ----------
+    estimators : sequence of (str, classifier with ``predict_proba``), optional
+        The cheapest first. None: a logistic regression.
+    accept : float
+        Confidence from which on an answer is taken, in :meth:`fit`.
+
+    Attributes
+    ----------
+    policy_ : Policy
+    failures_ : dict of str to int
+        Of each member, how many records it failed on since it was made; they went to the next.
+
+    The others as of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
+    """
+
+    kind = "cascade"
+    weights: None = None
+    _columns = "the columns `label`, `confidence`, `model` and `calls`"
+
+    def __init__(
+        self, estimators: Sequence[tuple[str, Any]] | None = None, accept: float = 0.9
+    ) -> None:
+        self.estimators = estimators
+        self.accept = accept
+
+    def fit(self, X: pd.DataFrame | Array, y: Array) -> Any:
+        """Fit a clone of each member; all but the last have the threshold ``accept``."""
+        super().fit(X, y)
+        count = len(self.names_)
+        accept = (*[float(self.accept)] * (count - 1), -math.inf)
+        self._take(Policy(tuple(self.names_), accept, (None,) * count), ())
+        return self
+
+    @classmethod
+    def of_policy(
+        cls,
+        models: Mapping[str, Any],
+        policy: Policy,
+        classes: Sequence[Any] | Array,
+        *,
+        costs: Mapping[str, Cost] | None = None,
+        encoder: Encoder | None = None,
+        cases: Sequence[Mapping[str, Any]] = (),
+    ) -> CascadeClassifier:
+        """Return a cascade of fitted models, without training.
+
+        Raises
+        ------
+        InputError
+            The models are not those of the policy, or know other classes.
+        """
+        if list(models) != list(policy.models):
+            raise InputError(
+                f"models: expected those of the policy ({', '.join(policy.models)}), found "
+                f"{', '.join(models)}"
+            )
+        made = cls.from_fitted(models, np.ones(len(models)), classes, costs=costs, encoder=encoder)
+        assert isinstance(made, cls)
+        made._take(policy, cases)
+        return made
+
+    def _take(self, policy: Policy, cases: Sequence[Mapping[str, Any]]) -> None:
+        self.policy_ = Policy(**{**policy.__dict__, "classes": tuple(self.classes_.tolist())})
+        self.cases_ = list(cases)
+        self.failures_ = dict.fromkeys(self.names_, 0)
+
+    def predict(self, X: pd.DataFrame | Array) -> Array:
+        """Return the class (n,) of each record; None where the cascade abstains."""
+        return self._labels_of(self._run(self._records(X)).said)
+
+    def calls(self, X: pd.DataFrame | Array) -> IntArray:
+        """Return how many models are asked, (n,), for records (n, d)."""
+        return self._run(self._records(X)).calls
+
+    def save_into(self, files: ModelFiles) -> dict[str, Any]:
+        """Write members and policy; see :class:`~framework.models.model.DeployableModel`."""
+        self.policy_.write(files, self.cases_)
+        return super().save_into(files)
+
+    @classmethod
+    def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
+        """Return the cascade that ``save_into`` wrote."""
+        made = super().load_from(files, description)
+        policy = Policy.from_json(files.read_json(POLICY_FILE))
+        if list(policy.models) != made.names_:
+            raise InputError(f"{POLICY_FILE}: expected the members {made.names_}, found others")
+        if list(policy.classes) != made.classes_.tolist():
+            raise InputError(f"{POLICY_FILE}: expected the model's classes, found others")
+        made._take(policy, _listed(files.read_json(CASES_FILE), "cases"))
+        return made
+
+    def card(self) -> Card:
+        """Return the policy and the members with their costs."""
+        return Card(
+            title=f"A cascade of {_count(self.policy_)}",
+            text=f"{self.policy_.text()}\n\n{self.member_table()}",
+            answers=self._columns,
+            methods="a scikit-learn estimator: `predict`, `predict_proba`, `calls`",
+        )
+
+    def predict_cost(self) -> dict[str, float]:
+        """Return what a record costs on average, as the tuning records said."""
+        promised = self.policy_.promises
+        return {name: float(promised[name]) for name in self.costs_ if name in promised}
+
+    def _labels_of(self, said: IntArray) -> Array:
+        labels = self.classes_[np.maximum(said, 0)]
+        if (said >= 0).all():
+            return np.asarray(labels)
+        labels = labels.astype(object)
+        labels[said < 0] = None
+        return np.asarray(labels)
+
+    def _answers(self, records: Any) -> dict[str, Array]:
+        run = self._run(records)
+        names = np.array([*self.names_, None], dtype=object)
+        return {
+            "label": self._labels_of(run.said),
+            "confidence": run.confidence,
+            "model": names[run.by],
+            "calls": run.calls,
+        }
+
+    def _probabilities(self, records: Any) -> FloatArray:
+        return self._run(records).probabilities
+
+    def _run(self, records: Any) -> Run:
+        """Send records through, each model in one batch of those that come to it."""
+        n, policy = len(records), self.policy_
+        said = np.full(n, -1, dtype=np.int64)
+        by = np.full(n, -1, dtype=np.int64)
+        calls = np.zeros(n, dtype=np.int64)
+        confidence = np.full(n, np.nan)
+        chosen = np.zeros((n, len(self.classes_)))
+        heard = np.full((len(self.names_), n, len(self.classes_)), np.nan, dtype=np.float32)
+        open_ = np.arange(n)
+        for j, name in enumerate(self.names_):
+            if not len(open_):
+                break
+            calls[open_] += 1
+            try:
+                heard[j, open_] = self._asked(j, _rows(records, open_))
+            except Exception:  # whatever a model does: the next one is asked
+                self.failures_[name] += len(open_)
+                continue
+            answer, sure, given = self._stated(heard[: j + 1, open_])
+            said[open_], confidence[open_], by[open_], chosen[open_] = answer, sure, j, given
+            taken = (sure >= policy.accept[j]) | (policy.accept[j] == -math.inf)
+            refused = np.zeros(len(open_), dtype=bool)
+            low = policy.refuse[j]
+            if low is not None:
+                refused = ~taken & (sure <= low)
+            said[open_[refused]], by[open_[refused]] = -1, -1
+            open_ = open_[~taken & ~refused]
+        if policy.abstains:
+            said[open_], by[open_] = -1, -1
+        return Run(said, confidence, by, calls, chosen)
+
+    def _asked(self, j: int, records: Any) -> Array:
+        """Return a member's probabilities (n, C) as a library keeps them."""
+        places = places_of(self.models_[j], self.classes_, self.names_[j])
+        found = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
+        found[:, places] = self.models_[j].predict_proba(records)
+        if found.shape[1] == 2:
+            found[:, 0] = 1 - found[:, 1]
+        return found
+
+    def _stated(self, heard: Array) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return answers, confidences and probabilities after models were heard, (models, n, C)."""
+        fine = heard[~np.isnan(heard).all(axis=(1, 2))] if np.isnan(heard).any() else heard
+        if self.policy_.answer == "cumulative_mean":
+            mean = mean_of(fine)
+            return mean.argmax(axis=1), mean.max(axis=1), mean
+        last = fine[-1].astype(np.float64)
+        if self.policy_.answer == "own":
+            return last.argmax(axis=1), last.max(axis=1), last
+        said, sure = vote_of(fine.argmax(axis=2), fine.max(axis=2).astype(np.float64))
+        spread = np.repeat((1 - sure)[:, None] / max(last.shape[1] - 1, 1), last.shape[1], axis=1)
+        spread[np.arange(len(said)), said] = sure
+        return said, sure, spread
+
+
+def cascade_of(problem: CascadeProblem, x: Array, *, fitted: bool) -> Any:
+    """Return the deployable cascade of a genome: of a library's fitted models, or the policy."""
+    decoded = problem.decoded(x)
+    table = problem.calls
+    values = problem.evaluate(np.asarray(x)[None])
+    policy = Policy(
+        decoded.models,
+        decoded.accept,
+        decoded.refuse,
+        problem.answer,
+        problem.abstain != "no",
+        table.labels if problem.answer == "cumulative_mean" else (),
+        {name: float(value[0]) for name, value in values.items()},
+        table.fingerprint,
+    )
+    cases = cases_of(policy, table)
+    if not fitted:
+        return CascadePolicy(policy, cases)
+    assert problem.library is not None
+    library = problem.library
+    chosen = [library.ids.index(name) for name in decoded.models]
+    models, costs, encoder = load_members(library, chosen, list(problem.costs))
+    assert library.classes is not None
+    return CascadeClassifier.of_policy(
+        models, policy, library.classes, costs=costs, encoder=encoder, cases=cases
+    )
+
+
+def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:
+    """Return calls of a table with what becomes of them, for evaluators to be tested with."""
+    plain, cases = policy.to_json(), []
+    for r in range(min(_CASES, table.n)):
+        calls = {name: _call(policy, table, table.ids.index(name), r) for name in policy.models}
+        answer, _, model, asked = _decide(plain, calls.get)
+        expected = {"answer": answer, "model": model, "asked": asked}
+        if all(math.isfinite(v) for call in calls.values() for v in _floats(call)):
+            cases.append({"calls": calls, "expected": expected})
+    return cases
+
+
+def example_calls(table: CallTable) -> dict[str, list[Any]]:
+    """Return a few records of a table, as columns that a policy takes."""
+    columns: dict[str, list[Any]] = {}
+    for m, name in enumerate(table.ids):
+        said = table.right[m, :5].astype(int).tolist()
+        if table.answers is not None:
+            said = [table.labels[code] for code in table.answers[m, :5].tolist()]
+        columns[f"{name}:correct" if table.answers is None else f"{name}:answer"] = said
+        columns[f"{name}:confidence"] = table.confidence[m, :5].tolist()
+        for c, label in enumerate(table.labels if table.probabilities is not None else ()):
+            assert table.probabilities is not None
+            columns[f"{name}:probability:{label}"] = table.probabilities[m, :5, c].tolist()
+    return columns
+
+
+def _call(policy: Policy, table: CallTable, m: int, r: int) -> list[Any]:
+    if policy.answer == "cumulative_mean":
+        assert table.probabilities is not None
+        return [float(p) for p in table.probabilities[m, r]]
+    said: Any = int(table.right[m, r])
+    if table.answers is not None:
+        said = table.labels[int(table.answers[m, r])]
+    return [said, float(table.confidence[m, r])]
+
+
+def _floats(call: Sequence[Any]) -> list[float]:
+    return [value for value in call if isinstance(value, float)]
+
+
+def _rows(records: Any, rows: IntArray) -> Any:
+    return records.iloc[rows] if isinstance(records, pd.DataFrame) else records[rows]
+
+
+def _count(policy: Policy) -> str:
+    return f"{len(policy.models)} models" if len(policy.models) > 1 else "one model"
+
+
+def _plain(value: float) -> float | str:
+    return value if math.isfinite(value) else str(float(value))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InputError(f"{POLICY_FILE}: expected a number as threshold, found {value!r}")
+    if isinstance(value, str) and value not in ("-inf", "inf", "nan"):
+        raise InputError(f"{POLICY_FILE}: expected a number as threshold, found {value!r}")
+    return float(value)
+
+
+def _listed(found: Any, what: str) -> list[Any]:
+    if not isinstance(found, list):
+        raise InputError(f"{POLICY_FILE}: {what}: expected a list, found {type(found).__name__}")
+    return found
+
+
+def _texts(found: Any, what: str) -> tuple[str, ...]:
+    names = _listed(found, what)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise InputError(f"{POLICY_FILE}: {what}: expected different names, found {names}")
+    return tuple(names)

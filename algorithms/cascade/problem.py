@@ -1,0 +1,498 @@
+"""Cascades of priced models as a problem.
+
+A candidate says which models are asked, cheapest first, and from which confidence on each one's
+answer is taken; else the next is asked. Models are never called: everything is counted from a table
+of calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
+from algorithms.cascade.stages import TENS, AnswerRule, Stages
+from framework.arrays import Array, IntArray
+from framework.errors import InputError
+from framework.libraries.calls import UNIT, CallTable
+from framework.libraries.config import CallsSection
+from framework.libraries.library import Library
+from framework.libraries.members import example_records, has_members
+from framework.problem import Deployable, Problem
+from framework.roles import Metric
+from framework.settings import Section
+from framework.space import Integers
+from framework.streams import CandidateStreams
+
+VERSION = 1  # raise it when a value changes for the same table
+
+Abstain = Literal["no", "last", "early"]
+Order = Literal["price", "free"]
+
+_AT_ONCE = 4_000_000  # records times cascades that are walked at once
+
+_ACCURACY = Metric("accuracy", "max", text="share of records that are answered rightly", mixes=True)
+_CALIBRATED = Metric(
+    "calibrated_accuracy",
+    "max",
+    text="the same with each answer's calibrated probability of being right",
+    mixes=True,
+)
+_CONCLUSIVE = Metric("conclusive_accuracy", "max", text="share of the answers that are right")
+_COVERAGE = Metric("coverage", "max", text="share of records that get an answer", mixes=True)
+_CALLS = Metric("calls", "min", "ratio", text="models asked, mean of a record", mixes=True)
+_MODELS = Metric("models", "min", "ratio", text="models in the cascade", size=True)
+_OVER = Metric("over_limit", "min", text="share of records that cost more than limit", mixes=True)
+_ERRORS = Metric("error_cost", "min", "ratio", text="mean cost of the answers", mixes=True)
+
+
+class CascadeConfig(Section):
+    """The ``problem`` section of kind ``cascade``.
+
+    calls : ``{path: FILE}``, a table of calls, or ``{library: {...}}``.
+    order : ``price`` (by mean cost on the tuning records) or ``free`` (genes say).
+    answer : ``own`` (of the model asked last), ``cumulative_mean`` (of the probabilities of all
+        asked so far) or ``vote``.
+    abstain : ``no``; ``last``: the last model's answer needs its threshold too, else there is none;
+        ``early``: each model may end a record without an answer, below a second threshold.
+    limit : of the first cost; the metric ``over_limit`` is the share of records above it.
+    errors : what it costs to say one label of another: ``{TRUE: {SAID: cost}}``; the metric is
+        ``error_cost``. What is not listed costs 0.
+    no_answer : what a record without an answer costs then.
+    """
+
+    calls: CallsSection
+    order: Order = "price"
+    answer: AnswerRule = "own"
+    abstain: Abstain = "no"
+    limit: float | None = Field(default=None, ge=0)
+    errors: dict[str, dict[str, float]] | None = None
+    no_answer: float = Field(default=0.0, ge=0)
+
+
+class Decoded(NamedTuple):
+    """One cascade: the models in the order of asking, and their thresholds.
+
+    Attributes
+    ----------
+    models : tuple of str
+    accept : tuple of float
+        Confidence from which on an answer is taken; of the last model, that it always is (-inf),
+        unless the cascade abstains.
+    refuse : tuple of float or None
+        Confidence up to which a record is given up; None where none is.
+    """
+
+    models: tuple[str, ...]
+    accept: tuple[float, ...]
+    refuse: tuple[float | None, ...]
+
+
+class CascadeProblem(Problem, Deployable):
+    """Accuracy, coverage and costs of cascades of priced models.
+
+    Metrics, in natural sign:
+
+    ``accuracy``, ``conclusive_accuracy``, ``coverage``
+        Share of records answered rightly, of answers that are right, of records answered.
+    ``calibrated_accuracy``
+        As ``accuracy``, each answer counted with its calibrated probability of being right
+        (:meth:`algorithms.cascade.stages.Stages.tens`): what to search by where tuning records are
+        few. On test records, where nothing is calibrated, the same as ``accuracy``.
+    ``calls``, ``models``
+        Models asked, mean of a record, and models in the cascade.
+    each cost of the table, under its name, and ``p95_NAME``
+        Mean of a record, and the amount that 95% of the records do not exceed.
+    ``over_limit``, ``error_cost``
+        Where ``limit`` and ``errors`` are given.
+
+    A gene of 0 leaves a model out; a gene of ``g`` takes its answer from the ``g``-th of its
+    different confidences on (1: always, one more than there are: never). The last model asked
+    always answers, unless the cascade abstains.
+
+    Parameters
+    ----------
+    calls : CallTable
+        Of two models or more.
+    test : CallTable, optional
+        Of further records.
+    order, answer, abstain, limit, errors, no_answer
+        See :class:`CascadeConfig`.
+    library : Library, optional
+        Whose models are exported.
+
+    Raises
+    ------
+    InputError
+        One model, confidences that cannot divide records, a model that is always right and the
+        cheapest, labels that the table does not know, records in both tables.
+    """
+
+    known_metrics = (
+        *(_ACCURACY, _CALIBRATED, _CONCLUSIVE, _COVERAGE, _CALLS, _MODELS, _OVER, _ERRORS),
+        Metric("cost", "min", "ratio", text="or any other cost, mean of a record", mixes=True),
+        Metric("p95_cost", "min", "ratio", text="what 95% of the records do not exceed"),
+    )
+
+    def __init__(
+        self,
+        calls: CallTable,
+        *,
+        test: CallTable | None = None,
+        order: Order = "price",
+        answer: AnswerRule = "own",
+        abstain: Abstain = "no",
+        limit: float | None = None,
+        errors: Mapping[str, Mapping[str, float]] | None = None,
+        no_answer: float = 0.0,
+        library: Library | None = None,
+    ) -> None:
+        self.library, self.source = library, calls.name
+        self.order, self.answer, self.abstain, self.limit = order, answer, abstain, limit
+        self.errors, self.no_answer = errors, no_answer
+        self.calls = _by_price(calls)
+        self.test = None if test is None else self.calls.matched(test)
+        _check_choice(self.calls)
+        self.costs = tuple(self.calls.costs)
+        self.stages = Stages(self.calls, answer)
+        self._test_stages = (
+            None if self.test is None else Stages(self.test, answer, tuning=self.stages)
+        )
+        k, n = self.calls.k, self.calls.n
+        own = answer == "own"
+        ends = np.array([len(self.stages[m,].cuts) if own else n for m in range(k)])
+        uppers = [ends + 1]
+        if abstain == "early":
+            uppers.append(ends)
+        if order == "free":
+            uppers.append(np.full(k, k - 1))
+        upper = np.concatenate(uppers)
+        self.space: Integers = Integers(np.zeros(len(upper), int), upper, members=k)
+        self._error_costs = _error_table(self.calls, errors, no_answer)
+        self.metrics = self._metrics()
+        content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
+        content += [no_answer, None if self.test is None else self.test.fingerprint]
+        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    Config = CascadeConfig
+
+    @classmethod
+    def from_config(cls, config: CascadeConfig) -> CascadeProblem:
+        """Read the tables, or open or build the library.
+
+        Raises
+        ------
+        InputError
+            Whatever is wrong with them or with the other keys.
+        """
+        calls, test, library = obtain_calls(config.calls)
+        others = {name: getattr(config, name) for name in type(config).model_fields}
+        others.pop("calls")
+        others.pop("kind", None)
+        return cls(calls, test=test, library=library, **others)
+
+    @property
+    def gene_names(self) -> tuple[str, ...]:
+        ids = self.calls.ids
+        names = list(ids)
+        if self.abstain == "early":
+            names += [f"{name}:give up" for name in ids]
+        if self.order == "free":
+            names += [f"{name}:place" for name in ids]
+        return tuple(names)
+
+    def describe(self) -> Mapping[str, Any]:
+        tested = 0 if self.test is None else self.test.n
+        return {
+            "name": self.source,
+            "source": self.source,
+            "fingerprint": self.calls.fingerprint,
+            "records": self.calls.n + tested,
+            "validation": self.calls.n,
+            "test": tested,
+            "models": self.calls.k,
+        }
+
+    def tables(self) -> CascadeProblem:
+        """Return what exact methods read: the problem itself."""
+        return self
+
+    def chain(self, x: Array) -> list[int]:
+        """Return the models of a genome, shape (d,), in the order of asking."""
+        k = self.calls.k
+        asked = np.flatnonzero(x[:k]).tolist()
+        if self.order == "free":
+            place = x[-k:]
+            asked.sort(key=lambda m: (place[m], m))
+        return list(asked)
+
+    def genome(
+        self, models: Sequence[int], accept: Sequence[int], refuse: Sequence[int] = ()
+    ) -> Array:
+        """Return the genome, shape (d,), of models by price with their levels."""
+        x = np.zeros(self.space.d, dtype=self.space.dtype)
+        x[list(models)] = accept
+        if refuse and self.abstain == "early":
+            x[[self.calls.k + m for m in models]] = refuse
+        return x
+
+    def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
+        return self._measure(X, self.calls, self.stages)
+
+    def evaluate_test(
+        self, X: Array, streams: CandidateStreams | None = None
+    ) -> Mapping[str, Array] | None:
+        if self.test is None or self._test_stages is None:
+            return None
+        return self._measure(X, self.test, self._test_stages)
+
+    def outcomes(self, X: Array) -> CascadeOutcomes:
+        """Return how cascades do on each tuning record."""
+        return self._outcomes(X, self.calls, self.stages)
+
+    def decoded(self, x: Array) -> Decoded:
+        """Return the models and thresholds that a genome, shape (d,), stands for."""
+        chain, k = self.chain(x), self.calls.k
+        accept: list[float] = []
+        refuse: list[float | None] = []
+        for j, m in enumerate(chain):
+            cuts = self.stages[self.stages.key(chain[: j + 1])].cuts
+            level, low = int(x[m]), int(x[k + m]) if self.abstain == "early" else 0
+            last = j == len(chain) - 1 and self.abstain == "no"
+            if last or level <= 1:
+                accept.append(-np.inf)
+            else:
+                accept.append(float(cuts[level - 1]) if level <= len(cuts) else np.nan)
+            low = min(low, level - 1, len(cuts))
+            refuse.append(float(cuts[low - 1]) if low > 0 and not last else None)
+        return Decoded(tuple(self.calls.ids[m] for m in chain), tuple(accept), tuple(refuse))
+
+    def example(self) -> Mapping[str, list[Any]]:
+        if self.library is not None:
+            return example_records(self.library)
+        from algorithms.cascade.model import example_calls
+
+        return example_calls(self.calls)
+
+    def decode(self, x: Array) -> Any:
+        """Return the deployable cascade of a genome (see :mod:`algorithms.cascade.model`).
+
+        Of a library with fitted models, one that asks them; else the bare policy, which answers
+        tables of calls.
+        """
+        from algorithms.cascade.model import cascade_of
+
+        return cascade_of(self, x, fitted=self._has_fitted)
+
+    @property
+    def _has_fitted(self) -> bool:
+        return self.library is not None and has_members(self.library.folder)
+
+    def _measure(self, X: Array, table: CallTable, stages: Stages) -> dict[str, Array]:
+        step = max(1, _AT_ONCE // (table.n * (2 + len(self.costs))))
+        ones = np.ones((table.n, 1), dtype=np.float32)
+        parts = []
+        for start in range(0, len(X), step):
+            found = self._outcomes(X[start : start + step], table, stages).metrics(ones)
+            parts.append({name: column[:, 0] for name, column in found.items()})
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _outcomes(self, X: Array, table: CallTable, stages: Stages) -> CascadeOutcomes:
+        if X.ndim != 2 or X.shape[1] != self.space.d:
+            raise ValueError(f"expected genomes of shape (n, {self.space.d}), found {X.shape}")
+        tuning = stages is self.stages
+        policies, keys = self._policies(X)
+        known = [stages[key] for key in keys]
+        none = np.full(table.n, -1, dtype=np.int64)
+        scale = [max(int(np.gcd.reduce(c.values, axis=None)), 1) for c in table.costs.values()]
+        facts = Facts(
+            np.stack([s.level for s in known]),
+            np.stack([s.right for s in known]),
+            np.stack([stages.tens(key) if tuning else TENS * stages[key].right for key in keys]),
+            np.stack([none if s.said is None else s.said for s in known]),
+            np.stack([table.costs[c].values // g for c, g in zip(self.costs, scale, strict=True)]),
+            np.array([g / UNIT for g in scale]),
+        )
+        return CascadeOutcomes(
+            policies,
+            facts,
+            self.metric_names,
+            self.costs,
+            limit=self.limit,
+            error_costs=self._error_costs,
+            truth=table.truth,
+            units=table.groups,
+        )
+
+    def _policies(self, X: Array) -> tuple[Policies, list[tuple[int, ...]]]:
+        """Return genomes as arrays, and the keys of the stages that they name by position."""
+        k = self.calls.k
+        models = np.full((len(X), k), -1, dtype=np.int64)
+        stages = np.full((len(X), k), -1, dtype=np.int64)
+        accept = np.zeros((len(X), k), dtype=np.int64)
+        refuse = np.zeros((len(X), k), dtype=np.int64)
+        keys: dict[tuple[int, ...], int] = {}
+        for i, x in enumerate(X):
+            chain = self.chain(x)
+            for j, m in enumerate(chain):
+                key = self.stages.key(chain[: j + 1])
+                models[i, j] = m
+                stages[i, j] = keys.setdefault(key, len(keys))
+                accept[i, j] = x[m]
+                if self.abstain == "early":
+                    refuse[i, j] = x[k + m]
+        return Policies(models, stages, accept, refuse, self.abstain != "no"), list(keys)
+
+    def _metrics(self) -> tuple[Metric, ...]:
+        k, n = self.calls.k, self.calls.n
+        found = [_ACCURACY._replace(steps=n), _CALIBRATED._replace(steps=10 * n), _CONCLUSIVE]
+        found += [_COVERAGE._replace(steps=n), _CALLS._replace(low=1.0, high=float(k) or 1.0)]
+        found += [_MODELS._replace(high=float(k))]
+        for name, cost in self.calls.costs.items():
+            tests = () if self.test is None else (self.test.costs[name].values,)
+            tables = [cost.values, *tests]
+            mean = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9)
+            most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9)
+            found.append(
+                Metric(
+                    name,
+                    "min",
+                    "ratio",
+                    high=mean or 1.0,
+                    unit=cost.unit,
+                    text="mean of a record",
+                    mixes=True,
+                )
+            )
+            found.append(
+                Metric(
+                    f"p95_{name}",
+                    "min",
+                    "ratio",
+                    high=most or 1.0,
+                    unit=cost.unit,
+                    text="what 95% of the records do not exceed",
+                )
+            )
+        if self.limit is not None:
+            found.append(_OVER)
+        if self._error_costs is not None:
+            found.append(_ERRORS._replace(high=float(self._error_costs.max()) / UNIT or 1.0))
+        names = [metric.name for metric in found]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"{self.source}: expected costs with other names than metrics have, found a cost "
+                f"named {twice!r}; rename it"
+            )
+        return tuple(found)
+
+
+def obtain_calls(section: CallsSection) -> tuple[CallTable, CallTable | None, Library | None]:
+    """Return the tables that a section describes, tuning and test, and the library they are of.
+
+    Raises
+    ------
+    InputError
+        They cannot be read, or the library cannot be built.
+    """
+    from framework.libraries.build import obtain_library  # workers do without it
+    from framework.libraries.call_files import read_calls
+
+    library = None
+    test: CallTable | None = None
+    if section.library is not None:
+        library = obtain_library(section.library, where="problem.calls.library")
+        calls = CallTable.of(library, costs=section.costs)
+        if library.test is not None:
+            test = CallTable.of(library, "test", section.costs)
+    else:
+
+        def read(path: Path) -> CallTable:
+            return read_calls(path, section.layout, section.prices)
+
+        assert section.path is not None  # the section says so
+        calls = read(section.path)
+        test = None if section.test is None else read(section.test)
+        if section.costs is not None:
+            calls = _with_costs(calls, section.costs)
+    if section.models is not None:
+        calls = calls.only(section.models)
+    return calls, test, library
+
+
+def _with_costs(calls: CallTable, names: Sequence[str]) -> CallTable:
+    from dataclasses import replace
+
+    for name in names:
+        if name not in calls.costs:
+            raise InputError(
+                f"problem.calls.costs: expected costs of the table ({', '.join(calls.costs)}), "
+                f"found {name!r}"
+            )
+    return replace(calls, costs={name: calls.costs[name] for name in names})
+
+
+def _by_price(calls: CallTable) -> CallTable:
+    """Return the table with the models by their mean cost, the cheapest first."""
+    first = next(iter(calls.costs.values())).values
+    order = np.argsort(first.sum(axis=1), kind="stable").tolist()
+    return calls.only([calls.ids[m] for m in order])
+
+
+def _check_choice(calls: CallTable) -> None:
+    """Refuse tables of which nothing can be chosen."""
+    if calls.k < 2:
+        raise InputError(
+            f"{calls.name}: expected two models or more, found {calls.k}; there is nothing to "
+            "choose"
+        )
+    varies = [len(np.unique(row)) > 1 for row in calls.confidence]
+    if not any(varies[:-1]):
+        raise InputError(
+            f"{calls.name}: expected confidences by which records can be told apart, found them "
+            f"all equal within each model but {calls.ids[-1]!r}; a threshold divides nothing"
+        )
+    first = next(iter(calls.costs.values())).values
+    for m in np.flatnonzero(calls.right.all(axis=1)).tolist():
+        if (first[m] <= first.min(axis=0)).all():
+            raise InputError(
+                f"{calls.name}: expected a trade-off, found that {calls.ids[m]!r} is right on "
+                "every record and never dearer than another; ask it alone"
+            )
+
+
+def _error_table(
+    calls: CallTable, errors: Mapping[str, Mapping[str, float]] | None, no_answer: float
+) -> IntArray | None:
+    if errors is None:
+        return None
+    if calls.answers is None or calls.truth is None:
+        raise InputError(
+            f"{calls.name}: problem.errors: expected a table with answers and the true ones, found "
+            "none"
+        )
+    labels = [str(label) for label in calls.labels]
+    table = np.zeros((len(labels) + 1, len(labels) + 1), dtype=np.int64)
+    for true, row in errors.items():
+        for said, cost in row.items():
+            for label in (true, said):
+                if label not in labels:
+                    raise InputError(
+                        f"problem.errors: expected labels of {calls.name} ({', '.join(labels)}), "
+                        f"found {label!r}"
+                    )
+            if not 0 <= cost < 1e9:
+                raise InputError(
+                    f"problem.errors: {true}: {said}: expected a cost from 0 to below 1e9, found "
+                    f"{cost:g}"
+                )
+            table[labels.index(true), labels.index(said)] = round(cost * UNIT)
+    table[:, -1] = round(no_answer * UNIT)
+    return table

@@ -1,0 +1,64 @@
+"""The reference evaluator of cascade.json, in plain Python: copy it, it imports nothing but json.
+
+    policy = json.load(open("cascade.json"))
+    answer, confidence, model, asked = decide(policy, ask)
+
+``ask(model)`` calls a model and returns ``(answer, confidence)``, for ``cumulative_mean`` a list of
+probabilities in the order of ``policy["classes"]``; None where the call failed. A model is asked
+only where the ones before were not sure enough. ``answer`` is None where the policy abstains, or
+where every call failed. ``conformance.json`` has cases: ``python cascade.py`` in their folder runs
+them.
+"""
+
+import json
+
+KEYS = "models", "accept", "refuse"
+
+
+def decide(policy, ask):
+    """Return the answer, its confidence, the model that gave it last, and the models asked."""
+    heard, asked = [], []
+    answer = confidence = model = None
+    for name, accept, refuse in zip(*(policy[key] for key in KEYS), strict=True):
+        asked.append(name)
+        found = ask(name)
+        if found is None:  # the call failed: on with the next model
+            continue
+        heard.append(found)
+        model = name
+        answer, confidence = stated(policy, heard)
+        if accept == "-inf" or confidence >= float(accept):
+            return answer, confidence, model, asked
+        if refuse is not None and confidence <= float(refuse):
+            return None, confidence, None, asked
+    if policy["abstains"] or model is None:
+        return None, confidence, None, asked
+    return answer, confidence, model, asked  # the last models failed: what was heard before
+
+
+def stated(policy, heard):
+    """Return what is answered after some calls, and how surely."""
+    if policy["answer"] == "cumulative_mean":
+        count = len(heard)
+        mean = [sum(column) / count for column in zip(*heard, strict=True)]
+        best = max(range(len(mean)), key=mean.__getitem__)  # of equals the first
+        return policy["classes"][best], mean[best]
+    if policy["answer"] == "vote":
+        said = [answer for answer, _ in heard]
+        best = max(said, key=said.count)  # of equals the first
+        return best, sum(sure for answer, sure in heard if answer == best) / len(heard)
+    return heard[-1]
+
+
+def check(policy, cases):
+    """Raise AssertionError where a case comes out otherwise."""
+    for number, case in enumerate(cases):
+        answer, _, model, asked = decide(policy, case["calls"].get)
+        found = {"answer": answer, "model": model, "asked": asked}
+        assert found == case["expected"], f"case {number}: found {found}, expected {case}"
+
+
+if __name__ == "__main__":
+    with open("cascade.json") as policy, open("conformance.json") as cases:
+        check(json.load(policy), json.load(cases))
+    print("all cases agree")

@@ -1,0 +1,254 @@
+"""Tables of calls in files: wide and long tables, and the layouts in which others publish theirs.
+
+``wide``: one row a record; ``MODEL:correct`` (or ``MODEL:answer`` and a column ``truth``),
+``MODEL:confidence``, and any other ``MODEL:NAME`` is a cost, such as ``MODEL:cost`` and
+``MODEL:latency_ms``. ``long``: one row a call: ``record``, ``model``, ``correct``
+(or ``answer`` and ``truth``), ``confidence``, and any other number as a cost. Columns ``record``
+and ``group`` name records and what belongs together.
+
+Published layouts, none of which has confidences (add them as columns of the name in brackets):
+
+- ``routerbench`` (Hu et al. 2024): ``sample_id``, ``MODEL`` (a score from 0 to 1),
+  ``MODEL|total_cost``, ``MODEL|model_response`` [``MODEL|confidence``];
+- ``routellm`` (Ong et al. 2024, the files of its evaluations): ``MODEL`` (true or false),
+  ``MODEL_response``, no costs (give ``prices``) [``MODEL_confidence``];
+- ``llmrouterbench``: a folder ``MODEL/TIME.json``, each a list ``records`` of objects with
+  ``index``, ``score``, ``cost``, ``prediction`` [``confidence``].
+
+A score of at least 1/2 counts as right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from framework.data.table_files import read_frame
+from framework.errors import InputError, damaged
+from framework.libraries.calls import CallTable
+from framework.security import read_object
+
+CallFormat = Literal["wide", "long", "routerbench", "routellm", "llmrouterbench"]
+
+_RIGHT, _SURE, _ANSWER = "correct", "confidence", "answer"
+_RECORD, _MODEL, _TRUTH, _GROUP = "record", "model", "truth", "group"
+_ABOUT_RECORDS = {_RECORD, _TRUTH, _GROUP}
+
+
+def read_calls(
+    path: Path,
+    layout: CallFormat | None = None,
+    prices: Mapping[str, float] | None = None,
+    name: str | None = None,
+) -> CallTable:
+    """Return the table of calls in a file.
+
+    Parameters
+    ----------
+    path : path
+        CSV, also gzipped, or Parquet; for ``llmrouterbench`` a folder.
+    layout : str, optional
+        See the module; ``long`` where there are columns ``record`` and ``model``, else ``wide``.
+    prices : mapping of str to float, optional
+        What each call of a model costs, where the file does not say.
+    name : str, optional
+        What messages call it; the file's name if None.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, lacks a column or a call, or holds what is no number.
+    """
+    title = name or path.name
+    if layout == "llmrouterbench":
+        frame = _from_folder(path)
+        layout = "long"
+    else:
+        frame = read_frame(path)
+    if layout is None:
+        layout = "long" if {_RECORD, _MODEL} <= set(frame.columns) else "wide"
+    if layout == "long":
+        frame = _widened(frame, path)
+    elif layout != "wide":
+        frame = _renamed(frame, layout, path)
+    return calls_of(frame, prices=prices, name=title, where=str(path))
+
+
+def calls_of(
+    frame: pd.DataFrame,
+    *,
+    prices: Mapping[str, float] | None = None,
+    name: str = "calls",
+    where: str = "calls",
+) -> CallTable:
+    """Return the table of calls of a wide table (see the module).
+
+    Raises
+    ------
+    InputError
+        A column or a call is missing, or a value is no number.
+    """
+    parts = _columns(frame)
+    models = list(parts)
+    if not models:
+        raise InputError(
+            f"{where}: expected columns MODEL:correct, MODEL:confidence, MODEL:cost for each "
+            f"model, found {', '.join(map(str, frame.columns[:6]))}"
+        )
+    by_answer = _TRUTH in frame.columns and all(_ANSWER in parts[m] for m in models)
+    if not by_answer:
+        _all_have(parts, _RIGHT, where)
+    told = any(_SURE in parts[m] for m in models)
+    if told:
+        _all_have(parts, _SURE, where)
+    named = dict.fromkeys(what for m in models for what in parts[m])
+    kinds = [what for what in named if what not in (_RIGHT, _SURE, _ANSWER)]
+    kinds.sort(key=lambda kind: kind != "cost")  # what is paid comes first
+    costs: dict[str, Any] = {}
+    for kind in kinds:
+        _all_have(parts, kind, where)
+        costs[kind] = _stacked(frame, parts, kind)
+    if prices is not None and "cost" not in costs:
+        lacks = [m for m in models if m not in prices]
+        if lacks:
+            raise InputError(
+                f"{where}: prices: expected one of each model, found none of {lacks[0]!r}"
+            )
+        costs = {"cost": np.array([prices[m] for m in models]), **costs}
+    complete = all(_ANSWER in parts[m] for m in models)
+    right = None if by_answer else _stacked(frame, parts, _RIGHT, _truth_value)
+    return CallTable.from_arrays(
+        models,
+        right,
+        _stacked(frame, parts, _SURE) if told else np.zeros((len(models), len(frame))),
+        costs,
+        answers=_answers(frame, parts) if complete else None,
+        truth=_texts(frame[_TRUTH]) if complete and _TRUTH in frame.columns else None,
+        groups=frame[_GROUP].astype(str).to_numpy() if _GROUP in frame.columns else None,
+        records=frame[_RECORD].tolist() if _RECORD in frame.columns else None,
+        name=name,
+    )
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """Return, of each model, its columns by what they hold."""
+    parts: dict[str, dict[str, str]] = {}
+    for column in map(str, frame.columns):
+        model, mark, what = column.rpartition(":")
+        if mark and model:
+            parts.setdefault(model, {})[what] = column
+    return parts
+
+
+def _all_have(parts: Mapping[str, Mapping[str, str]], what: str, where: str) -> None:
+    lacks = [model for model, own in parts.items() if what not in own]
+    if lacks:
+        raise InputError(
+            f"{where}: expected a column {lacks[0]}:{what}, found none; the models are told by "
+            f"columns MODEL:NAME"
+        )
+
+
+def _stacked(
+    frame: pd.DataFrame,
+    parts: Mapping[str, Mapping[str, str]],
+    what: str,
+    turned: Callable[[pd.Series[Any]], pd.Series[Any]] | None = None,
+) -> Any:
+    columns = [frame[own[what]] for own in parts.values()]
+    return np.stack([(turned(c) if turned else c).to_numpy() for c in columns])
+
+
+def _truth_value(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return true and false, as texts too, as 1 and 0; anything else as it is."""
+    words = {"true": 1.0, "false": 0.0}
+    if column.dtype == bool:
+        return column.astype(float)
+    if column.dtype.kind in "ifu":
+        return column
+    return column.map(lambda v: words.get(str(v).strip().lower(), v))
+
+
+def _answers(frame: pd.DataFrame, parts: Mapping[str, Mapping[str, str]]) -> Any:
+    return np.stack([_texts(frame[own[_ANSWER]]) for own in parts.values()])
+
+
+def _texts(column: pd.Series[Any]) -> Any:
+    return column.astype(object).where(column.notna(), "").map(str).to_numpy(dtype=object)
+
+
+def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return a long table as a wide one; a call that is not there becomes NaN."""
+    for column in (_RECORD, _MODEL):
+        if column not in frame.columns:
+            raise InputError(f"{path}: expected a column {column!r}, found none")
+    pairs = frame[[_RECORD, _MODEL]]
+    if pairs.duplicated().any():
+        record, model = pairs[pairs.duplicated()].iloc[0]
+        raise InputError(
+            f"{path}: expected one call of a model to a record, found two of {model!r} to "
+            f"{record!r}"
+        )
+    records = list(dict.fromkeys(frame[_RECORD].tolist()))
+    wide: dict[str, Any] = {_RECORD: records}
+    for column in (_TRUTH, _GROUP):
+        if column in frame.columns:
+            first = frame.drop_duplicates(_RECORD).set_index(_RECORD)[column]
+            wide[column] = first.reindex(records).to_numpy()
+    others = [c for c in frame.columns if c not in {_MODEL, *_ABOUT_RECORDS}]
+    for model in dict.fromkeys(frame[_MODEL].tolist()):
+        rows = frame[frame[_MODEL] == model]
+        placed = rows.set_index(_RECORD).reindex(records)
+        for column in others:
+            wide[f"{model}:{column}"] = placed[column].to_numpy()
+    return pd.DataFrame(wide)
+
+
+def _renamed(frame: pd.DataFrame, layout: str, path: Path) -> pd.DataFrame:
+    """Return a published table in the names of a wide one."""
+    mark, cost = ("|", "total_cost") if layout == "routerbench" else ("_", "cost")
+    answer = "model_response" if layout == "routerbench" else "response"
+    names = [str(c) for c in frame.columns]
+    models = [c[: -len(mark + answer)] for c in names if c.endswith(mark + answer)]
+    models = [m for m in models if m in names]
+    if not models:
+        raise InputError(
+            f"{path}: expected a table of {layout}, with columns MODEL and MODEL{mark}{answer}, "
+            f"found {', '.join(names[:6])}"
+        )
+    wide: dict[str, Any] = {}
+    if "sample_id" in names:
+        wide[_RECORD] = frame["sample_id"]
+    for model in models:
+        score = _truth_value(frame[model])
+        wide[f"{model}:{_RIGHT}"] = (score >= 0.5).astype(float).where(score.notna())
+        for source, what in ((f"{mark}{cost}", "cost"), (f"{mark}{_SURE}", _SURE)):
+            if model + source in names:
+                wide[f"{model}:{what}"] = frame[model + source]
+    return pd.DataFrame(wide)
+
+
+def _from_folder(folder: Path) -> pd.DataFrame:
+    """Return the calls in ``MODEL/TIME.json``, the last file of each model, as a long table."""
+    files = {path.parent.name: path for path in sorted(folder.glob("*/*.json"))}
+    if not files:
+        raise InputError(f"{folder}: expected a folder with files MODEL/TIME.json, found none")
+    rows = []
+    for model, path in files.items():
+        plain = read_object(path, "the calls of a model")
+        with damaged(path, "a list of records with index, score and cost"):
+            for record in plain["records"]:
+                row = {
+                    _RECORD: str(record["index"]),
+                    _MODEL: model,
+                    _RIGHT: float(float(record["score"]) >= 0.5),
+                    "cost": float(record["cost"]),
+                }
+                if _SURE in record:
+                    row[_SURE] = float(record[_SURE])
+                rows.append(row)
+    return pd.DataFrame(rows)

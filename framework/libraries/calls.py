@@ -1,0 +1,474 @@
+"""Tables of calls: what several models answered to each record, how surely, and at what price.
+
+A :class:`~framework.libraries.library.Library` has one cost a model and needs probabilities. A
+table of calls has a cost of each single call, and of an answer it may know no more than whether it
+was right, as for language models behind a price list. Costs are whole numbers of 1e-9 of their
+unit, so that sums over records are exact whatever the order of adding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from framework.arrays import Array, FloatArray, IntArray, frozen
+from framework.errors import InputError
+from framework.libraries.checks import checked_ids, plain_labels
+from framework.libraries.library import Library
+
+UNIT = 10**9
+"""Whole numbers to one unit of a cost."""
+
+_MOST = 2**61  # what all calls together may cost, in whole numbers
+_UNITS = {"cost": "$", "latency_ms": "ms"}
+
+
+class CallCost(NamedTuple):
+    """One kind of cost of each call.
+
+    Attributes
+    ----------
+    values : numpy.ndarray of int64, shape (K, N)
+        In 1e-9 of the unit, at least 0.
+    unit : str
+    """
+
+    values: IntArray
+    unit: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CallTable:
+    """What ``K`` models answered to ``N`` records, read-only.
+
+    Make one with :meth:`from_arrays`, :meth:`of` or
+    :func:`framework.libraries.call_files.read_calls`, which check everything.
+
+    Attributes
+    ----------
+    ids : tuple of str, length K
+    right : numpy.ndarray of bool, shape (K, N)
+    confidence : numpy.ndarray of float64, shape (K, N)
+        Only its order within a model means something; infinite where a model is sure.
+    costs : mapping of str to CallCost
+        The first one is what models are ordered by.
+    answers : numpy.ndarray of int64, shape (K, N), or None
+        Positions in ``labels``.
+    truth : numpy.ndarray of int64, shape (N,), or None
+        Positions in ``labels``; -1 where it is not known.
+    labels : tuple
+        What may be answered, such as the classes.
+    probabilities : numpy.ndarray of float32, shape (K, N, C), or None
+        Of the classes, in the order of ``labels``.
+    groups : numpy.ndarray of int64, shape (N,), or None
+        Records that belong together, as codes from 0.
+    records : tuple of str, length N, or None
+        What names the records.
+    name : str
+    fingerprint : str
+        Of the whole content.
+    """
+
+    ids: tuple[str, ...]
+    right: Array
+    confidence: FloatArray
+    costs: Mapping[str, CallCost]
+    answers: IntArray | None = None
+    truth: IntArray | None = None
+    labels: tuple[Any, ...] = ()
+    probabilities: Array | None = None
+    groups: IntArray | None = None
+    records: tuple[str, ...] | None = None
+    name: str = "calls"
+    fingerprint: str = field(default="")
+
+    @property
+    def k(self) -> int:
+        """Number of models."""
+        return len(self.ids)
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return int(self.right.shape[1])
+
+    @classmethod
+    def from_arrays(
+        cls,
+        ids: Sequence[str],
+        right: Any,
+        confidence: Any,
+        costs: Mapping[str, Any],
+        *,
+        units: Mapping[str, str] | None = None,
+        answers: Any = None,
+        truth: Any = None,
+        labels: Sequence[Any] | None = None,
+        probabilities: Any = None,
+        groups: Any = None,
+        records: Sequence[Any] | None = None,
+        name: str = "calls",
+    ) -> CallTable:
+        """Return a checked table.
+
+        Parameters
+        ----------
+        ids : sequence of str, length K
+        right : array_like, shape (K, N), or None
+            0 and 1; None: where the answer is the truth.
+        confidence : array_like, shape (K, N)
+        costs : mapping of str to array_like, shape (K, N) or (K,)
+            In their unit; one value a model is the price of each of its calls.
+        units : mapping of str to str, optional
+        answers, truth : array_like, shapes (K, N) and (N,), optional
+            As ``labels`` spells them, which is made of them where it is not given.
+        labels : sequence, optional
+        probabilities : array_like, shape (K, N, C), optional
+            In the order of ``labels``.
+        groups : array_like, shape (N,), optional
+        records : sequence, length N, optional
+        name : str
+
+        Raises
+        ------
+        InputError
+            Missing calls, NaN as confidence, costs that are no numbers or negative, shapes that
+            do not fit, a record twice.
+        """
+        ids = checked_ids(tuple(map(str, ids)), name)
+        k = len(ids)
+        known = _labels_of(labels, answers, truth)
+        coded = None if answers is None else _codes(answers, known, f"{name}: answers")
+        true = None if truth is None else _codes(truth, known, f"{name}: truth")
+        if right is None:
+            if coded is None or true is None:
+                raise InputError(
+                    f"{name}: expected whether each answer is right, or the answers with the true "
+                    "ones; found neither"
+                )
+            correct = np.asarray(coded == true)
+        else:
+            correct = _right(right, ids, name)
+        n = correct.shape[1] if correct.ndim == 2 else 0
+        if correct.shape != (k, n) or n == 0:
+            raise InputError(
+                f"{name}: expected answers of {k} models to a record or more, shape ({k}, N), "
+                f"found {correct.shape}"
+            )
+        sure = _confidence(confidence, ids, n, name)
+        table = {
+            str(key): CallCost(
+                _whole(given, ids, n, key, name), (units or _UNITS).get(key, _UNITS.get(key, ""))
+            )
+            for key, given in costs.items()
+        }
+        if not table:
+            raise InputError(f"{name}: expected a cost of the calls, such as money, found none")
+        made = cls(
+            ids=ids,
+            right=frozen(correct),
+            confidence=frozen(sure),
+            costs=table,
+            answers=_shaped(coded, (k, n), f"{name}: answers"),
+            truth=_shaped(true, (n,), f"{name}: truth"),
+            labels=known,
+            probabilities=_shaped(
+                None if probabilities is None else np.asarray(probabilities, np.float32),
+                (k, n, len(known)),
+                f"{name}: probabilities",
+            ),
+            groups=_shaped(_group_codes(groups), (n,), f"{name}: groups"),
+            records=_record_names(records, n, name),
+            name=name,
+        )
+        object.__setattr__(made, "fingerprint", _fingerprint(made))
+        return made
+
+    @classmethod
+    def of(
+        cls, library: Library, part: str = "validation", costs: Sequence[str] | None = None
+    ) -> CallTable:
+        """Return the calls that a library of classifiers knows: each costs what its model costs.
+
+        The confidence is the greatest probability. The first cost of the table is the first of
+        ``costs``, or of the library's.
+
+        Parameters
+        ----------
+        library : Library
+        part : {'validation', 'test'}
+        costs : sequence of str, optional
+            Which; all of them if None.
+
+        Raises
+        ------
+        InputError
+            The library is one of regression, has no such part, or no costs.
+        """
+        if library.classes is None:
+            raise InputError(
+                f"{library.title}: expected classifiers, found models for regression, whose "
+                "answers are never just right or wrong"
+            )
+        P, y = (
+            (library.validation, library.y_validation)
+            if part == "validation"
+            else (library.test, library.y_test)
+        )
+        if P is None or y is None:
+            raise InputError(f"{library.title}: expected {part} records, found none")
+        names = tuple(library.costs) if costs is None else tuple(costs)
+        if not names:
+            raise InputError(
+                f"{library.title}: expected costs of the models (build it with measured: true, or "
+                "import them), found none"
+            )
+        found = np.asarray(P, dtype=np.float32)
+        if found.ndim == 2:
+            found = np.stack([1 - found, found], axis=2)
+        codes = found.argmax(axis=2)
+        return cls.from_arrays(
+            library.ids,
+            codes == np.asarray(y)[None, :],
+            found.max(axis=2).astype(np.float64),
+            {name: library.costs[name].values for name in names},
+            units={name: library.costs[name].unit for name in names},
+            answers=np.asarray(library.classes, dtype=object)[codes],
+            truth=np.asarray(library.classes, dtype=object)[np.asarray(y)],
+            labels=library.classes,
+            probabilities=found,
+            name=library.title if part == "validation" else f"{library.title}, test",
+        )
+
+    def take(self, records: Array) -> CallTable:
+        """Return the table of some records, by position."""
+        rows = np.asarray(records)
+        made = replace(
+            self,
+            right=frozen(self.right[:, rows]),
+            confidence=frozen(self.confidence[:, rows]),
+            costs={key: CallCost(c.values[:, rows], c.unit) for key, c in self.costs.items()},
+            answers=None if self.answers is None else self.answers[:, rows],
+            truth=None if self.truth is None else self.truth[rows],
+            probabilities=None if self.probabilities is None else self.probabilities[:, rows],
+            groups=None if self.groups is None else _group_codes(self.groups[rows]),
+            records=None
+            if self.records is None
+            else tuple(self.records[i] for i in np.arange(self.n)[rows].tolist()),
+        )
+        object.__setattr__(made, "fingerprint", _fingerprint(made))
+        return made
+
+    def only(self, models: Sequence[str]) -> CallTable:
+        """Return the table of some models, in the order given.
+
+        Raises
+        ------
+        InputError
+            There is no such model.
+        """
+        for model in models:
+            if model not in self.ids:
+                raise InputError(
+                    f"{self.name}: expected models of the table ({', '.join(self.ids)}), found "
+                    f"{model!r}"
+                )
+        rows = [self.ids.index(model) for model in models]
+        made = replace(
+            self,
+            ids=tuple(models),
+            right=frozen(self.right[rows]),
+            confidence=frozen(self.confidence[rows]),
+            costs={key: CallCost(c.values[rows], c.unit) for key, c in self.costs.items()},
+            answers=None if self.answers is None else self.answers[rows],
+            probabilities=None if self.probabilities is None else self.probabilities[rows],
+        )
+        object.__setattr__(made, "fingerprint", _fingerprint(made))
+        return made
+
+    def matched(self, other: CallTable) -> CallTable:
+        """Return another table, of further records, with its models in the order of this one.
+
+        Raises
+        ------
+        InputError
+            It has other models or costs, or a record of this one.
+        """
+        lacks = [name for name in self.ids if name not in other.ids]
+        if lacks:
+            raise InputError(
+                f"{other.name}: expected calls of the same models as {self.name}, found none of "
+                f"{lacks[0]!r}"
+            )
+        for name in self.costs:
+            if name not in other.costs:
+                raise InputError(
+                    f"{other.name}: expected the costs of {self.name}, found no {name!r}"
+                )
+        both = set(self.records or ()) & set(other.records or ())
+        if both:
+            raise InputError(
+                f"{other.name}: expected records that are not in {self.name}, found "
+                f"{len(both)} in both ({min(both)!r}, say); a promise on records that a search has "
+                "seen is none"
+            )
+        same = other.only(self.ids)
+        codes = same.answers
+        if codes is not None and same.labels != self.labels:
+            places = {str(label): i for i, label in enumerate(self.labels)}
+            extra = [label for label in same.labels if str(label) not in places]
+            labels = (*self.labels, *extra)
+            places |= {str(label): len(self.labels) + i for i, label in enumerate(extra)}
+            to = np.array([places[str(label)] for label in same.labels] or [0])
+            truth = None if same.truth is None else np.where(same.truth < 0, -1, to[same.truth])
+            same = replace(same, answers=to[codes], truth=truth, labels=labels)
+        return same
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallTable) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+
+def _labels_of(labels: Sequence[Any] | None, answers: Any, truth: Any) -> tuple[Any, ...]:
+    if labels is not None:
+        return tuple(plain_labels(labels))
+    if answers is None:
+        return ()
+    said = np.asarray(answers, dtype=object).ravel().tolist()
+    said += [] if truth is None else np.asarray(truth, dtype=object).ravel().tolist()
+    found = {str(label): label for label in plain_labels(said) if label == label}
+    return tuple(found[key] for key in sorted(found))
+
+
+def _codes(given: Any, labels: tuple[Any, ...], where: str) -> IntArray:
+    places = {str(label): i for i, label in enumerate(labels)}
+    plain = np.asarray(given, dtype=object)
+    codes = [places.get(str(label), -1) for label in plain_labels(plain.ravel())]
+    if -1 in codes and "truth" not in where:
+        stray = plain.ravel()[codes.index(-1)]
+        raise InputError(f"{where}: expected one of {len(labels)} labels each, found {stray!r}")
+    return np.array(codes, dtype=np.int64).reshape(plain.shape)
+
+
+def _numbers(given: Any, what: str) -> FloatArray:
+    raw = np.asarray(given)
+    if raw.dtype.kind in "OUS":
+        for value in raw.ravel().tolist():
+            try:
+                float(value)
+            except (TypeError, ValueError) as error:
+                raise InputError(
+                    f"{what}: expected numbers, found the text {value!r}; write amounts without "
+                    "currency and thousands marks"
+                ) from error
+    return np.asarray(raw, dtype=np.float64)
+
+
+def _missing(bad: Array, ids: Sequence[str], what: str) -> str:
+    """Return which model lacks something, and of how many records."""
+    counts = bad.sum(axis=1)
+    worst = int(counts.argmax())
+    first = int(np.flatnonzero(bad[worst])[0])
+    return f"none of {ids[worst]!r} for {int(counts[worst])} records (record {first} first){what}"
+
+
+def _right(given: Any, ids: Sequence[str], name: str) -> Array:
+    found = _numbers(given, f"{name}: right answers")
+    if found.ndim == 2 and len(found) == len(ids) and np.isnan(found).any():
+        raise InputError(
+            f"{name}: expected a call of every model to every record, found "
+            f"{_missing(np.isnan(found), ids, '; leave the model or the records out')}"
+        )
+    if not np.isin(found, (0.0, 1.0)).all():
+        stray = found[~np.isin(found, (0.0, 1.0))].ravel()[0]
+        raise InputError(f"{name}: expected 1 for a right answer and 0 for a wrong, found {stray}")
+    return np.asarray(found == 1.0)
+
+
+def _confidence(given: Any, ids: Sequence[str], n: int, name: str) -> FloatArray:
+    found = _numbers(given, f"{name}: confidence")
+    if found.shape != (len(ids), n):
+        raise InputError(
+            f"{name}: expected a confidence of each call, shape ({len(ids)}, {n}), found "
+            f"{found.shape}"
+        )
+    if np.isnan(found).any():
+        raise InputError(
+            f"{name}: expected a confidence of each call, found "
+            f"{_missing(np.isnan(found), ids, '; leave the model or the records out')}"
+        )
+    return found
+
+
+def _whole(given: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntArray:
+    """Return costs as whole numbers of 1e-9, shape (K, N)."""
+    found = _numbers(given, f"{name}: {key}")
+    if found.shape == (len(ids),):
+        found = np.repeat(found[:, None], n, axis=1)
+    if found.shape != (len(ids), n):
+        raise InputError(
+            f"{name}: {key}: expected one number a model or a call, shape ({len(ids)},) or "
+            f"({len(ids)}, {n}), found {found.shape}"
+        )
+    if np.isnan(found).any():
+        raise InputError(
+            f"{name}: {key}: expected one of each call, found {_missing(np.isnan(found), ids, '')}"
+        )
+    if (found < 0).any() or np.isinf(found).any():
+        raise InputError(
+            f"{name}: {key}: expected finite numbers from 0, found {found.min():g} to "
+            f"{found.max():g}"
+        )
+    if found.max() > _MOST / UNIT / (len(ids) * n):
+        raise InputError(
+            f"{name}: {key}: expected costs that add up to at most {_MOST / UNIT:.2g}, found calls "
+            f"of up to {found.max():g}; give it in a larger unit"
+        )
+    return frozen(np.rint(found * UNIT).astype(np.int64))
+
+
+def _shaped(array: Any, shape: tuple[int, ...], where: str) -> Any:
+    if array is not None and array.shape != shape:
+        raise InputError(f"{where}: expected shape {shape}, found {array.shape}")
+    return None if array is None else frozen(array)
+
+
+def _group_codes(groups: Any) -> IntArray | None:
+    if groups is None:
+        return None
+    _, codes = np.unique(np.asarray(groups), return_inverse=True)
+    return codes.astype(np.int64).ravel()
+
+
+def _record_names(records: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...] | None:
+    if records is None:
+        return None
+    names = tuple(map(str, records))
+    if len(names) != n or len(set(names)) < n:
+        twice = next((r for r in names if names.count(r) > 1), "")
+        found = f"{twice!r} twice" if twice else f"{len(names)} names"
+        raise InputError(f"{name}: expected a name for each of {n} records, once, found {found}")
+    return names
+
+
+def _fingerprint(table: CallTable) -> str:
+    plain = [
+        table.ids,
+        list(map(str, table.labels)),
+        [(c, table.costs[c].unit) for c in table.costs],
+    ]
+    digest = hashlib.sha256(json.dumps(plain).encode())
+    arrays = [table.right, table.confidence, table.answers, table.truth, table.probabilities]
+    arrays += [table.groups, *(cost.values for cost in table.costs.values())]
+    for array in arrays:
+        if array is not None:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,184 @@
+"""Exact cascades against enumeration of every genome."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+
+import numpy as np
+import pytest
+
+from algorithms.cascade.exact import ExactCascades
+from algorithms.cascade.problem import CascadeProblem
+from framework.errors import InputError
+from framework.pareto import nondominated
+from framework.preparation import Preparation
+from framework.roles import Objective, Roles
+from framework.testing import AlgorithmCase, certificates_hold
+from tests.cascade.tables import made_up
+
+_SENSES = {"cost": "min", "latency_ms": "min"}
+
+
+def roles_of(problem, *names):
+    return Roles(problem.metrics, [Objective(n, _SENSES.get(n, "max")) for n in names])
+
+
+def every_genome(problem):
+    space = problem.space
+    shape = tuple((space.upper - space.lower + 1).tolist())
+    every = np.indices(shape).reshape(space.d, -1).T.astype(space.dtype)
+    return every[space.contains(every)]
+
+
+def losses_of(problem, X, names):
+    values = problem.evaluate(X)
+    signs = [1.0 if n in _SENSES else -1.0 for n in names]
+    return np.column_stack([s * values[n] for s, n in zip(signs, names, strict=True)])
+
+
+def front_of(losses):
+    rounded = np.unique(losses.round(12), axis=0)
+    return rounded[nondominated(rounded)]
+
+
+def exact_front(problem, names, **options):
+    roles = roles_of(problem, *names)
+    X = ExactCascades(problem, roles, seed=0, max_models=problem.calls.k, **options).propose()
+    assert problem.space.contains(X).all()
+    return front_of(losses_of(problem, X, names))
+
+
+@pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
+@pytest.mark.parametrize("outcomes", ["raw", "calibrated"])
+def test_the_whole_front_is_that_of_every_genome(answer, outcomes):
+    names = ["accuracy" if outcomes == "raw" else "calibrated_accuracy", "cost"]
+    for seed in range(200 if (answer, outcomes) == ("own", "raw") else 12):
+        tied = seed % 3 == 0
+        infinite = answer == "own"
+        table = made_up(
+            3, 4 + seed % 3, seed, tied=tied, **({"infinite": infinite} if tied else {})
+        )
+        try:
+            problem = CascadeProblem(table, answer=answer)
+        except InputError:  # few records: all alike
+            continue
+        wanted = front_of(losses_of(problem, every_genome(problem), names))
+        found = exact_front(problem, names, outcomes=outcomes, front="whole")
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("abstain", ["last", "early"])
+@pytest.mark.parametrize("second", ["accuracy", "conclusive_accuracy"])
+def test_abstention_gives_the_front_of_three(abstain, second):
+    names = ["coverage", second, "cost"]
+    for seed in range(8):
+        table = made_up(2, 5 + seed % 2, seed, tied=seed % 2 == 0)
+        problem = CascadeProblem(table, abstain=abstain)
+        wanted = front_of(losses_of(problem, every_genome(problem), names))
+        np.testing.assert_array_equal(exact_front(problem, names, outcomes="raw"), wanted)
+
+
+def test_the_hull_has_the_corners_of_the_front():
+    problem = CascadeProblem(made_up(3, 40, 5))
+    names = ["accuracy", "cost"]
+    whole = exact_front(problem, names, outcomes="raw", front="whole")
+    corners = exact_front(problem, names, outcomes="raw", front="hull")
+    for weight in np.geomspace(1e-4, 1e4, 60):
+        assert (whole @ [1, weight]).min() == pytest.approx((corners @ [1, weight]).min())
+    assert {tuple(c) for c in corners} <= {tuple(w) for w in whole}
+
+
+def test_four_models_agree_with_shorter_sweeps_of_every_threshold():
+    """A chain of four against a loop over every pair of cuts before a chain of two."""
+    table = made_up(4, 14, 3, tied=True)
+    problem = CascadeProblem(table)
+    names = ["accuracy", "cost"]
+    grid = [range(int(u) + 1) for u in problem.space.upper[:3]]
+    X = np.array([(*g, last) for g in itertools.product(*grid) for last in (0, 1)])
+    X = X[X.any(axis=1)].astype(problem.space.dtype)
+    wanted = front_of(losses_of(problem, X, names))
+    np.testing.assert_array_equal(exact_front(problem, names, outcomes="raw"), wanted)
+
+
+def test_single_models_are_always_offered():
+    problem = CascadeProblem(made_up(4, 30))
+    X = ExactCascades(problem, roles_of(problem, "accuracy", "cost"), seed=0).propose()
+    alone = {tuple(np.flatnonzero(x)) for x in X if (x > 0).sum() == 1}
+    assert alone == {(0,), (1,), (2,), (3,)}
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({}, {}),
+        ({"outcomes": "raw", "max_models": 3}, {}),
+        ({"outcomes": "raw"}, {"abstain": "last"}),
+    ],
+)
+def test_certificates_hold(options, more):
+    problem = CascadeProblem(made_up(3, 20, 2), **more)
+    names = ["accuracy", "cost", *(["coverage"] if more else [])]
+
+    def make(problem, roles, *, seed):
+        return ExactCascades(problem, roles, seed=seed, **options)
+
+    table = certificates_hold(AlgorithmCase(make, problem, roles_of(problem, *names)))
+    assert len(table["bound"])
+
+
+class Dies(Exception):
+    pass
+
+
+def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
+    problem = CascadeProblem(made_up(4, 25))
+    roles = roles_of(problem, "accuracy", "cost")
+    whole = ExactCascades(problem, roles, seed=0, max_models=3).propose()
+    work = Preparation()
+    reports = []
+
+    def stop(progress):
+        reports.append(progress)
+        if len(reports) == 5:
+            raise Dies
+
+    with pytest.raises(Dies):
+        ExactCascades(problem, roles, seed=0, max_models=3).prepare(
+            Preparation(checkpoints=work.checkpoints, on_progress=stop)
+        )
+    assert len(work.checkpoints) == 5
+    done = []
+    again = ExactCascades(problem, roles, seed=0, max_models=3)
+    again.prepare(Preparation(checkpoints=work.checkpoints, on_progress=done.append))
+    assert done[0].done == 6
+    np.testing.assert_array_equal(again.propose(), whole)
+    key = next(iter(work.checkpoints))
+    work.checkpoints[key] = json.dumps([["x"]]).encode()  # damaged: done again
+    third = ExactCascades(problem, roles, seed=0, max_models=3)
+    third.prepare(Preparation(checkpoints=work.checkpoints))
+    np.testing.assert_array_equal(third.propose(), whole)
+
+
+@pytest.mark.slow
+def test_five_models_and_three_hundred_records_take_seconds():
+    problem = CascadeProblem(made_up(5, 300))
+    roles = roles_of(problem, "accuracy", "cost")
+    ExactCascades(CascadeProblem(made_up(3, 20)), roles, seed=0, outcomes="raw").propose()
+    start = time.process_time()
+    ExactCascades(problem, roles, seed=0, outcomes="raw", max_models=5).propose()
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "sentence"),
+    [
+        ({}, {"order": "free"}, "by price"),
+        ({"max_models": 5, "policies": 1000}, {}, "lower max_models"),
+    ],
+)
+def test_what_cannot_be_enumerated_is_refused(options, more, sentence):
+    problem = CascadeProblem(made_up(5, 30), **more)
+    with pytest.raises(InputError, match=sentence):
+        ExactCascades(problem, roles_of(problem, "accuracy", "cost"), seed=0, **options)

@@ -1,0 +1,182 @@
+"""Deployable cascades: lazy, the same as the table says, and the same as the reference."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from algorithms.cascade import reference
+from algorithms.cascade.estimator import ParetoCascade
+from algorithms.cascade.model import CascadeClassifier, Policy, cascade_of
+from algorithms.cascade.problem import CascadeProblem
+from framework.errors import InputError
+from framework.libraries.calls import CallTable
+from framework.libraries.importing import from_models
+from framework.models.store import load_model, save_model
+from framework.testing import check_model
+from tests.cascade.tables import made_up
+
+
+def fitted(classes=3, seed=0):
+    X, y = make_classification(
+        500, n_features=8, n_informative=5, n_classes=classes, random_state=seed
+    )
+    models = {
+        "stump": DecisionTreeClassifier(max_depth=2),
+        "linear": LogisticRegression(max_iter=500),
+        "tree": DecisionTreeClassifier(max_depth=6),
+    }
+    for model in models.values():
+        model.fit(X[:250], y[:250])
+    return X, y, models
+
+
+def deployed(problem, x, models, classes):
+    bare = cascade_of(problem, x, fitted=False)
+    chosen = {name: models[name] for name in bare.policy.models}
+    return CascadeClassifier.of_policy(chosen, bare.policy, classes, cases=bare.cases)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
+@pytest.mark.parametrize("abstain", ["no", "early"])
+def test_a_deployed_cascade_does_what_its_table_says(classes, answer, abstain):
+    X, y, models = fitted(classes)
+    library = from_models(models, X[250:], y[250:], costs={"cost": [1, 3, 9]})
+    problem = CascadeProblem(CallTable.of(library), answer=answer, abstain=abstain)
+    for x in problem.space.sample(np.random.default_rng(1), 12):
+        model = deployed(problem, x, models, library.classes)
+        found = model.predict_table(pd.DataFrame(X[250:]))
+        values = {name: v[0] for name, v in problem.evaluate(x[None]).items()}
+        answered = found["label"].notna()
+        assert answered.mean() == values["coverage"]
+        assert (found["label"] == y[250:]).mean() == values["accuracy"]
+        assert found["calls"].mean() == values["calls"]
+        assert model.policy_.promises["accuracy"] == values["accuracy"]
+
+
+@pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
+@pytest.mark.parametrize("abstain", ["no", "last", "early"])
+def test_the_reference_evaluator_agrees_with_the_kernel(answer, abstain):
+    tied = answer == "own"
+    table = made_up(3, 60, 4, tied=tied)
+    problem = CascadeProblem(table, answer=answer, abstain=abstain)
+    for x in problem.space.sample(np.random.default_rng(2), 20):
+        policy = cascade_of(problem, x, fitted=False).policy
+        plain = policy.to_json()
+        right = asked = answered = 0
+        for r in range(table.n):
+
+            def ask(name, r=r):
+                m = table.ids.index(name)
+                if answer == "cumulative_mean":
+                    return table.probabilities[m, r].astype(float).tolist()
+                return table.labels[table.answers[m, r]], table.confidence[m, r]
+
+            label, _, _, names = reference.decide(plain, ask)
+            right += label == table.labels[table.truth[r]]
+            answered += label is not None
+            asked += len(names)
+        values = problem.evaluate(x[None])
+        assert right / table.n == values["accuracy"][0]
+        assert answered / table.n == values["coverage"][0]
+        assert asked / table.n == values["calls"][0]
+
+
+class Counting(DecisionTreeClassifier):
+    """Notes which records it was asked for; raises where it is told to."""
+
+    def predict_proba(self, X, check_input=True):
+        self.seen = getattr(self, "seen", 0) + len(X)
+        if getattr(self, "broken", False):
+            raise RuntimeError("no connection")
+        return super().predict_proba(X, check_input)
+
+
+def test_a_later_model_is_asked_only_for_the_records_that_went_on():
+    X, y, _ = fitted()
+    models = {n: Counting(max_depth=d).fit(X[:250], y[:250]) for n, d in (("a", 2), ("b", 8))}
+    policy = Policy(("a", "b"), (0.7, -np.inf), (None, None))
+    model = CascadeClassifier.of_policy(models, policy, [0, 1, 2])
+    calls = model.calls(X[250:])
+    assert models["a"].seen == 250
+    assert 0 < models["b"].seen == (calls == 2).sum() < 250
+    assert calls.sum() == models["a"].seen + models["b"].seen
+
+
+def test_a_model_that_fails_is_passed_over_and_counted():
+    X, y, _ = fitted()
+    models = {n: Counting(max_depth=d).fit(X[:250], y[:250]) for n, d in (("a", 2), ("b", 8))}
+    policy = Policy(("a", "b"), (0.7, -np.inf), (None, None))
+    model = CascadeClassifier.of_policy(models, policy, [0, 1, 2])
+    models["a"].broken = True
+    np.testing.assert_array_equal(model.predict(X[250:]), models["b"].predict(X[250:]))
+    assert model.failures_ == {"a": 250, "b": 0}
+    models["a"].broken, models["b"].broken = False, True  # what was heard before stands
+    np.testing.assert_array_equal(model.predict(X[250:]), models["a"].predict(X[250:]))
+    assert model.failures_["b"] > 0
+
+
+def test_models_survive_saving_and_nothing_forged_gets_through(tmp_path):
+    X, y, models = fitted()
+    library = from_models(models, X[250:], y[250:], costs={"cost": [1, 3, 9]})
+    problem = CascadeProblem(CallTable.of(library), abstain="early")
+    x = problem.space.sample(np.random.default_rng(3), 1)[0]
+    check_model(deployed(problem, x, models, library.classes), pd.DataFrame(X[:5]))
+    bare = cascade_of(problem, x, fitted=False)
+    check_model(bare, pd.DataFrame(problem.example()))
+    save_model(bare, tmp_path / "policy")
+    again = load_model(tmp_path / "policy")
+    assert again.policy.to_json() == bare.policy.to_json()
+    plain = json.loads((tmp_path / "policy" / "cascade.json").read_text())
+    for key, value in [("accept", ["x"]), ("models", []), ("answer", "eval"), ("refuse", 3)]:
+        with pytest.raises((InputError, KeyError, TypeError, ValueError)):
+            Policy.from_json({**plain, key: value})
+
+
+def test_the_exported_evaluator_runs_alone(tmp_path):
+    problem = CascadeProblem(made_up(3, 60, 4))
+    save_model(problem.decode(problem.genome([0, 2], [20, 1])), tmp_path / "m")
+    command = [sys.executable, "-I", "-S", "cascade.py"]
+    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    assert done.stdout == "all cases agree\n", done.stderr
+    cases = json.loads((tmp_path / "m" / "conformance.json").read_text())
+    assert len(cases) > 10
+    cases[0]["expected"]["asked"] = ["nobody"]
+    (tmp_path / "m" / "conformance.json").write_text(json.dumps(cases))
+    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+
+
+def test_the_estimator_cross_fits_and_keeps_to_a_budget():
+    X, y, models = fitted()
+    names = np.array(["red", "green", "blue"])
+    cascade = ParetoCascade(models, {"stump": 1, "linear": 3, "tree": 9}, cv=3)
+    cascade.fit(X, names[y])
+    assert cascade.front_["cost"].is_monotonic_increasing
+    assert cascade.set_budget(2.5).model_.policy_.promises["cost"] <= 2.5
+    assert set(cascade.predict(X)) <= set(names)
+    assert cascade.predict_proba(X).shape == (500, 3)
+    with pytest.raises(InputError, match="cheapest cascade"):
+        cascade.set_budget(0.5)
+    # out-of-fold: a tree that learned the records by heart would be right on nearly all of them
+    seen = cascade.models_["tree"].score(X, names[y])
+    assert cascade.calls_.right.mean(axis=1).max() < seen - 0.05
+
+
+def test_estimators_say_what_is_wrong():
+    X, y, models = fitted()
+    with pytest.raises(InputError, match="none of 'tree'"):
+        ParetoCascade(models, {"stump": 1, "linear": 3}).fit(X, y)
+    with pytest.raises(InputError, match="rarest class"):
+        ParetoCascade(models, [1, 2, 3], cv=1000).fit(X, y)
+    with pytest.raises(InputError, match="two models"):
+        ParetoCascade({"one": models["tree"]}, [1]).fit(X, y)

@@ -1,0 +1,174 @@
+"""Metrics of cascades against a slow, obvious twin, record by record."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.cascade.problem import CascadeConfig, CascadeProblem
+from algorithms.cascade.stages import calibrated
+from framework.errors import InputError
+from framework.outcomes import resample_weights
+from tests.cascade.tables import cascades, made_up
+
+ERRORS = {"a": {"b": 5.0, "c": 2.0}, "b": {"a": 1.0}}
+
+
+def twin(problem, table, x, limit):
+    """Return the metrics of a genome, asked of a table record by record."""
+    policy = problem.decoded(x)
+    rows = []
+    for r in range(table.n):
+        asked, paid, late, answered, said = 0, 0.0, 0.0, False, None
+        for j, name in enumerate(policy.models):
+            m = table.ids.index(name)
+            asked += 1
+            paid += table.costs["cost"].values[m, r] / 1e9
+            late += table.costs["latency_ms"].values[m, r] / 1e9
+            sure = table.confidence[m, r]
+            if policy.accept[j] == -np.inf or sure >= policy.accept[j]:
+                answered, said = True, table.labels[table.answers[m, r]]
+                break
+            if policy.refuse[j] is not None and sure <= policy.refuse[j]:
+                break
+        true = table.labels[table.truth[r]]
+        error = ERRORS.get(true, {}).get(said, 0.0) if answered else 0.5
+        rows.append((asked, paid, late, answered, said == true, paid > limit, error))
+    asked, paid, late, answered, right, above, error = map(np.array, zip(*rows, strict=True))
+    n = table.n
+    return {
+        "accuracy": right.mean(),
+        "conclusive_accuracy": right.sum() / max(answered.sum(), 1),
+        "coverage": answered.mean(),
+        "calls": asked.mean(),
+        "models": len(policy.models),
+        "cost": paid.mean(),
+        "latency_ms": late.mean(),
+        "p95_cost": np.sort(paid)[int(np.ceil(0.95 * n)) - 1],
+        "over_limit": above.mean(),
+        "error_cost": error.mean(),
+    }
+
+
+@pytest.mark.parametrize("order", ["price", "free"])
+@pytest.mark.parametrize("abstain", ["no", "last", "early"])
+def test_metrics_are_those_of_asking_one_record_at_a_time(order, abstain):
+    calls, test = made_up(4, 50, 1, tied=True), made_up(4, 33, 2, tied=True)
+    problem = CascadeProblem(
+        calls,
+        test=test,
+        order=order,
+        abstain=abstain,
+        limit=0.006,
+        errors=ERRORS,
+        no_answer=0.5,
+    )
+    X = problem.space.sample(np.random.default_rng(0), 40)
+    values, tested = problem.evaluate(X), problem.evaluate_test(X)
+    for i, x in enumerate(X):
+        for found, table in ((values, calls), (tested, test)):
+            for name, wanted in twin(problem, table, x, 0.006).items():
+                assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
+
+
+def test_outcomes_under_weights_are_those_of_repeated_records():
+    problem = cascades(k=3, n=40, limit=0.004)
+    X = problem.space.sample(np.random.default_rng(0), 15)
+    weights = resample_weights(np.arange(40), 4, np.random.default_rng(1))
+    found = problem.outcomes(X).metrics(weights)
+    assert {"accuracy", "cost", "p95_cost", "over_limit"} <= set(found)
+    plain = problem.outcomes(X).metrics(np.ones((40, 1)))
+    for name, column in problem.evaluate(X).items():
+        np.testing.assert_array_equal(plain[name][:, 0], column)
+    for b in range(4):
+        rows = np.repeat(np.arange(40), weights[:, b].astype(int))
+        chosen = [problem.decoded(x) for x in X]
+        table = problem.calls.take(rows)
+        for i, policy in enumerate(chosen):
+            paid = np.zeros(len(rows))
+            waiting = np.ones(len(rows), dtype=bool)
+            for name, accept in zip(policy.models, policy.accept, strict=True):
+                m = table.ids.index(name)
+                paid += np.where(waiting, table.costs["cost"].values[m] / 1e9, 0)
+                waiting &= ~((table.confidence[m] >= accept) | (accept == -np.inf))
+            assert found["cost"][i, b] == pytest.approx(paid.mean())
+            assert found["p95_cost"][i, b] == pytest.approx(np.sort(paid)[37])
+
+
+def test_calibrated_outcomes_are_a_logistic_regression_on_the_ranks():
+    from scipy.stats import rankdata
+    from sklearn.linear_model import LogisticRegression
+
+    table = made_up(4, 200, 3, tied=True)
+    ranks = (rankdata(table.confidence, axis=1) - 0.5) / 200
+    features = np.log(ranks / (1 - ranks)).T
+    for right in table.right:
+        model = LogisticRegression(max_iter=2000, tol=1e-9).fit(features, right)
+        wanted = 10 * model.predict_proba(features)[:, 1]
+        assert abs(calibrated(table.confidence, right) - wanted).max() <= 0.5 + 1e-5
+    assert set(calibrated(table.confidence, np.ones(200, bool))) == {10}
+
+
+def test_a_configuration_makes_it(tmp_path):
+    table = made_up(3, 20)
+    frame = pd.DataFrame(
+        {
+            f"{name}:{what}": values
+            for m, name in enumerate(table.ids)
+            for what, values in (
+                ("correct", table.right[m].astype(int)),
+                ("confidence", table.confidence[m]),
+                ("cost", table.costs["cost"].values[m] / 1e9),
+            )
+        }
+    )
+    frame.to_csv(tmp_path / "calls.csv", index=False)
+    plain = {"calls": {"path": str(tmp_path / "calls.csv"), "models": ["m2", "m0"]}, "limit": 0.01}
+    problem = CascadeProblem.from_config(CascadeConfig.model_validate(plain))
+    assert problem.calls.ids == ("m0", "m2")  # by price
+    assert "over_limit" in problem.metric_names
+    with pytest.raises(ValueError, match="found neither"):
+        CascadeConfig.model_validate({"calls": {}})
+
+
+def flat(table, models):
+    sure = table.confidence.copy()
+    sure[models] = 0.5
+    costs = {name: cost.values / 1e9 for name, cost in table.costs.items()}
+    return type(table).from_arrays(table.ids, table.right, sure, costs)
+
+
+def free_and_right(table):
+    costs = {name: cost.values / 1e9 for name, cost in table.costs.items()}
+    right = table.right.copy()
+    right[0], costs["cost"][0] = True, 0
+    return type(table).from_arrays(table.ids, right, table.confidence, costs)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "sentence"),
+    [
+        (lambda t: t.only(["m1"]), {}, "two models"),
+        (lambda t: flat(t, [0, 1]), {}, "all equal within each model but 'm2'"),
+        (free_and_right, {}, "'m0' is right on every record"),
+        (lambda t: flat(t, []), {"answer": "cumulative_mean"}, "take own"),
+        (lambda t: flat(t, []), {"answer": "vote"}, "take own"),
+        (lambda t: t, {"errors": {"z": {"a": 1.0}}}, "found 'z'"),
+        (lambda t: flat(t, []), {"errors": ERRORS}, "with answers"),
+    ],
+)
+def test_what_nothing_can_be_chosen_of_is_refused(make, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        CascadeProblem(make(made_up(3, 30)), **options)
+
+
+def test_every_gene_means_what_its_threshold_says():
+    """A gene of 1 always answers, one above the number of confidences never does."""
+    problem = cascades(k=2, n=25, abstain="last")
+    never = len(problem.stages[0,].cuts) + 1
+    X = np.array(list(itertools.product([1, never], [1])), dtype=np.int32)
+    assert problem.evaluate(X)["calls"].tolist() == [1.0, 2.0]
+    assert problem.decoded(X[1]).accept[1] == -np.inf

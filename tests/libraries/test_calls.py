@@ -1,0 +1,161 @@
+"""Tables of calls: what is taken from each layout, and what is refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from framework.errors import InputError
+from framework.libraries.call_files import calls_of, read_calls
+from framework.libraries.calls import UNIT, CallTable
+from tests.made_up_libraries import made_up
+
+
+def wide(**more):
+    return pd.DataFrame(
+        {
+            "record": ["r1", "r2", "r3"],
+            "small:correct": [1, 0, 1],
+            "small:confidence": [-0.1, -np.inf, 0.4],
+            "small:latency_ms": [3.0, 4.0, 5.0],
+            "small:cost": [1e-6, 2e-6, 3e-6],
+            "large:correct": [1, 1, 0],
+            "large:confidence": [9, 8, np.inf],
+            "large:latency_ms": [30.0, 40.0, 50.0],
+            "large:cost": [1e-4, 2.5e-4, 0.0],
+            **more,
+        }
+    )
+
+
+def test_a_wide_table_is_read_exactly(tmp_path):
+    wide().to_csv(tmp_path / "calls.csv.gz", index=False)
+    table = read_calls(tmp_path / "calls.csv.gz")
+    assert table.ids == ("small", "large")
+    assert list(table.costs) == ["cost", "latency_ms"]  # what is paid comes first
+    assert table.costs["cost"].values.tolist() == [[1000, 2000, 3000], [100_000, 250_000, 0]]
+    assert table.right.tolist() == [[True, False, True], [True, True, False]]
+    assert table.confidence[0, 1] == -np.inf
+    assert table.records == ("r1", "r2", "r3")
+    wide().to_parquet(tmp_path / "calls.parquet")
+    assert read_calls(tmp_path / "calls.parquet") == table
+
+
+def test_a_long_table_is_the_same_table(tmp_path):
+    plain = wide()
+    rows = [
+        {"record": r["record"], "model": m}
+        | {what: r[f"{m}:{what}"] for what in ("correct", "confidence", "cost", "latency_ms")}
+        for m in ("small", "large")
+        for _, r in plain.iterrows()
+    ]
+    long = pd.DataFrame(rows)
+    long.to_csv(tmp_path / "long.csv", index=False)
+    assert read_calls(tmp_path / "long.csv") == calls_of(plain)
+    long.drop(index=[4, 5]).to_csv(tmp_path / "holes.csv", index=False)
+    with pytest.raises(InputError, match=r"none of 'large' for 2 records \(record 1 first\)"):
+        read_calls(tmp_path / "holes.csv")
+    pd.concat([long, long[:1]]).to_csv(tmp_path / "twice.csv", index=False)
+    with pytest.raises(InputError, match="found two of 'small' to 'r1'"):
+        read_calls(tmp_path / "twice.csv")
+
+
+def test_answers_and_the_truth_say_what_is_right():
+    plain = wide(truth=["a", "b", "c"])
+    plain = plain.drop(columns=["small:correct", "large:correct"])
+    plain["small:answer"], plain["large:answer"] = ["a", "a", "c"], ["a", "b", "a"]
+    table = calls_of(plain)
+    assert table.right.tolist() == [[True, False, True], [True, True, False]]
+    assert table.labels == ("a", "b", "c")
+
+
+def test_the_published_layouts_are_read(tmp_path):
+    bench = pd.DataFrame({"sample_id": ["x", "y"], "prompt": ["?", "?"], "eval_name": ["e", "e"]})
+    for model, score, cost in (
+        ("a/b", [1.0, 0.25], [1e-5, 2e-5]),
+        ("gpt", [0.5, 1.0], [1e-3, 1e-3]),
+    ):
+        bench[model], bench[f"{model}|model_response"] = score, ["s", "t"]
+        bench[f"{model}|total_cost"] = cost
+    bench["oracle_model_to_route_to"] = "gpt"
+    bench = bench.rename(columns={c: c.replace("a/b", "a-b") for c in bench.columns})
+    bench.to_csv(tmp_path / "bench.csv", index=False)
+    table = read_calls(tmp_path / "bench.csv", "routerbench")
+    assert table.right.tolist() == [[True, False], [True, True]]
+    assert table.costs["cost"].values.tolist() == [[10_000, 20_000], [10**6, 10**6]]
+    route = pd.DataFrame(
+        {"prompt": ["p", "q"], "mixtral": [True, False], "gpt-4": [True, True]}
+        | {"mixtral_response": ["x", "y"], "gpt-4_response": ["x", "z"]}
+    )
+    route.to_csv(tmp_path / "route.csv", index=False)
+    prices = {"mixtral": 0.001, "gpt-4": 0.02}
+    table = read_calls(tmp_path / "route.csv", "routellm", prices)
+    assert table.right.tolist() == [[True, False], [True, True]]
+    assert table.costs["cost"].values[1].tolist() == [UNIT // 50] * 2
+    with pytest.raises(InputError, match="none of 'gpt-4'"):
+        read_calls(tmp_path / "route.csv", "routellm", {"mixtral": 1})
+    for model, score in (("m1", 0.0), ("m2", 1.0)):
+        (tmp_path / "llm" / model).mkdir(parents=True)
+        record = {"index": 1, "score": score, "cost": 0.002, "prediction": "x", "confidence": 0.5}
+        text = json.dumps({"performance": score, "records": [record, {**record, "index": 2}]})
+        (tmp_path / "llm" / model / "20250101.json").write_text(text)
+    table = read_calls(tmp_path / "llm", "llmrouterbench")
+    assert table.right.tolist() == [[False, False], [True, True]]
+    (tmp_path / "llm" / "m1" / "20250101.json").write_text('{"records": [{"index": 1}]}')
+    with pytest.raises(InputError, match="damaged"):
+        read_calls(tmp_path / "llm", "llmrouterbench")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_library_is_a_table(classes):
+    library = made_up(classes=classes)
+    table = CallTable.of(library, costs=["memory"])
+    assert table.right.mean(axis=1).tolist() == [
+        np.mean((P > 0.5 if P.ndim == 1 else P.argmax(axis=1)) == library.y_validation)
+        for P in library.validation
+    ]
+    assert (table.costs["memory"].values[:, 0] == table.costs["memory"].values[:, -1]).all()
+    test = table.matched(CallTable.of(library, "test", ["memory"]))
+    assert test.n == library.test.shape[1]
+    with pytest.raises(InputError, match="regression"):
+        CallTable.of(made_up(classes=0))
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (
+            {"small:confidence": [0.1, np.nan, 0.2]},
+            "confidence of each call, found none of 'small'",
+        ),
+        ({"large:correct": [1, np.nan, np.nan]}, "none of 'large' for 2 records"),
+        ({"large:cost": ["$0.10", "1", "2"]}, r"found the text '\$0.10'"),
+        ({"large:cost": [1, -2, 3]}, "from 0, found -2"),
+        ({"large:cost": [1, 1e300, 3]}, "larger unit"),
+        ({"small:correct": [1, 2, 0]}, "0 for a wrong, found 2"),
+        ({"record": ["r1", "r1", "r2"]}, "'r1' twice"),
+        ({"third:correct": [1, 1, 1]}, "third:confidence"),
+    ],
+)
+def test_what_is_wrong_is_said(more, sentence):
+    with pytest.raises(InputError, match=sentence):
+        calls_of(wide(**more))
+
+
+def test_records_in_both_tables_are_refused():
+    with pytest.raises(InputError, match="found 2 in both"):
+        calls_of(wide()).matched(calls_of(wide(record=["r1", "r2", "r9"])))
+    assert calls_of(wide()).matched(calls_of(wide(record=["a", "b", "c"]))).n == 3
+
+
+def test_taking_records_and_models():
+    table = calls_of(wide())
+    part = table.take(np.array([2, 0])).only(["large"])
+    assert part.right.tolist() == [[False, True]]
+    assert part.records == ("r3", "r1")
+    assert part.fingerprint != table.fingerprint
+    with pytest.raises(InputError, match="small, large"):
+        table.only(["none"])
