@@ -136,7 +136,7 @@ class ExactCascades(Algorithm):
             "value": value,
             "bound": value,
             f"at_most_{self.against}": np.array([p.cost for p in points]) / (UNIT * self._records),
-            "at_most_models": np.full(len(points), float(self.max_models)),
+            "at_most_chain_length": np.full(len(points), float(self.max_models)),
         }
         if self.abstain != "no":
             table["at_least_coverage"] = np.array([p.answered for p in points]) / self._records

@@ -191,14 +191,14 @@ class CascadeOutcomes(RecordOutcomes):
             "accuracy": right / total,
             "conclusive_accuracy": right / np.maximum(answered, 1),
             "coverage": answered / total,
-            "calls": weighted_sums(planes[ASKED], weights) / total,
+            "models_asked": weighted_sums(planes[ASKED], weights) / total,
         }
         if "calibrated_accuracy" in wanted:
             tens = weighted_sums(planes[CALIBRATED], weights)
             values["calibrated_accuracy"] = tens / (10 * total)
-        if "models" in wanted:
+        if "chain_length" in wanted:
             sizes = (p.models[candidates] >= 0).sum(axis=1).astype(np.float64)
-            values["models"] = np.repeat(sizes[:, None], len(total), axis=1)
+            values["chain_length"] = np.repeat(sizes[:, None], len(total), axis=1)
         for i, name in enumerate(self._costs):
             if name in wanted:
                 values[name] = weighted_sums(paid[i], weights) * f.scale[i] / total

@@ -46,8 +46,8 @@ _CALIBRATED = Metric(
 )
 _CONCLUSIVE = Metric("conclusive_accuracy", "max", text="share of the answers that are right")
 _COVERAGE = Metric("coverage", "max", text="share of records that get an answer", mixes=True)
-_CALLS = Metric("calls", "min", "ratio", text="models asked, mean of a record", mixes=True)
-_MODELS = Metric("models", "min", "ratio", text="models in the cascade", size=True)
+_CALLS = Metric("models_asked", "min", "ratio", text="models asked, mean of a record", mixes=True)
+_MODELS = Metric("chain_length", "min", "ratio", text="models in the cascade", size=True)
 _OVER = Metric("over_limit", "min", text="share of records that cost more than limit", mixes=True)
 _ERRORS = Metric("error_cost", "min", "ratio", text="mean cost of the answers", mixes=True)
 
@@ -105,7 +105,7 @@ class CascadeProblem(Problem, Deployable):
         As ``accuracy``, each answer counted with its calibrated probability of being right
         (:meth:`algorithms.cascade.stages.Stages.tens`): what to search by where tuning records are
         few. On test records, where nothing is calibrated, the same as ``accuracy``.
-    ``calls``, ``models``
+    ``models_asked``, ``chain_length``
         Models asked, mean of a record, and models in the cascade.
     each cost of the table, under its name, and ``p95_NAME``
         Mean of a record, and the amount that 95% of the records do not exceed.

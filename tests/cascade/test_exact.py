@@ -105,7 +105,7 @@ def test_four_models_agree_with_shorter_sweeps_of_every_threshold():
 def test_single_models_are_always_offered():
     problem = CascadeProblem(made_up(4, 30))
     X = ExactCascades(problem, roles_of(problem, "accuracy", "cost"), seed=0).propose()
-    alone = {tuple(np.flatnonzero(x)) for x in X if (x > 0).sum() == 1}
+    alone = {tuple(np.flatnonzero(x).tolist()) for x in X if (x > 0).sum() == 1}
     assert alone == {(0,), (1,), (2,), (3,)}
 
 

@@ -37,19 +37,20 @@ def twin(problem, table, x, limit):
         true = table.labels[table.truth[r]]
         error = ERRORS.get(true, {}).get(said, 0.0) if answered else 0.5
         rows.append((asked, paid, late, answered, said == true, paid > limit, error))
-    asked, paid, late, answered, right, above, error = map(np.array, zip(*rows, strict=True))
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    n_asked, cost, latency, answers, right, above, errors = columns
     n = table.n
     return {
         "accuracy": right.mean(),
-        "conclusive_accuracy": right.sum() / max(answered.sum(), 1),
-        "coverage": answered.mean(),
-        "calls": asked.mean(),
-        "models": len(policy.models),
-        "cost": paid.mean(),
-        "latency_ms": late.mean(),
-        "p95_cost": np.sort(paid)[int(np.ceil(0.95 * n)) - 1],
+        "conclusive_accuracy": right.sum() / max(answers.sum(), 1),
+        "coverage": answers.mean(),
+        "models_asked": n_asked.mean(),
+        "chain_length": len(policy.models),
+        "cost": cost.mean(),
+        "latency_ms": latency.mean(),
+        "p95_cost": np.sort(cost)[int(np.ceil(0.95 * n)) - 1],
         "over_limit": above.mean(),
-        "error_cost": error.mean(),
+        "error_cost": errors.mean(),
     }
 
 
@@ -170,5 +171,5 @@ def test_every_gene_means_what_its_threshold_says():
     problem = cascades(k=2, n=25, abstain="last")
     never = len(problem.stages[0,].cuts) + 1
     X = np.array(list(itertools.product([1, never], [1])), dtype=np.int32)
-    assert problem.evaluate(X)["calls"].tolist() == [1.0, 2.0]
+    assert problem.evaluate(X)["models_asked"].tolist() == [1.0, 2.0]
     assert problem.decoded(X[1]).accept[1] == -np.inf
