@@ -1,8 +1,8 @@
 """Tables of calls in files: wide and long tables, and the layouts in which others publish theirs.
 
-``wide``: one row a record; ``MODEL:correct`` (or ``MODEL:answer`` and a column ``truth``),
+``wide``: one row per record; ``MODEL:correct`` (or ``MODEL:answer`` and a column ``truth``),
 ``MODEL:confidence``, and any other ``MODEL:NAME`` is a cost, such as ``MODEL:cost`` and
-``MODEL:latency_ms``. ``long``: one row a call: ``record``, ``model``, ``correct``
+``MODEL:latency_ms``. ``long``: one row per call: ``record``, ``model``, ``correct``
 (or ``answer`` and ``truth``), ``confidence``, and any other number as a cost. Columns ``record``
 and ``group`` name records and what belongs together.
 
