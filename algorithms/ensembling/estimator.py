@@ -18,18 +18,27 @@ from algorithms.ensembling.problem import EnsembleProblem
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
-from framework.libraries.importing import copy_bytes, from_models, measured_costs
+from framework.libraries.importing import (
+    copy_bytes,
+    cross_fitted,
+    from_models,
+    measured_costs,
+)
 from framework.libraries.members import KeepsModels, costs_of, named_models
 from framework.models.checks import copies_for
 
 
 class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
-    """Search the weighted ensembles of fitted models for the front of loss against costs.
+    """Search the weighted ensembles of models for the front of loss against costs.
+
+    Fitted models are asked about records that are new to them. Models that are not fitted are
+    measured out-of-fold: each record is predicted by models that were fitted on the other folds,
+    and the ensembles are made of models that were fitted on all records.
 
     Parameters
     ----------
     models : mapping of str to estimator, or sequence of (str, estimator)
-        Fitted: classifiers with ``predict_proba`` of the same classes, or regressors.
+        All fitted or none: classifiers with ``predict_proba`` of the same classes, or regressors.
     costs : mapping of str to sequence, shape (K,), or 'measured', optional
         What each model costs, in one currency or several; an ensemble pays for every member once.
         A sequence is in the order of ``models``, a mapping or a pandas Series goes by their
@@ -48,8 +57,10 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         Number of evaluations, or the section ``budget`` of a configuration.
     max_count : int
         Greatest number of times that one model is picked.
+    folds : int
+        Of the cross-validation of models that are not fitted.
     random_state : int
-        Seed of the search.
+        Seed of the search, and of the folds.
     verbose : bool
         Whether ``fit`` shows its progress, in a notebook or a terminal.
 
@@ -57,8 +68,10 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
     ----------
     front_ : pandas.DataFrame
         One row per ensemble, best score first: its metrics, then the count of each model.
+    models_ : dict of str to estimator
+        Fitted.
     library_ : Library
-        What the models predict of the validation records.
+        What the models predict of the records, out-of-fold if they were not fitted.
     problem_ : EnsembleProblem
     algorithm_ : Algorithm
 
@@ -87,6 +100,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         algorithm: str | Mapping[str, Any] = "pareto_es",
         budget: int | Mapping[str, Any] = 5000,
         max_count: int = 50,
+        folds: int = 5,
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
@@ -97,16 +111,17 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         self.algorithm = algorithm
         self.budget = budget
         self.max_count = max_count
+        self.folds = folds
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Any, y: Array, sample_weight: Any = None) -> ParetoEnsemble:
-        """Search ensembles. The models only predict; they are not trained.
+        """Search ensembles. Fitted models only predict; others are fitted ``folds`` + 1 times.
 
         Parameters
         ----------
         X : DataFrame or array (n, d)
-            Records that the models were not fitted on.
+            Records that no model was fitted on.
         y : (n,)
         sample_weight : array (n,), optional
             How often each record counts: whole numbers, 0 leaves it out.
@@ -116,11 +131,21 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         InputError
             Models, costs, metrics, weights or parameters that cannot be used.
         """
-        models = named_models(self.models)
-        copies = copies_for(sample_weight, y, copy_bytes(models))
+        given = named_models(self.models)
+        copies = copies_for(sample_weight, y, copy_bytes(given))
+        models, out_of_fold = cross_fitted(
+            given, X, y, folds=self.folds, seed=self.random_state, copies=copies
+        )
+        self.models_ = models
         costs = measured_costs(models, X) if isinstance(self.costs, str) else self.costs
         self.library_ = from_models(
-            models, X, y, costs=costs, configs=_configs(models), copies=copies
+            models,
+            X,
+            y,
+            costs=costs,
+            configs=_configs(models),
+            copies=copies,
+            out_of_fold=out_of_fold,
         )
         self.problem_ = EnsembleProblem(self.library_, max_count=self.max_count, score=self.score)
         for name in self.library_.ids:
@@ -146,7 +171,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
     def ensemble(self, counts: Sequence[int] | Array) -> WeightedEnsemble:
         """Return the ensemble with these counts of the models, shape (K,)."""
         check_is_fitted(self)
-        library, models = self.library_, named_models(self.models)
+        library, models = self.library_, self.models_
         x = np.asarray(counts)
         picked = np.flatnonzero(x).tolist()
         members = {library.ids[i]: models[library.ids[i]] for i in picked}

@@ -18,18 +18,22 @@ from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import weights_of
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
-from framework.libraries.importing import copy_bytes, from_models
+from framework.libraries.importing import copy_bytes, cross_fitted, from_models
 from framework.libraries.members import KeepsModels, named_models
 from framework.models.checks import copies_for
 
 
 class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The best subset of fitted classifiers and its vote threshold, with a bound.
+    """The best subset of classifiers and its vote threshold, with a bound.
+
+    Fitted classifiers are asked about records that are new to them. Classifiers that are not
+    fitted vote out-of-fold: on each record those that were fitted on the other folds; the members
+    are fitted on all records.
 
     Parameters
     ----------
     models : mapping of str to classifier, or sequence of classifiers or (str, classifier)
-        Fitted, with ``predict_proba`` of the same two classes.
+        All fitted or none, with ``predict_proba`` of the same two classes.
     weights : str or four numbers
         ``balanced_accuracy``, ``accuracy``, ``recall``, or what a true positive, false negative,
         true negative and false positive are worth.
@@ -46,8 +50,10 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         Share of the value at which the proof is good enough.
     budget : int
         Simplex iterations, at most; a bound and a gap are known whatever it is.
+    folds : int
+        Of the cross-validation of classifiers that are not fitted.
     random_state : int
-        Seed of the local searches.
+        Seed of the local searches, and of the folds.
 
     Attributes
     ----------
@@ -57,7 +63,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
     threshold_ : int
         A record is positive with more than so many votes.
     incumbent_ : float
-        Weighted sum of the confusion matrix of the held-out records.
+        Weighted sum of the confusion matrix of the records, out-of-fold if models were not fitted.
     bound_ : float
         No subset and threshold is worth more.
     gap_ : float
@@ -92,6 +98,7 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         positive: Any = None,
         gap: float = 0.0,
         budget: int = 200_000,
+        folds: int = 5,
         random_state: int = 0,
     ) -> None:
         self.models = models
@@ -103,15 +110,16 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
         self.positive = positive
         self.gap = gap
         self.budget = budget
+        self.folds = folds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Array, sample_weight: Any = None) -> PrunedVoting:
-        """Choose; the models are asked, not trained.
+        """Choose. Fitted models are only asked; others are fitted ``folds`` + 1 times.
 
         Parameters
         ----------
         X : DataFrame or array (n, d)
-            Records that the models were not fitted on.
+            Records that no model was fitted on.
         y : (n,)
         sample_weight : array (n,), optional
             How often each record counts: whole numbers, 0 leaves it out.
@@ -122,9 +130,12 @@ class PrunedVoting(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore
             Models, weights or parameters that cannot be used, or demands that no ensemble meets.
         """
         self._check()
-        models = named_models(self.models)
-        copies = copies_for(sample_weight, y, copy_bytes(models))
-        library = from_models(models, X, y, copies=copies)
+        given = named_models(self.models)
+        copies = copies_for(sample_weight, y, copy_bytes(given))
+        models, out_of_fold = cross_fitted(
+            given, X, y, folds=self.folds, seed=self.random_state, copies=copies
+        )
+        library = from_models(models, X, y, copies=copies, out_of_fold=out_of_fold)
         problem = PruningProblem(library, positive=self.positive, pair_measure=self.pair_measure)
         weights = weights_of(self.weights, *problem.votes.totals, where="weights")
         demand = demand_of(self.diversity, problem.credit, "diversity")

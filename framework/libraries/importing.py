@@ -7,14 +7,17 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.utils import check_consistent_length
 
 from framework.arrays import Array, IntArray
+from framework.data.splits import fold_records
 from framework.data.table_files import read_frame
 from framework.errors import InputError
 from framework.libraries.checks import plain_labels
@@ -85,6 +88,7 @@ def from_models(
     configs: Sequence[Mapping[str, Any]] | None = None,
     name: str = "library",
     copies: IntArray | None = None,
+    out_of_fold: OutOfFold | None = None,
 ) -> Library:
     """Return a library of the predictions of fitted models for records that are new to them.
 
@@ -99,6 +103,8 @@ def from_models(
         See :meth:`Library.from_arrays`.
     copies : int64 (N,), optional
         How often each validation record counts; models predict it once.
+    out_of_fold : OutOfFold, optional
+        What :func:`cross_fitted` predicted of the validation records, which the models have seen.
 
     Raises
     ------
@@ -106,9 +112,13 @@ def from_models(
         A model fails or knows other classes; see also :meth:`Library.from_arrays`.
     """
     classes = _classes_of(models)
+
+    def predicted(X: Any) -> Array:
+        return np.stack([_predicted(name, model, X, classes) for name, model in models.items()])
+
     tables: list[Any] = [
-        None if X is None else np.stack([_predicted(n, m, X, classes) for n, m in models.items()])
-        for X in (X_validation, X_test)
+        predicted(X_validation) if out_of_fold is None else out_of_fold.predictions,
+        None if X_test is None else predicted(X_test),
     ]
     y_validation, units = _as_listed(y_validation, classes), None
     if copies is not None:
@@ -116,7 +126,7 @@ def from_models(
         tables[0] = np.repeat(tables[0], copies, axis=1)
         y_validation = np.repeat(np.asarray(y_validation), copies)
         units = np.repeat(np.arange(len(copies)), copies)
-    return Library.from_arrays(
+    library = Library.from_arrays(
         list(models),
         tables[0],
         y_validation,
@@ -128,6 +138,99 @@ def from_models(
         name=name,
         units=units,
     )
+    return library if out_of_fold is None else replace(library, folds=out_of_fold.folds)
+
+
+class OutOfFold(NamedTuple):
+    """What models predict that have not seen the record, float32 (K, N, ...), and the folds."""
+
+    predictions: Array
+    folds: int
+
+
+def cross_fitted(
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    folds: int,
+    seed: int,
+    copies: IntArray | None = None,
+) -> tuple[dict[str, Any], OutOfFold | None]:
+    """Return models fitted on all records, and what models fitted on the other folds predict.
+
+    Parameters
+    ----------
+    models : mapping of id to estimator
+        All fitted, which stay as they are and have no such predictions; or none, which are cloned.
+    X, y : (N, d), (N,)
+    folds : int
+    seed : int
+        Of the folds, stratified by class.
+    copies : int64 (N,), optional
+        How often each record counts. All copies are in one fold.
+
+    Raises
+    ------
+    InputError
+        Only some are fitted, a model cannot be fitted, or there are too few records.
+    """
+    from sklearn.base import clone
+    from sklearn.utils import _safe_indexing
+
+    waiting = [name for name, model in models.items() if not _is_fitted(model)]
+    if not waiting:
+        return dict(models), None
+    if len(waiting) < len(models):
+        raise InputError(
+            f"models: expected all of them fitted, or none, found that {waiting[0]!r} is not and "
+            f"{len(models) - len(waiting)} others are; fit them, or clone those"
+        )
+    if not isinstance(folds, Integral) or folds < 2:
+        raise InputError(f"folds: expected a whole number, 2 or more, found {folds!r}")
+    y = np.asarray(y)
+    check_consistent_length(X, y)
+    counts = np.ones(len(y), dtype=np.int64) if copies is None else copies
+    used = np.flatnonzero(counts)
+
+    def fitted(name: str, rows: IntArray) -> Any:
+        every = np.repeat(rows, counts[rows])
+        try:
+            return clone(models[name]).fit(_safe_indexing(X, every), y[every])
+        except Exception as error:  # a model of a user's may fail in any way
+            raise InputError(
+                f"model {name!r}: expected one that can be fitted to the records, found "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    final = {name: fitted(name, used) for name in models}
+    classes = _classes_of(final)
+    strata = np.zeros(len(used), dtype=np.int64)
+    if classes is not None:
+        strata = np.unique(y[used], return_inverse=True)[1].ravel()
+    parts = fold_records(strata, folds, seed, "folds", classes)
+    found: list[Any] = []
+    for name in models:
+        first = _predicted(name, final[name], _safe_indexing(X, used[:1]), classes)
+        table = np.zeros((len(y), *first.shape[1:]), dtype=np.float32)
+        for part in parts:
+            model, rows = fitted(name, np.delete(used, part)), used[part]
+            table[rows] = _predicted(name, model, _safe_indexing(X, rows), classes)
+        found.append(table)
+    return final, OutOfFold(np.stack(found), folds)
+
+
+def _is_fitted(model: Any) -> bool:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    except TypeError:  # no estimator of scikit-learn's: asked as it is
+        return True
+    return True
 
 
 def copy_bytes(models: Mapping[str, Any]) -> int:

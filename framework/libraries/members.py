@@ -197,7 +197,7 @@ def example_records(library: Library) -> dict[str, list[Any]]:
 
 
 def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    """Return fitted models by name, as estimators are given them; without one it is ``model_0``.
+    """Return models by name, as estimators are given them; without one it is ``model_0``.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         pairs = list(models.items())
     elif isinstance(models, str) or not isinstance(models, Iterable):
         raise InputError(
-            "models: expected a list of fitted models, or a mapping of names to them, found "
+            "models: expected a list of models, or a mapping of names to them, found "
             f"{type(models).__name__}"
         )
     else:
@@ -223,13 +223,13 @@ def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
 
 
 class KeepsModels:
-    """A scikit-learn estimator whose parameter ``models`` predicts and is never trained.
+    """A scikit-learn estimator whose parameter ``models`` may be fitted, and stays as it is.
 
     ``sklearn.base.clone`` would un-fit the models, as it does what an estimator is to fit.
     """
 
     def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy with the same fitted models."""
+        """Return an unfitted copy with the same models."""
         from sklearn.base import clone
 
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]

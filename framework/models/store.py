@@ -75,6 +75,11 @@ do not mean what they say; p is of the binomial test that they do. Calibration: 
 _FITTED = """
 Each was answered by classifiers fitted without it; the model was then fitted on all of them."""
 
+_REFITTED = """
+Its figures are {measured}: each was answered by models fitted without it; what
+is handed out was then fitted on all of them.
+"""
+
 _CONFUSION = """
 Answers to the {part} records, one row per true class:
 
@@ -240,11 +245,21 @@ def card_text(card: Card, about: Mapping[str, Any], walk: Walk | None = None) ->
     if walk is not None:
         text += _walk(walk)
     if about:
-        if walk is not None and "validation" in about:
+        measured = _measured(about)
+        if walk is not None:
             about = {walk.part_name(key): value for key, value in about.items()}
+        elif measured.startswith("out-of-fold"):
+            about = {"out-of-fold" if k == "validation" else k: v for k, v in about.items()}
+            text += _REFITTED.format(measured=measured)
         rows = "\n".join(f"| {cell(key)} | {cell(value)} |" for key, value in _flat(about))
         text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
     return text
+
+
+def _measured(about: Mapping[str, Any]) -> str:
+    """Return what the values of a model are of; nothing where it is not said."""
+    data = about.get("data")
+    return str(data.get("measured", "")) if isinstance(data, Mapping) else ""
 
 
 def cell(value: object) -> str:

@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import estimator_checks as checks
 
 from algorithms.ensembling.estimator import ParetoEnsemble
+from framework.data.splits import fold_records
 from framework.errors import InputError
 
 CLASSIFIERS = {
@@ -178,3 +179,41 @@ def test_mistakes():
         ParetoEnsemble([("a", models["tree"]), ("a", models["linear"])]).fit(X, y)
     with pytest.raises(InputError, match="names that no metric has, found 'members'"):
         ParetoEnsemble({"members": models["tree"]}).fit(X, y)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("frame", [False, True])
+def test_models_that_are_not_fitted_are_measured_out_of_fold(copies, frame):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=frame)
+    models = {"bayes": GaussianNB(), "tree": DecisionTreeClassifier(max_depth=3, random_state=0)}
+    times = np.arange(len(y)) % 3 if copies else np.ones(len(y), dtype=int)
+    weight = times if copies else None
+    search = ParetoEnsemble(models, costs={"memory": [1, 2]}, budget=50, folds=3)
+    found = search.fit(X, y, sample_weight=weight)
+    rows = np.flatnonzero(times)
+    values = np.asarray(X)
+    folds = fold_records(np.asarray(y)[rows], 3, 0)
+    expected = np.empty((2, len(y)), dtype=np.float32)
+    for fold in folds:
+        others = np.delete(rows, fold)
+        every = np.repeat(others, times[others])
+        for k, model in enumerate(models.values()):
+            twin = clone(model).fit(values[every], np.asarray(y)[every])
+            expected[k, rows[fold]] = twin.predict_proba(values[rows[fold]])[:, 1]
+    assert np.array_equal(found.library_.validation, np.repeat(expected, times, axis=1))
+    assert found.library_.folds == 3
+    assert found.problem_.describe()["out_of_fold"] == len(rows)
+    every = np.repeat(rows, times[rows])
+    whole = GaussianNB().fit(values[every], np.asarray(y)[every])
+    assert np.array_equal(found.models_["bayes"].theta_, whole.theta_)
+    model = found.ensemble([1, 0])
+    assert np.array_equal(model.predict_proba(X)[:, 1], whole.predict_proba(values)[:, 1])
+    assert not hasattr(models["bayes"], "theta_")  # what was given stays as it was
+
+
+def test_models_of_which_some_are_fitted_are_refused():
+    models, X, y = fitted(CLASSIFIERS, load_breast_cancer)
+    with pytest.raises(InputError, match="all of them fitted, or none, found that 'new' is not"):
+        ParetoEnsemble({**models, "new": GaussianNB()}).fit(X, y)
+    with pytest.raises(InputError, match="folds: expected a whole number, 2 or more, found 1"):
+        ParetoEnsemble({"new": GaussianNB()}, folds=1).fit(X, y)

@@ -350,5 +350,5 @@ def test_a_classifier_that_is_not_fitted_is_refused():
 
 
 def test_models_that_are_no_list_are_refused():
-    with pytest.raises(InputError, match=r"expected a list of fitted models.*found LogisticReg"):
+    with pytest.raises(InputError, match=r"expected a list of models.*found LogisticReg"):
         named_models(LogisticRegression())

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -17,10 +18,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from algorithms.pruning.estimator import PrunedVoting
 from algorithms.pruning.model import PrunedVotingClassifier
 from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.votes import weights_of
 from framework.errors import InputError
 from framework.libraries.build import build_library
 from framework.libraries.config import BuildConfig
-from framework.libraries.importing import from_models
+from framework.libraries.importing import cross_fitted, from_models
 from framework.libraries.library import Cost
 from framework.testing import check_model
 
@@ -164,6 +166,20 @@ def test_pruned_voting_keeps_to_sizes_and_says_what_cannot_be(fitted):
         PrunedVoting(models, diversity=(0.99, 1.0)).fit(X, y)
     with pytest.raises(InputError, match="weights: expected"):
         PrunedVoting(models, weights="acc").fit(X, y)
+
+
+def test_classifiers_that_are_not_fitted_vote_out_of_fold(fitted):
+    models, X, y = fitted
+    fresh = {name: clone(model) for name, model in models.items()}
+    pruned = PrunedVoting(fresh, weights="accuracy").fit(X, y)
+    final, crossed = cross_fitted(fresh, X, y, folds=5, seed=0)
+    problem = PruningProblem(from_models(final, X, y, out_of_fold=crossed))
+    x = np.isin(list(models), pruned.members_)
+    assert pruned.incumbent_ == problem.votes.value(
+        x, pruned.threshold_, weights_of("accuracy", *problem.votes.totals)
+    )
+    votes = sum(final[name].predict(X) == "yes" for name in pruned.members_)
+    assert np.array_equal(pruned.predict(X) == "yes", votes > pruned.threshold_)
 
 
 def test_a_list_of_models_gives_them_names(fitted):
