@@ -53,9 +53,12 @@ class Section(BaseModel):
     """Base of every part of a configuration: unknown keys are mistakes, values are frozen.
 
     ``renamed`` maps keys of earlier versions to those of this one, for the message that they get.
+    ``formerly`` has what keys meant before there were any: a run's directory names all keys of its
+    version, so one that lacks such a key is older.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {}
+    formerly: ClassVar[Mapping[str, Any]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -20,6 +20,7 @@ SMALL = {
     "problem": {
         "kind": "multistage",
         "dataset": {"synthetic": {"samples": 240, "features": 6, "informative": 6, "seed": 2}},
+        "measure": {"kind": "holdout"},
         "costs": {"values": [1, 2, 3, 4, 5, 6.5]},
         "threshold": 0.8,
         "max_stages": 4,

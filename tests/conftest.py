@@ -71,8 +71,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def multistage(**section: Any) -> MultiStageProblem:
     """Return a multi-stage problem on a small synthetic set; ``section`` overrides its keys."""
     dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}
-    config = MultiStageConfig.model_validate({"dataset": dataset, **section})
-    return MultiStageProblem.from_config(config)
+    raw = {"dataset": dataset, "measure": {"kind": "holdout"}, **section}
+    return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 
 def by_cost(**section: Any) -> MultiStageProblem:

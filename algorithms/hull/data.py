@@ -37,6 +37,9 @@ class TrainingConfig(Section):
     seed: int = Field(default=0, ge=0)
 
 
+_HOLDOUT = MeasureConfig(kind="holdout")
+
+
 class NetworkConfig(Section):
     """``{kind: network, dataset: {sklearn: breast_cancer}}``.
 
@@ -60,7 +63,7 @@ class NetworkConfig(Section):
     thresholds: int = Field(default=128, ge=0, le=4096)
     training: TrainingConfig = TrainingConfig()
     finetune: int = Field(default=0, ge=0)
-    measure: MeasureConfig = MeasureConfig()
+    measure: MeasureConfig = _HOLDOUT
 
     @model_validator(mode="before")
     @classmethod
@@ -85,7 +88,7 @@ class NetworkConfig(Section):
 
     def settings(self) -> str:
         """Return all but the data as JSON; keys of later versions only where they change values."""
-        usual = {"thresholds": 0, "measure": MeasureConfig()}
+        usual = {"thresholds": 0, "measure": _HOLDOUT}
         new = {key for key, value in usual.items() if getattr(self, key) == value}
         return self.model_dump_json(exclude={"dataset", *new}, exclude_none=True)
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -63,8 +63,8 @@ class RecordsConfig(Section):
 class MultiStageSettings(RecordsConfig):
     """What a multi-stage problem needs to know besides the records.
 
-    measure : whether designs are measured on the validation records, or out-of-fold on these and
-        the training records together.
+    measure : whether designs are measured out-of-fold on training and validation records
+        together, or on the validation records.
     max_stages : the paper's k; min(ceil(n / 2), 10) unless given, never above n.
     remove_features : let a gene be -1, the feature is never acquired (the paper's future work).
     error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
@@ -76,6 +76,8 @@ class MultiStageSettings(RecordsConfig):
     calibration : how confidences are calibrated, by cross-validation within the training records;
         softmax with a decision by costs, none otherwise, unless given.
     """
+
+    formerly: ClassVar[Mapping[str, Any]] = {"measure": {"kind": "holdout"}}
 
     measure: MeasureConfig = MeasureConfig()
     max_stages: int | None = Field(default=None, ge=1)

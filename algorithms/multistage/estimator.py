@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.multistage.data import MultiStageSettings, prepare_table
 from algorithms.multistage.model import MultiStageClassifier
 from algorithms.multistage.problem import MultiStageProblem
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import FrameOptions
+from framework.data.splits import FOLDS
 from framework.data.tables import Raw, Table, assemble
 from framework.errors import InputError
 from framework.experiment.config import check
@@ -54,11 +56,10 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     """Search multi-stage classifiers for the front of coverage, accuracy and feature cost.
 
     A multi-stage classifier asks for a few cheap features first, answers when it is sure, and
-    asks for more when it is not. ``fit`` splits the records: on one part the classifiers of the
-    stages are trained, on the other the designs are measured; or, with ``measure``, each record is
-    answered by classifiers that were trained without it. ``front_`` lists the best
-    trade-offs and ``choose`` returns one of them as a model. The estimator itself predicts with
-    the recommended one, ``model_``.
+    asks for more when it is not. ``fit`` measures designs out-of-fold: each record is answered by
+    classifiers that were trained on the other folds of the records, and the models that are handed
+    out are trained on all of them. ``front_`` lists the best trade-offs and ``choose`` returns one
+    of them as a model. The estimator itself predicts with the recommended one, ``model_``.
 
     Parameters
     ----------
@@ -97,12 +98,16 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     budget : int or mapping
         Number of designs evaluated, or limits such as ``{"generations": 50, "seconds": 60}``.
     validation : float
-        Share of the records, between 0 and 1, that the designs are measured on; the others train.
-    measure : {'holdout', 'cross_validation'} or mapping
-        What designs are measured on: the share ``validation``, or all records out-of-fold, each
-        answered by classifiers trained on the other folds; the models that ``choose`` returns are
-        then trained on all records. Or with parameters
+        With ``measure="holdout"``: share of the records, between 0 and 1, that the designs are
+        measured on; the others train.
+    measure : {'cross_validation', 'holdout'} or mapping
+        What designs are measured on: all records out-of-fold, in five folds (fewer where a class
+        has fewer records), or the share ``validation``. Or with parameters
         ``{"kind": "cross_validation", "folds": 10}``; as in a configuration.
+    split : mapping, optional
+        What divides the records, by columns of the frame that are then no features:
+        ``{"group": "patient"}``, ``{"time": "admitted"}``, ``{"fold": "block"}``; as in a
+        configuration. For groups that are no column see ``fit``.
     where : str or sequence of str
         Conditions that the recommended design meets, such as ``cost<=50``.
     best : str, optional
@@ -119,8 +124,9 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     Attributes
     ----------
     front_ : pandas.DataFrame
-        One row per design, best in the first objective first, indexed by ``id``: its metrics on the
-        validation records (or out-of-fold), and ``features``, the names that each stage acquires.
+        One row per design, best in the first objective first, indexed by ``id``: its metrics
+        out-of-fold (or on the validation records), and ``features``, the names that each stage
+        acquires.
     model_ : MultiStageClassifier
         The recommended design.
     classes_ : numpy.ndarray, shape (n_classes,)
@@ -159,7 +165,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
     algorithm: str | Mapping[str, Any] | None = None
     budget: int | Mapping[str, Any] = 10_000
     validation: float = 0.3
-    measure: str | Mapping[str, Any] = "holdout"
+    measure: str | Mapping[str, Any] = "cross_validation"
+    split: Mapping[str, Any] | None = None
     where: str | Sequence[str] = ()
     best: str | None = None
     reject_label: Any = None
@@ -171,7 +178,9 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParetoMultiStage:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> ParetoMultiStage:
         """Train and search.
 
         Parameters
@@ -185,6 +194,8 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             How often each record counts, in training and in measuring: whole numbers, 0 leaves it
             out. Records are divided before they are counted, and copies stay together wherever
             records are divided again, so no record is measured on a copy of itself.
+        groups : array (n,), optional
+            The group of each record, such as its patient: none is trained on and measured on.
 
         Raises
         ------
@@ -195,14 +206,24 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         """
         X, y = training_records(self, X, y)
         copies = copies_for(sample_weight, y, _CELL_BYTES * X.shape[1])
+        if groups is not None:
+            groups = np.asarray(column_or_1d(groups))
+            check_consistent_length(X, groups)
         if copies is not None:
-            X, y, copies = X[copies > 0], y[copies > 0], copies[copies > 0]
+            kept = copies > 0
+            X, y, copies = X[kept], y[kept], copies[kept]
+            groups = None if groups is None else groups[kept]
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError("y: expected labels of two classes or more, found one class")
         named = hasattr(self, "feature_names_in_")
         with _called_as_parameters():
-            table, settings = _table(X, y, named), self._settings(named)
+            frame, names = _frame(X, named), dict(self.split or {})
+            if groups is not None:
+                names = {"group": _unused("groups", frame), **names}
+                frame = frame.assign(**{names["group"]: groups})
+            settings = self._settings(named, names, np.unique(y, return_counts=True)[1])
+            table = _table(frame, y, settings.split.columns)
             prepared = prepare_table(table, settings, _PLACE, named=named, copies=copies)
         for note in table.notes:
             warnings.warn(note, stacklevel=2)
@@ -252,21 +273,30 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         check_is_fitted(self)
         return self.model_
 
-    def _settings(self, named: bool) -> MultiStageSettings:
+    def _settings(
+        self, named: bool, split: Mapping[str, Any], counts: IntArray
+    ) -> MultiStageSettings:
         share, seed = self.validation, self.random_state
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
             raise InputError(f"validation: expected a share above 0 and below 1, found {share!r}")
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise InputError(f"random_state: expected a whole number from 0, found {seed!r}")
+        if self.split and not named:
+            raise InputError("split: expected a data frame with the columns that it names")
         classifier, measure = self.classifier, self.measure
+        if isinstance(measure, str):
+            measure = {"kind": measure}
+            if measure["kind"] == "cross_validation":
+                measure["folds"] = max(2, min(FOLDS, int(counts.min())))
         raw = {
             "split": {
                 "train": 1 - self.validation,
                 "validation": self.validation,
                 "test": 0.0,
                 "seed": self.random_state,
+                **split,
             },
-            "measure": {"kind": measure} if isinstance(measure, str) else measure,
+            "measure": measure,
             "costs": None if self.costs is None else {"values": _plain_costs(self.costs, named)},
             "threshold": self.threshold,
             "max_stages": self.max_stages,
@@ -292,17 +322,26 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
         return [names[genome == stage].tolist() for stage in range(int(genome.max()) + 1)]
 
 
-def _table(X: Any, y: Array, named: bool) -> Table:
-    """Return checked records; the features of an array are called ``x0``, ``x1``, ..."""
+def _frame(X: Any, named: bool) -> pd.DataFrame:
+    """Return records as a frame; the features of an array are called ``x0``, ``x1``, ..."""
     frame = pd.DataFrame(X).reset_index(drop=True)
     if not named:
         frame.columns = pd.Index([f"x{i}" for i in range(frame.shape[1])])
-    target = "target"
-    while target in frame.columns:
-        target += "_"
-    frame = frame.assign(**{target: y})
-    options = FrameOptions(target=target)
-    table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options)
+    return frame
+
+
+def _unused(name: str, frame: pd.DataFrame) -> str:
+    """Return a name that no column has."""
+    while name in frame.columns:
+        name += "_"
+    return name
+
+
+def _table(frame: pd.DataFrame, y: Array, aside: Mapping[str, str]) -> Table:
+    """Return checked records."""
+    target = _unused("target", frame)
+    frame, options = frame.assign(**{target: y}), FrameOptions(target=target)
+    table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
     return replace(table, left_out=())  # y is no column of the user's
 
 

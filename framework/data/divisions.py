@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from framework.arrays import BoolArray, FloatArray, IntArray
+from framework.arrays import FloatArray, IntArray
 from framework.data.columns import (
     ColumnInference,
     TableOptions,
@@ -177,28 +177,6 @@ def same_rows(features: pd.DataFrame) -> IntArray:
     return codes
 
 
-def seen_before(fresh: pd.DataFrame, searched: pd.DataFrame) -> BoolArray:
-    """Return which rows of ``fresh`` (n,) are among those of ``searched``, feature by feature.
-
-    Parameters
-    ----------
-    fresh, searched : pandas.DataFrame
-        Features as in :class:`~framework.data.tables.Table`; further columns do not count.
-    """
-    columns = list(searched.columns)
-    both = [frame[columns].astype(_plain_types(searched)) for frame in (fresh, searched)]
-    codes = same_rows(pd.concat(both, ignore_index=True))
-    return np.isin(codes[: len(fresh)], codes[len(fresh) :])
-
-
-def _plain_types(features: pd.DataFrame) -> dict[str, Any]:
-    """Return the types in which the values of two tables can be compared, by column."""
-    return {
-        str(name): object if isinstance(kind, pd.CategoricalDtype) else kind
-        for name, kind in features.dtypes.items()
-    }
-
-
 def _units(
     table: Table, group: pd.Series[Any] | None, together: bool, config: SplitConfig, place: str
 ) -> tuple[IntArray, tuple[str, ...]]:
@@ -218,13 +196,13 @@ def _units(
     copies = n - int(rows.max()) - 1
     if not copies:
         return units, ()
-    if config.copies is not None:
-        notes: tuple[str, ...] = ()
-    else:
-        notes = (
-            f"{copies:,} of {n:,} records have the features of another one and stay together with "
-            "it in folds; split.copies: apart where they are other individuals",
-        )
+    notes: tuple[str, ...] = ()
+    if config.copies is None:
+        said = f"{copies:,} of {n:,} records have the features of another one and "
+        if 2 * copies > n:  # few values: no copies, but other individuals
+            why = "are divided as they fall; split.copies: together where they are copies"
+            return units, (said + why,)
+        notes = (f"{said}stay together with it in folds; split.copies: apart divides them",)
     if group is None:
         return rows, notes
     from scipy.sparse import coo_array

@@ -19,6 +19,8 @@ from framework.arrays import FloatArray, IntArray, frozen
 from framework.errors import InputError
 from framework.settings import Section
 
+FOLDS = 5  # of a cross-validation, unless said
+
 # keep these draws apart from a run's other streams of the same seed
 _SPLITS = 71
 _FOLDS = 79
@@ -82,16 +84,16 @@ class SplitConfig(Section):
 class MeasureConfig(Section):
     """What designs are measured on.
 
-    kind : ``holdout``, the validation records, by classifiers that were fitted on the training
-        records; or ``cross_validation``, the records of both, each by classifiers that were fitted
-        on the other folds.
+    kind : ``cross_validation``, the training and the validation records, each by classifiers that
+        were fitted on the other folds; or ``holdout``, the validation records, by classifiers that
+        were fitted on the training records.
     folds : number of parts that the records are divided into; 5 unless given.
     repeats : how often they are divided anew, so that each record counts so many times; 1 unless
         given.
     refit : the model that is handed out is fitted on all these records: true, as yet the only way.
     """
 
-    kind: Literal["holdout", "cross_validation"] = "holdout"
+    kind: Literal["holdout", "cross_validation"] = "cross_validation"
     folds: int | None = Field(default=None, ge=2)
     repeats: int | None = Field(default=None, ge=1)
     refit: bool | None = None
@@ -100,10 +102,11 @@ class MeasureConfig(Section):
     @classmethod
     def _filled_in(cls, raw: Any) -> Any:
         """Fill in what only a cross-validation has."""
-        if not isinstance(raw, Mapping) or raw.get("kind") != "cross_validation":
+        crossed = "cross_validation"
+        if not isinstance(raw, Mapping) or raw.get("kind", crossed) != crossed:
             return raw
         given = {key: value for key, value in raw.items() if value is not None}
-        return {"folds": 5, "repeats": 1, "refit": True, **given}
+        return {"folds": FOLDS, "repeats": 1, "refit": True, **given}
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> MeasureConfig:

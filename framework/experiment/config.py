@@ -168,7 +168,11 @@ class RunConfig(Section):
 
 
 def load_config(
-    path: str | os.PathLike[str], overrides: Sequence[str] = (), **top_level: Any
+    path: str | os.PathLike[str],
+    overrides: Sequence[str] = (),
+    *,
+    whole: bool = False,
+    **top_level: Any,
 ) -> RunConfig:
     """Read a configuration, override some of its keys, and check it. Data are not loaded.
 
@@ -179,6 +183,8 @@ def load_config(
     overrides : sequence of str
         Assignments ``dotted.key=value``, with values in YAML. Items of lists are addressed by
         their number: ``objectives.0.sense=min``.
+    whole : bool
+        Whether it was written with all keys: one that is missing means what it did before.
     **top_level
         Values of top-level keys (``seed``, ``repeats``, ``workers``); None is ignored.
 
@@ -200,11 +206,37 @@ def load_config(
             raise InputError(
                 f"{path}: expected a run, found {article} {name}; use `paretolab {name} {path}`"
             )
+    if whole:
+        raw = as_formerly(raw)
     for text in overrides:
         override(raw, text)
     raw |= {key: value for key, value in top_level.items() if value is not None}
     with received(path, overrides, raw):
         return check_config(raw, path)
+
+
+def as_formerly(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that names all keys of its version with those that it did not have.
+
+    See ``formerly`` of :class:`~framework.settings.Section`.
+    """
+    filled = dict(raw)
+    for key, group in _KINDS.items():
+        own = raw.get(key)
+        if isinstance(own, dict) and own.get("kind") in registry.names(group):
+            model = parameters(registry.load(group, str(own["kind"])))
+            filled[key] = {**own, **{k: v for k, v in _formerly(model).items() if k not in own}}
+    return filled
+
+
+def _formerly(model: type[BaseModel]) -> Mapping[str, Any]:
+    return getattr(model, "formerly", {})
+
+
+def formerly(config: RunConfig) -> dict[str, Any]:
+    """Return the dotted keys that earlier versions did not have, and what they meant there."""
+    cls = registry.load("problems", str(config.problem["kind"]))
+    return flatten({"problem": _formerly(parameters(cls))})
 
 
 def check_config(raw: Mapping[str, Any], path: Path) -> RunConfig:

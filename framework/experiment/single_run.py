@@ -13,7 +13,7 @@ from typing import Any
 from framework import extras, registry
 from framework.algorithm import Algorithm, make
 from framework.errors import ParetolabError
-from framework.experiment.config import RunConfig, check, parameters
+from framework.experiment.config import RunConfig, as_formerly, check, formerly, parameters
 from framework.experiment.estimate import (
     candidates_of,
     estimate,
@@ -44,7 +44,7 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     What it is made of, a library say, is built by the configuration's workers, or those of the
     Ray cluster at ``address``.
     """
-    raw = dict(config.problem)
+    raw = as_formerly({"problem": config.problem})["problem"]
     cls = registry.load("problems", str(raw.pop("kind", None)))
     section = check(parameters(cls), raw, "problem")
     refuse_too_large(cls.memory_to_load(section), config.memory_limit, "needed to load the table")
@@ -214,6 +214,7 @@ class SingleRun:
                     metrics=problem.metric_names,
                     d=problem.space.d,
                     dtype=problem.space.dtype,
+                    formerly=formerly(config),
                 )
             )
             checkpoints = stack.enter_context(closing(Checkpoints(run_dir.notes_file, owner)))

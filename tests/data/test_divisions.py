@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.data.columns import TableOptions
-from framework.data.divisions import divide, same_rows, seen_before
+from framework.data.divisions import divide, same_rows
 from framework.data.splits import MeasureConfig, SplitConfig
 from framework.data.tables import Raw, assemble
 from framework.errors import InputError
@@ -114,6 +114,9 @@ def test_copies_stay_together_in_folds_and_as_before_with_validation_records():
     assert not apart.notes
     assert not plain.notes
     assert plain.fingerprint == ""
+    few = divided(pd.concat([frame] * 3, ignore_index=True))
+    assert "160 of 240 records have the features of another one and are divided" in few.notes[0]
+    assert len(set(few.units)) == 240
     part, _ = parts_of(divided(twins, None, copies="together"))
     assert all(len(set(part[rows == row])) == 1 for row in range(80))
 
@@ -228,7 +231,7 @@ def test_repeats_need_chance():
         divided(records(60, t=np.arange(60)), measure, time="t")
 
 
-def test_equal_rows_and_rows_seen_before():
+def test_equal_rows_have_one_code():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -238,16 +241,7 @@ def test_equal_rows_and_rows_seen_before():
         }
     )
 
-    def rows(of):
-        return [tuple(map(str, row)) for row in of.replace(-0.0, 0.0).itertuples(index=False)]
-
-    keys = rows(frame)
+    plain = frame.replace(-0.0, 0.0)
+    keys = [tuple(map(str, row)) for row in plain.itertuples(index=False)]
     order = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     assert same_rows(frame).tolist() == [order[key] for key in keys]
-    fresh = frame.iloc[:5].assign(z=pd.Categorical(["u", "w", "v", "u", "w"]))
-    known = [
-        tuple(map(str, row)) in order for row in fresh.replace(-0.0, 0.0).itertuples(index=False)
-    ]
-    assert seen_before(fresh, frame).tolist() == known
-    assert False in known
-    assert True in known

@@ -26,7 +26,13 @@ from framework.models.calibration import folds_of
 TREE = {"kind": "decision_tree", "max_depth": 3}
 CALIBRATED = {"calibration": "isotonic", "classifier": {"kind": "gaussian_nb"}}
 METRICS = ("coverage", "accuracy", "cost", "balanced_accuracy", "false_positive_rate")
-PROBLEM = {"remove_features": True, "threshold": 0.8, "costs": [1, 2, 1, 5, 6], "budget": 200}
+PROBLEM = {
+    "remove_features": True,
+    "threshold": 0.8,
+    "costs": [1, 2, 1, 5, 6],
+    "budget": 200,
+    "measure": "holdout",
+}
 
 
 @pytest.fixture(scope="module")

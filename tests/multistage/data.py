@@ -18,6 +18,7 @@ def config_of(table_file, **more):
     raw = {
         "dataset": {"path": str(table_file), "target": "label"},
         "costs": {"values": COSTS},
+        "measure": {"kind": "holdout"},
         "threshold": 0.7,
         "max_stages": 4,
         **more,

@@ -33,7 +33,8 @@ def records() -> tuple[pd.DataFrame, pd.Series]:
 
 @pytest.fixture(scope="module")
 def search(records) -> ParetoMultiStage:
-    search = ParetoMultiStage(costs=COSTS, threshold=0.9, remove_features=True, budget=400)
+    options = {"costs": COSTS, "threshold": 0.9, "remove_features": True, "measure": "holdout"}
+    search = ParetoMultiStage(**options, budget=400)
     return search.fit(*records)
 
 
