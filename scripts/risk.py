@@ -4,8 +4,8 @@
 sets on several splits and prints a table. A row is a set of features: *one model* is a logistic
 regression on all of them, which says the class of least expected cost, or nothing where that cost
 is above that of no answer. *plain* and *by cost* are the designs of two searched fronts that have
-the least risk on the validation records and acquire no more than the set costs. All figures are
-those of test records.
+the least risk, measured out-of-fold, and acquire no more than the set costs. All are fitted on the
+training and validation records of the split, and all figures are those of the test records.
 
     python scripts/risk.py table --out configs/multistage/patients.csv
     python scripts/risk.py compare patients german --splits 3
@@ -156,7 +156,7 @@ def _problem(case: Case, path: Path, seed: int, section: dict[str, Any]) -> Mult
         "costs": {"values": case.prices},
         "max_stages": 3,
         "remove_features": True,
-        "measure": {"kind": "holdout"},
+        "measure": {"kind": "cross_validation"},
         **section,
     }
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
@@ -165,7 +165,7 @@ def _problem(case: Case, path: Path, seed: int, section: dict[str, Any]) -> Mult
 def _searched(
     problem: MultiStageProblem, objectives: Sequence[str], budget: int, no_answer: float
 ) -> tuple[Array, FloatArray, FloatArray]:
-    """Return the front, with its risk and cost on the validation records."""
+    """Return the front, with its risk and cost as they were measured."""
     kind = {"kind": "local_search", "neighbours": 10}
     roles = roles_for(problem, objectives)
     front = search(problem, roles, kind, budget, 0)[1]
@@ -208,10 +208,11 @@ def _one_model(
     y = case.frame[case.target].to_numpy()
     split = split_records(np.unique(y, return_inverse=True)[1], SplitConfig(seed=seed))
     X = case.frame[features].to_numpy(dtype=float)
-    X = np.where(np.isnan(X), np.nanmedian(X[split.train], axis=0), X)
-    mean, spread = X[split.train].mean(axis=0), X[split.train].std(axis=0)
+    rows = np.concatenate([split.train, split.validation])
+    X = np.where(np.isnan(X), np.nanmedian(X[rows], axis=0), X)
+    mean, spread = X[rows].mean(axis=0), X[rows].std(axis=0)
     X = (X - mean) / np.where(spread > 0, spread, 1)
-    model = LogisticRegression(max_iter=1000).fit(X[split.train], y[split.train])
+    model = LogisticRegression(max_iter=1000).fit(X[rows], y[rows])
     codes, risk = costs.said(model.predict_proba(X[split.test]))
     said = model.classes_[codes].astype(object)
     said[risk > costs.no_answer] = None

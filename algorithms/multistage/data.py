@@ -170,6 +170,9 @@ class StageData:
         Code of each record that is scored, from 0; a resample draws those of one code together:
         the records of a group, the copies of a record, a record in each repeat. None: each on its
         own.
+    class_weights : tuple of float
+        How much a training record of each class counts in the built-in logistic regression;
+        empty: all count 1.
     """
 
     design: FloatArray
@@ -184,6 +187,7 @@ class StageData:
     copy_of: IntArray | None = None
     folds: tuple[Fold, ...] = ()
     units: IntArray | None = None
+    class_weights: tuple[float, ...] = ()
     _starts: dict[float, FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -192,6 +196,12 @@ class StageData:
         # As arrays come out of Ray's object store: kernels are compiled once for both.
         for name in ("design", "y", "held", "y_held", "first", "thresholds"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """How much each training record counts in a fit, by its class."""
+        each = np.array(self.class_weights or (1.0,) * len(self.thresholds))
+        return frozen(each[self.y])
 
     def start(self, C: float) -> FloatArray:
         """Return where logistic regressions on subsets start: the one on all columns.
@@ -203,7 +213,7 @@ class StageData:
             basis, S = logistic.class_basis(len(self.thresholds)), with_intercept(self.design)
             theta = np.zeros((basis.shape[1], len(S)))
             few = len(self.design) <= MOST_COLUMNS
-            if not (few and logistic.fit(S, self.y, basis, C, theta)):
+            if not (few and logistic.fit(S, self.y, self.weights, basis, C, theta)):
                 theta[:] = 0.0
             self._starts[C] = theta
         return self._starts[C]
@@ -383,7 +393,11 @@ def prepare_table(
         decision = StageDecision(*weighed, config.decision.per_stage, errors, int(units[-1]))
         rule = decision.risk_rule()
     together = None if copies is None and _codes(found.units) is None else found.units
-    encode = partial(_encoded, table, (thresholds, rule), config.calibration, together)
+    weight = config.classifier.parameters.get("class_weight")
+    if isinstance(weight, Mapping):
+        weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
+    answers = _Answers(thresholds, rule, weight)
+    encode = partial(_encoded, table, answers, config.calibration, together)
     data, encoder = encode(training, held, n)
     scored = split.validation
     if crossed:
@@ -409,9 +423,27 @@ def prepare_table(
     }
 
 
+@dataclass(frozen=True)
+class _Answers:
+    """What makes an answer of records, and how much those of each class count in training."""
+
+    thresholds: FloatArray
+    rule: logistic.RiskRule
+    class_weight: Any  # 'balanced', a number for each class, or None
+
+    def weights_of(self, y: IntArray) -> tuple[float, ...]:
+        """Return the weight of each class, of the labels (n,) of training records."""
+        if self.class_weight is None:
+            return ()
+        if isinstance(self.class_weight, str):  # each class together as much as any other
+            counts = np.bincount(y, minlength=len(self.thresholds))
+            return tuple((len(y) / (len(counts) * np.maximum(counts, 1))).tolist())
+        return tuple(self.class_weight.tolist())
+
+
 def _encoded(
     table: Table,
-    answers: tuple[FloatArray, logistic.RiskRule],
+    answers: _Answers,
     calibration: CalibrationMethod,
     units: IntArray | None,
     training: IntArray,
@@ -438,8 +470,9 @@ def _encoded(
         y_held=table.labels[held],
         n_validation=n_validation,
         first=np.concatenate([[0], np.cumsum([len(group) for group in encoder.groups])]),
-        thresholds=answers[0],
-        rule=answers[1],
+        thresholds=answers.thresholds,
+        rule=answers.rule,
+        class_weights=answers.weights_of(y),
         positive=-1 if table.positive is None else table.positive,
         copy_of=None if units is None else units[training],
     )

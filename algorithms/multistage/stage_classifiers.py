@@ -150,7 +150,7 @@ def out_of_fold(
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
     basis = logistic.class_basis(len(data.thresholds))
     models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))
-    training = logistic.Fit(data.design, data.y, data.first, basis, C, data.start(C))
+    training = logistic.Fit(data.design, data.y, data.weights, data.first, basis, C, data.start(C))
     held = logistic.HeldOut(
         data.held,
         data.y_held,
@@ -220,8 +220,8 @@ def _fit_logistic(data: StageData, C: float, folds: IntArray | None, columns: In
     theta = np.zeros((basis.shape[1], len(S)))
     unseen, P = np.empty((len(basis), len(data.y))), np.empty((len(basis), len(data.y_held)))
     if not (
-        logistic.out_of_fold(S, data.y, folds, basis, C, unseen)
-        and logistic.fit(S, data.y, basis, C, theta)
+        logistic.out_of_fold(S, data.y, data.weights, folds, basis, C, unseen)
+        and logistic.fit(S, data.y, data.weights, basis, C, theta)
     ):
         raise _NotConvergedError
     logistic.probabilities(E, theta, basis, P)
@@ -399,6 +399,7 @@ def _subset(data: StageData, features: list[int], step: int) -> StageData:
         thresholds=data.thresholds,
         positive=data.positive,
         rule=data.rule,
+        class_weights=data.class_weights,
     )
 
 

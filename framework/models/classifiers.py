@@ -90,9 +90,12 @@ class ClassifierConfig(BaseModel):
     @model_validator(mode="after")
     def _parameters(self) -> ClassifierConfig:
         if self.kind == LOGISTIC_REGRESSION:
-            unknown = [key for key in self.parameters if key != "C"]
+            unknown = [key for key in self.parameters if key not in ("C", "class_weight")]
             if unknown:
-                raise ValueError(f"expected no parameter but C, found {unknown[0]!r}")
+                raise ValueError(
+                    f"expected no parameter but C and class_weight, found {unknown[0]!r}"
+                )
+            _check_class_weight(self.parameters.get("class_weight"))
             c = self.parameters.get("C", 1.0)
             if not isinstance(c, int | float) or isinstance(c, bool) or not 0 < c <= 1e6:
                 raise ValueError(f"expected C above 0 and at most 1e6, found {c!r}")
@@ -105,8 +108,25 @@ class ClassifierConfig(BaseModel):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Every key but ``kind``."""
-        return dict(self.model_extra or {})
+        """Every key but ``kind``; class weights by the texts of their labels."""
+        found = dict(self.model_extra or {})
+        weights = found.get("class_weight")
+        if isinstance(weights, Mapping):
+            found["class_weight"] = {str(label): weight for label, weight in weights.items()}
+        return found
+
+
+def _check_class_weight(given: Any) -> None:
+    if given is None or given == "balanced":
+        return
+    if not isinstance(given, Mapping):
+        raise ValueError(f"class_weight: expected balanced, or a weight by label, found {given!r}")
+    for label, weight in given.items():
+        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not (number and 0 < weight < float("inf")):
+            raise ValueError(
+                f"class_weight: expected a finite weight above 0 for {label!r}, found {weight!r}"
+            )
 
 
 def check_kind(kind: str) -> None:

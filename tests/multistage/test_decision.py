@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.emsco import EMSCO
 from algorithms.multistage.estimator import ParetoMultiStage
@@ -204,3 +205,40 @@ def test_two_rules_at_once_are_refused():
         MultiStageClassifier(
             [["a"], ["b"]], decision={"errors": ERRORS, "no_answer": 2, "thresholds": [1, 1]}
         ).fit(X, y)
+
+
+@pytest.mark.parametrize("weight", ["balanced", {"shock": 20, "sepsis": 5}])
+@pytest.mark.parametrize("calibration", ["none", "softmax"])
+def test_class_weights_are_those_of_scikit_learn(weight, calibration):
+    X, y = table()
+    search = ParetoMultiStage(
+        costs=COSTS,
+        classifier={"kind": "logistic_regression", "class_weight": weight},
+        calibration=calibration,
+        budget=5,
+    ).fit(X, y)
+    problem = search.problem_
+    model = problem.decode(np.zeros(3, dtype=problem.space.dtype))
+    weighed = weight
+    if weight != "balanced":
+        weighed = {["ok", "sepsis", "shock"].index(label): w for label, w in weight.items()}
+    theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, class_weight=weighed)
+    theirs.fit(problem.data.design.T, problem.data.y)
+    ours = getattr(model.classifiers_[0], "base", model.classifiers_[0])
+    held = problem.data.held.T
+    assert np.allclose(ours.predict_proba(held), theirs.predict_proba(held), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ("even", "expected balanced, or a weight by label, found 'even'"),
+        ({"shock": 0}, "expected a finite weight above 0 for 'shock', found 0"),
+        ({"shok": 2}, r"class_weight: expected a class of the data .*found 'shok'"),
+    ],
+)
+def test_class_weights_that_mean_nothing_are_refused(weight, message):
+    X, y = table(60)
+    classifier = {"kind": "logistic_regression", "class_weight": weight}
+    with pytest.raises(InputError, match=message):
+        ParetoMultiStage(classifier=classifier, budget=5).fit(X, y)

@@ -21,9 +21,9 @@ def test_steps_that_come_no_nearer_end_soon(monkeypatch):
         return solve_in_place(*arguments)
 
     monkeypatch.setattr(logistic, "solve_in_place", counted)
-    assert not unwrap(logistic.binary_newton)(S, y, 1.0, 1e-9, theta[0].copy())
+    assert not unwrap(logistic.binary_newton)(S, y, np.ones(len(y)), 1.0, 1e-9, theta[0].copy())
     assert logistic.PATIENCE <= len(steps) <= 4 * logistic.PATIENCE
     cold, basis = np.zeros((1, 4)), logistic.class_basis(2)
-    assert logistic.fit(S, y, basis, 1.0, cold)
-    assert logistic.fit(S, y, basis, 1.0, theta)
+    assert logistic.fit(S, y, np.ones(len(y)), basis, 1.0, cold)
+    assert logistic.fit(S, y, np.ones(len(y)), basis, 1.0, theta)
     assert (theta == cold).all()

@@ -67,7 +67,9 @@ def binary_probabilities(S: Array, theta: Array, P: Array) -> None:
 
 
 @njit
-def binary_newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) -> bool:
+def binary_newton(
+    S: Array, y: Array, weights: Array, C: float, tolerance: float, theta: Array
+) -> bool:
     """Minimise ``C * sum of log losses + |weights|^2 / 2`` of two classes by full Newton steps.
 
     Parameters
@@ -76,6 +78,8 @@ def binary_newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) 
         The last row is all ones; its weight is not penalised.
     y : numpy.ndarray of int64, shape (N,)
         0 or 1.
+    weights : numpy.ndarray of float64, shape (N,)
+        How much each record counts.
     C : float
     tolerance : float
         Greatest component of the gradient at the end.
@@ -95,8 +99,8 @@ def binary_newton(S: Array, y: Array, C: float, tolerance: float, theta: Array) 
     for _ in range(MAX_ITERATIONS):
         binary_probabilities(S, theta, P)
         for i in range(n):
-            first[i] *= second[i]  # the slope
-            second[i] -= y[i]  # the residual
+            first[i] *= second[i] * weights[i]  # the slope
+            second[i] = (second[i] - y[i]) * weights[i]  # the residual
         dots(second, S, d, g)
         worst = 0.0
         for a in range(d):
@@ -163,10 +167,10 @@ def probabilities(S: Array, theta: Array, basis: Array, P: Array) -> None:
 
 
 @njit
-def _loss(P: Array, y: Array, theta: Array, C: float) -> float:
+def _loss(P: Array, y: Array, weights: Array, theta: Array, C: float) -> float:
     total = 0.0
     for i in range(len(y)):
-        total -= math.log(max(P[y[i], i], 1e-300))
+        total -= weights[i] * math.log(max(P[y[i], i], 1e-300))
     penalty = 0.0
     d = theta.shape[1]
     for j in range(theta.shape[0]):
@@ -177,7 +181,15 @@ def _loss(P: Array, y: Array, theta: Array, C: float) -> float:
 
 @njit
 def _gradient(
-    S: Array, P: Array, y: Array, basis: Array, theta: Array, C: float, g: Array, r: Array
+    S: Array,
+    P: Array,
+    y: Array,
+    weights: Array,
+    basis: Array,
+    theta: Array,
+    C: float,
+    g: Array,
+    r: Array,
 ) -> float:
     """Fill ``g`` (free * d) and return its largest absolute component; ``r`` is (N,) scratch."""
     d, n = S.shape
@@ -191,6 +203,8 @@ def _gradient(
             if w != 0.0:
                 for i in range(n):
                     r[i] += w * P[c, i]
+        for i in range(n):
+            r[i] *= weights[i]
         piece = g[j * d : (j + 1) * d]
         dots(r, S, d, piece)
         for a in range(d):
@@ -205,11 +219,13 @@ def _gradient(
 
 
 @njit
-def _hessian(S: Array, P: Array, basis: Array, C: float, H: Array, T: Array) -> None:
+def _hessian(
+    S: Array, P: Array, weights: Array, basis: Array, C: float, H: Array, T: Array
+) -> None:
     """Fill the lower triangle of ``H`` (free * d square); ``T`` is (4, N) scratch.
 
-    Block (p, q) is ``C * S diag(m) S'`` with ``m_i = b_p' (diag(P_i) - P_i P_i') b_q``, symmetric
-    in the columns too, so each block costs half.
+    Block (p, q) is ``C * S diag(m) S'`` with ``m_i = b_p' (diag(P_i) - P_i P_i') b_q`` times
+    the weight of the record, symmetric in the columns too, so each block costs half.
     """
     d, n = S.shape
     k, free = basis.shape
@@ -226,7 +242,7 @@ def _hessian(S: Array, P: Array, basis: Array, C: float, H: Array, T: Array) -> 
                         left[i] += u * P[c, i]
                         right[i] += v * P[c, i]
             for i in range(n):
-                m[i] = C * (m[i] - left[i] * right[i])
+                m[i] = C * (m[i] - left[i] * right[i]) * weights[i]
             for a in range(d):
                 for i in range(n):
                     t[i] = m[i] * S[a, i]
@@ -239,7 +255,7 @@ def _hessian(S: Array, P: Array, basis: Array, C: float, H: Array, T: Array) -> 
 
 
 @njit
-def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
+def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array) -> bool:
     """Fit one classifier from a start; return whether it converged.
 
     Full Newton steps first, from the start and then from zero; where the gradient grows or no
@@ -251,6 +267,8 @@ def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
         One row per column of the data; the last row is all ones (the intercept).
     y : numpy.ndarray of int64, shape (N,)
         Class codes.
+    weights : numpy.ndarray of float64, shape (N,)
+        How much each record counts.
     basis : numpy.ndarray, shape (classes, free)
         See :func:`class_basis`.
     C : float
@@ -267,29 +285,32 @@ def fit(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
     for j in range(theta.shape[0]):
         for a in range(theta.shape[1]):
             warm = warm or theta[j, a] != 0.0
-    if warm and _full_steps(S, y, basis, C, theta):
+    if warm and _full_steps(S, y, weights, basis, C, theta):
         return True
     theta[:] = 0.0
-    if _full_steps(S, y, basis, C, theta):
+    if _full_steps(S, y, weights, basis, C, theta):
         return True
     theta[:] = 0.0
-    return _newton(S, y, basis, C, theta, True)
+    return _newton(S, y, weights, basis, C, theta, True)
 
 
 @njit
-def _full_steps(S: Array, y: Array, basis: Array, C: float, theta: Array) -> bool:
+def _full_steps(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array) -> bool:
     if len(basis) == 2:
-        return binary_newton(S, y, C, _tolerance(C, len(y)), theta[0])
-    return _newton(S, y, basis, C, theta, False)
+        return binary_newton(S, y, weights, C, _tolerance(C, weights), theta[0])
+    return _newton(S, y, weights, basis, C, theta, False)
 
 
 @njit
-def _tolerance(C: float, n: int) -> float:
-    return max(GRADIENT_TOLERANCE, ROUNDING * C * n)
+def _tolerance(C: float, weights: Array) -> float:
+    greatest: float = weights.max()
+    return max(GRADIENT_TOLERANCE, ROUNDING * C * greatest * len(weights))
 
 
 @njit
-def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: bool) -> bool:
+def _newton(
+    S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array, careful: bool
+) -> bool:
     d, n = S.shape
     k, free = basis.shape
     size = free * d
@@ -297,18 +318,18 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
     H, T = np.zeros((size, size)), np.empty((4, n))
     old, step = np.empty((free, d)), np.empty(size)
     probabilities(S, theta, basis, P)
-    loss = _loss(P, y, theta, C) if careful else 0.0
+    loss = _loss(P, y, weights, theta, C) if careful else 0.0
     before, least, idle = np.inf, np.inf, 0
-    tolerance = _tolerance(C, n)
+    tolerance = _tolerance(C, weights)
     for _ in range(MAX_ITERATIONS):
-        worst = _gradient(S, P, y, basis, theta, C, g, r)
+        worst = _gradient(S, P, y, weights, basis, theta, C, g, r)
         if worst < tolerance:
             return True
         idle = 0 if worst < least else idle + 1
         if not careful and (worst > 2.0 * before or idle == PATIENCE):
             return False
         before, least = worst, min(worst, least)
-        _hessian(S, P, basis, C, H, T)
+        _hessian(S, P, weights, basis, C, H, T)
         step[:] = g
         if not solve_in_place(H, step, size):
             return False
@@ -322,7 +343,7 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
             probabilities(S, theta, basis, P)
             if not careful:
                 break
-            new = _loss(P, y, theta, C)
+            new = _loss(P, y, weights, theta, C)
             # near the optimum the decrease drowns in rounding; the full step is right there
             if new <= loss - 1e-4 * length * slope or slope <= 1e-10 * (1.0 + abs(loss)):
                 loss = new
@@ -335,7 +356,13 @@ def _newton(S: Array, y: Array, basis: Array, C: float, theta: Array, careful: b
 
 @njit
 def out_of_fold(
-    S: FloatArray, y: IntArray, folds: IntArray, basis: FloatArray, C: float, P: FloatArray
+    S: FloatArray,
+    y: IntArray,
+    weights: FloatArray,
+    folds: IntArray,
+    basis: FloatArray,
+    C: float,
+    P: FloatArray,
 ) -> bool:
     """Fill ``P`` with the probabilities of each record by the fit on the other folds.
 
@@ -345,7 +372,7 @@ def out_of_fold(
         One row per column of the data; the last row is all ones.
     y, folds : numpy.ndarray of int64, shape (N,)
         Class codes; fold of each record, from 0.
-    basis, C : see :func:`fit`
+    weights, basis, C : see :func:`fit`
     P : numpy.ndarray of float64, shape (classes, N)
 
     Returns
@@ -364,7 +391,7 @@ def out_of_fold(
             for i in range(len(outside)):
                 unseen[a, i] = S[a, outside[i]]
         theta[:] = 0.0
-        if not fit(seen, y[inside], basis, C, theta):
+        if not fit(seen, y[inside], weights[inside], basis, C, theta):
             return False
         Q = np.empty((len(P), len(outside)))
         probabilities(unseen, theta, basis, Q)
@@ -470,6 +497,8 @@ class Fit(NamedTuple):
     design : shape (D, training records)
     y : shape (training records,)
         Class codes.
+    weights : shape (training records,)
+        How much each record counts.
     first : shape (n + 1,)
         Feature ``i`` has the rows ``first[i]`` to ``first[i + 1] - 1`` of the design.
     basis : shape (classes, free)
@@ -482,6 +511,7 @@ class Fit(NamedTuple):
 
     design: FloatArray
     y: IntArray
+    weights: FloatArray
     first: IntArray
     basis: FloatArray
     C: float
@@ -565,7 +595,7 @@ def fit_subsets(
             for a in range(d):
                 theta[j, a] = start[j, chosen[a]]
             theta[j, d] = start[j, -1]
-        if not fit(S, training.y, training.basis, training.C, theta):
+        if not fit(S, training.y, training.weights, training.basis, training.C, theta):
             failed[m] = 1
             continue
         probabilities(E, theta, training.basis, P)
