@@ -41,6 +41,27 @@ class TrivialClassifier(NamedTuple):
     test: Mapping[str, float] | None = None
 
 
+class Alternative(NamedTuple):
+    """What a person would do without a search, such as one classifier with several thresholds.
+
+    Attributes
+    ----------
+    name : str
+        For the user, such as ``a logistic regression on all features``.
+    points : tuple of str
+        One name each, such as ``threshold 0.8``.
+    outcomes : RecordOutcomes
+        Of the points, on the records that candidates are scored on.
+    test : mapping of str to numpy.ndarray, shape (points,), optional
+        Their metrics on the test records.
+    """
+
+    name: str
+    points: Sequence[str]
+    outcomes: RecordOutcomes
+    test: Mapping[str, Array] | None = None
+
+
 class Described:
     """How a problem describes itself in reports; each method has a default."""
 
@@ -188,6 +209,18 @@ class Problem(SharedComponents, Described, ABC):
         or if its metrics do not follow from records.
         """
         return None
+
+    def alternatives(self) -> Sequence[Alternative]:
+        """Return what a person would do without a search; none where the problem does not know.
+
+        A front is compared with it. Only of problems with :meth:`outcomes`.
+
+        Raises
+        ------
+        InputError
+            Something of it cannot be trained.
+        """
+        return ()
 
     def explain(self, x: Array) -> str | None:
         """Return why the values of a genome are NaN; None if the problem does not know."""

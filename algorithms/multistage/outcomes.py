@@ -8,13 +8,14 @@ import numpy as np
 
 from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import POSITIVE, RISKS, HeldOutRecords, by_class, of_positive
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.outcomes import RecordOutcomes, weighted_sums
 
 _ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
 _BY_CLASS = {"balanced_accuracy", "worst_recall", "error_cost"}
 _RISKS = {metric.name for metric in RISKS}
 _OF_POSITIVE = {metric.name for metric in POSITIVE}
+_Sent = tuple[Array, IntArray, IntArray, BoolArray]
 
 
 class StageOutcomes(RecordOutcomes):
@@ -57,10 +58,8 @@ class StageOutcomes(RecordOutcomes):
         names: Collection[str] | None = None,
     ) -> Mapping[str, FloatArray]:
         wanted = set(self.names if names is None else names)
-        X, labels = np.ascontiguousarray(self._X[candidates]), self._of.labels
-        planes, paid, stages, failed = scoring.record_outcomes(
-            X, self._table, self._of.first_word, self._charges, self.records
-        )
+        labels = self._of.labels
+        planes, paid, stages, failed = self._sent(candidates)
         total = weights.sum(axis=0, dtype=np.float64)
         answered = weighted_sums(planes[_ANSWERED], weights)
         values = {"coverage": answered / total, "inconclusive_rate": (total - answered) / total}
@@ -97,6 +96,12 @@ class StageOutcomes(RecordOutcomes):
             loss += weight * plane.astype(np.int64)
         return loss
 
+    def _sent(self, candidates: slice | IntArray) -> _Sent:
+        """Send all records through candidates; what came of it."""
+        X = np.ascontiguousarray(self._X[candidates])
+        of = self._of
+        return scoring.record_outcomes(X, self._table, of.first_word, self._charges, self.records)
+
     def _by_class(self, planes: Array, weights: Array) -> dict[str, FloatArray]:
         """Return the metrics that look at each class on its own."""
         labels, classes = self._of.labels, self._of.classes
@@ -120,3 +125,39 @@ class StageOutcomes(RecordOutcomes):
             total = weights.sum(axis=0, dtype=np.float64)
             values["error_cost"] = (wrong @ self._error_costs).reshape(shape) / total
         return values
+
+
+class GivenOutcomes(StageOutcomes):
+    """How classifiers do whose answers are given, each of which pays the same for all records.
+
+    Parameters
+    ----------
+    answers : numpy.ndarray of int64, shape (n, records)
+        Class codes; -1 for no answer.
+    paid : int
+        What each record costs, in units.
+    records, cost_scale, error_costs, names, units
+        As of :class:`StageOutcomes`.
+    """
+
+    def __init__(
+        self,
+        answers: IntArray,
+        paid: int,
+        records: HeldOutRecords,
+        cost_scale: int,
+        error_costs: FloatArray | None,
+        names: Collection[str],
+        units: IntArray | None = None,
+    ) -> None:
+        RecordOutcomes.__init__(self, len(answers), answers.shape[1], names, units)
+        self._answers, self._paid, self._of = answers, paid, records
+        self._cost_scale, self._error_costs = cost_scale, error_costs
+
+    def _sent(self, candidates: slice | IntArray) -> _Sent:
+        given, of = self._answers[candidates], self._of
+        planes = np.stack([given >= 0, given == of.labels, (given == of.positive) & (given >= 0)])
+        n = len(given)
+        paid = np.full(given.shape, self._paid, dtype=np.int64)
+        stages = np.full(n, int(self._paid > 0), dtype=np.int64)
+        return planes.astype(np.uint8), paid, stages, np.zeros(n, dtype=bool)

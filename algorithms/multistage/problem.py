@@ -47,17 +47,27 @@ from algorithms.multistage.metrics import (
     held_out_records,
     measure,
 )
-from algorithms.multistage.outcomes import StageOutcomes
-from algorithms.multistage.stage_classifiers import build_cost, restore, train
+from algorithms.multistage.outcomes import GivenOutcomes, StageOutcomes
+from algorithms.multistage.stage_classifiers import (
+    build_cost,
+    on_all_features,
+    restore,
+    train,
+    with_threshold,
+)
 from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
 from framework.components import BuildCost, Components, ComponentStore
 from framework.data.costs import CostGroups
 from framework.data.datasets import load_table, memory_to_load
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.models.classifiers import (
+    LOGISTIC_REGRESSION,
+    CalibrationMethod,
+    ClassifierConfig,
+)
 from framework.outcomes import Sample
-from framework.problem import Deployable, Problem, TrivialClassifier
+from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import CandidateStreams
@@ -65,6 +75,8 @@ from framework.streams import CandidateStreams
 if TYPE_CHECKING:
     import pandas as pd
 
+THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)  # of one classifier alone
+FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
 
@@ -427,6 +439,53 @@ class MultiStageProblem(Problem, Deployable):
             self.metric_names,
             self.data.units,
         )
+
+    def alternatives(self) -> Sequence[Alternative]:
+        """Return one classifier on all features with a reject threshold, and the largest class.
+
+        The classifier is that of the stages; where this is another, a logistic regression too.
+        None as yet where stages decide by costs.
+        """
+        if self.decision is not None:
+            return []
+        own = self.kind, self.parameters, self.calibration
+        plain = LOGISTIC_REGRESSION, dict[str, Any](), own[2]
+        data, n = self.data, self.data.n_validation
+        paid = int(self.costs.sum() + self.charges.of_group.sum())
+        found = []
+        for kind, parameters, calibration in (own,) if own[0] == plain[0] else (own, plain):
+            P = on_all_features(data, kind, parameters, calibration, self.classes)
+            if P is None:
+                continue
+            title = (
+                f"{kind.replace('_', ' ')} on all {self.space.n} features with a reject threshold"
+            )
+            answers = {f"threshold {t:g}": with_threshold(P, t) for t in self._thresholds()}
+            kept = {name: a for name, a in answers.items() if (a[:n] >= 0).mean() >= FEW_ANSWERS}
+            if kept:
+                found.append(self._alternative(title, list(kept), np.stack([*kept.values()]), paid))
+        largest = int(np.bincount(data.y).argmax())
+        same = np.full((1, len(data.y_held)), largest)
+        return [
+            *found,
+            self._alternative("the largest class", [str(self.classes[largest])], same, 0),
+        ]
+
+    def _thresholds(self) -> list[float]:
+        """Return the thresholds of one classifier on all features: its own, and some others."""
+        return sorted({*THRESHOLDS, *np.unique(self.data.thresholds).tolist()})
+
+    def _alternative(
+        self, name: str, points: list[str], answers: IntArray, paid: int
+    ) -> Alternative:
+        """Return classifiers by their answers, (points, scored and test records)."""
+        n, same = self.data.n_validation, (self.cost_scale, self.error_costs, self.metric_names)
+        outcomes = GivenOutcomes(answers[:, :n], paid, self._records[0], *same, self.data.units)
+        if not self.data.n_test:
+            return Alternative(name, points, outcomes)
+        tested = GivenOutcomes(answers[:, n:], paid, self._records[1], *same)
+        test = tested.metrics(np.ones((self.data.n_test, 1)))
+        return Alternative(name, points, outcomes, {k: v[:, 0] for k, v in test.items()})
 
     def explain(self, x: Array) -> str | None:
         for key in self._keys(x):

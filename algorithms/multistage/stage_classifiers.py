@@ -147,6 +147,40 @@ def out_of_fold(
     return P
 
 
+def on_all_features(
+    data: StageData,
+    kind: str,
+    parameters: dict[str, Any],
+    calibration: CalibrationMethod,
+    classes: Sequence[Any],
+) -> FloatArray | None:
+    """Return what one classifier on all features gives the records, (scored and tested, classes).
+
+    In a cross-validation each of the scored ones has it from the classifiers of the other folds.
+    None where one cannot be trained.
+    """
+    everything = np.ones(data.n_features, dtype=bool)
+    key, base = pack(everything), data.refit if data.folds else data
+    P = np.zeros((0, len(classes)))
+    if data.folds:
+        try:
+            P = out_of_fold(data, kind, parameters, key, calibration, classes)
+        except InputError:
+            return None
+    if len(base.y_held):
+        found = train(base, kind, parameters, key[None], calibration, keep_all=True)
+        if found.errors:
+            return None
+        one = restore(found.models[0], base, kind, calibration, classes, everything)
+        P = np.concatenate([P, one.predict_proba(base.held.T)])
+    return P
+
+
+def with_threshold(P: FloatArray, threshold: float) -> IntArray:
+    """Return the most likely class of each record, (n,), -1 where it is less likely than that."""
+    return np.where(P.max(axis=1) >= threshold - CONFIDENCE_SLACK, P.argmax(axis=1), -1)
+
+
 def _logistic(data: StageData, C: float, keys: WordArray, bits: WordArray) -> Components:
     basis = logistic.class_basis(len(data.thresholds))
     models = np.zeros((len(keys), basis.shape[1], len(data.design) + 1))

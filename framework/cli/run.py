@@ -23,6 +23,7 @@ from framework.cli.arguments import (
 )
 from framework.cli.progress import ProgressBar, ProgressLines
 from framework.cli.tables import console, front_table, next_steps, show_steps, show_walk
+from framework.experiment.alternatives import verdict_of
 from framework.experiment.config import RunConfig
 from framework.experiment.execute import (
     Options,
@@ -120,6 +121,8 @@ def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options
     if len(front):
         out.print(front_table(front, mark=marked(run_dir, front), returned=run_dir.returned()))
         show_walk(out, Chosen.read(run_dir.model))
+        if sentence := verdict_of(run_dir, front):
+            out.print(sentence, markup=False, highlight=False, soft_wrap=True)
         tracked = config.tracking is not None and options.track
         show_steps(out, next_steps(run_dir, front, tracked))
     else:

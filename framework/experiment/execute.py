@@ -14,6 +14,7 @@ from typing import Any
 
 from framework import extras, registry
 from framework.errors import InputError
+from framework.experiment.alternatives import add_alternatives
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.export import export, exported_solution, marked
 from framework.experiment.repeats import run_repeats
@@ -250,12 +251,13 @@ def followed(
 
 
 def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options: Options) -> None:
-    """Write what follows from a finished front: the model and the reports.
+    """Write what follows from a finished front: comparison, model and reports.
 
     The model is that of the solution which the user chose before, else the recommended one.
     """
     if not summary["front_size"]:
         return
+    add_alternatives(problem, run_dir, summary["seed"], options.report)
     front = run_dir.front()
     chosen = run_dir.choice()
     if isinstance(problem, Deployable) and not problem.has_models:

@@ -12,6 +12,7 @@ import yaml
 
 from tests.cli.places import METRICS, front_of
 from tests.command import rows
+from tracking.mlflow_log.run_content import end_metrics
 
 
 def test_run_says_what_it_did_and_what_to_do_next(finished):
@@ -280,3 +281,20 @@ def test_resume_as_another_run_is_refused(finished, command, setting, key, old, 
     assert done.code == 2
     assert f"{key} is {old} there and {new} here" in done.err
     assert (finished.dir / "config.yaml").read_bytes() == config
+
+
+def test_a_run_stands_beside_what_one_would_do_without_it(place, command, finished):
+    summary = json.loads((finished.dir / "summary.json").read_text())
+    plain, largest = summary["alternatives"]
+    assert plain["name"] == "logistic regression on all 6 features with a reject threshold"
+    assert "threshold 0.8" in plain["points"]
+    assert largest["values"]["cost"] == [0.0]
+    (line,) = [line for line in finished.out.splitlines() if line.startswith("the search ")]
+    assert plain["name"] in line
+    page = (finished.dir / "report.html").read_text()
+    assert page.index("Against what one would do without it") < page.index("The chosen design")
+    assert line[1:60] in page  # the first sentence, as it was printed
+    assert "without search: logistic" in (finished.dir / "plots" / "front.html").read_text()
+    found = end_metrics(summary)
+    for name, gain in plain["gains"].items():
+        assert found[f"gain.{plain['name']}.{name}"] == pytest.approx(gain["expected"], abs=1e-4)

@@ -9,8 +9,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from framework.analysis.alternatives import Compared
 from framework.arrays import Array, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
+from framework.experiment.alternatives import read_alternatives
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.front import Archive, Front
@@ -63,6 +65,8 @@ class RunData:
         All of the front, where ``front`` is what is drawn of it.
     measured : str
         What values that are not of test records are of.
+    alternatives : sequence of Compared
+        What a person would do without the search.
     """
 
     title: str
@@ -73,6 +77,7 @@ class RunData:
     chosen: Chosen | None = None
     whole: Front | None = None
     measured: str = "on validation records"
+    alternatives: Sequence[Compared] = ()
 
     @cached_property
     def progress(self) -> list[dict[str, FloatArray]]:
@@ -196,7 +201,14 @@ def read_run_data(run_dir: RunDir) -> RunData:
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
         chosen = None  # of an earlier front, or choice
     measured = (about(run_dir).get("data") or {}).get("measured")
-    data = RunData(config.name, subtitle, front, sources, position, chosen)
+    alternatives = [
+        one
+        for one in read_alternatives(run_dir.summary())
+        if {*front.roles.names} <= one.values.keys()
+    ]
+    data = RunData(
+        config.name, subtitle, front, sources, position, chosen, alternatives=alternatives
+    )
     return replace(data, measured=str(measured)) if measured else data
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ from tracking.figures.style import (
 )
 
 DOMINATED, INFEASIBLE = "evaluated, dominated", "breaks a constraint"
+
+BLACK = "#222222"
+_MARKERS, _SYMBOLS = "Ds^v", ("diamond-open", "square-open", "triangle-up-open")  # of alternatives
 
 _SERIES = {
     "hypervolume": ("hypervolume  ↑ better", BLUE),
@@ -83,10 +87,23 @@ def front_png(data: RunData, path: Path) -> None:
             alpha=0.6,
         )
         axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
+    for one, marker in zip(data.alternatives, cycle(_MARKERS), strict=False):
+        axes.scatter(
+            one.values[x.metric],
+            one.values[y.metric],
+            s=34,
+            marker=marker,
+            facecolors="none",
+            edgecolors=BLACK,
+            linewidths=1.1,
+            zorder=4,
+            label=f"without search: {_short(one.name)}",
+        )
     mark_chosen(axes, data, "the chosen design")
     axes.set(xscale=data.scale(x), yscale=data.scale(y))
     plain_axes(axes, data.label(x), data.label(y))
-    figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize=8.5)
+    columns = 2 if data.alternatives else 4
+    figure.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=8.5)
     save(figure, path)
 
 
@@ -189,7 +206,7 @@ def _limits(*columns: FloatArray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-_LONGEST_LINE, _MOST_LINES = 70, 6
+_LONGEST_LINE, _MOST_LINES, _LONGEST_NAME = 70, 6, 60
 _TILT = -20  # degrees: labels of axes 35 pixels apart stay clear of each other
 _LETTER = 6.5  # pixels
 _TICKS = 6
@@ -265,7 +282,8 @@ def scatter_html(data: RunData, *, background: bool) -> Any:
         hoverinfo="text",
         marker={"size": 18, "color": ORANGE, "symbol": "star", "line": {"width": 1}},
     )
-    figure = go.Figure([*(_background(data) if background else ()), best, chosen])
+    around = [*_background(data), *_alternatives(data)] if background else []
+    figure = go.Figure([*around, best, chosen])
     figure.update_layout(
         template="plotly_white",
         height=520,
@@ -295,6 +313,32 @@ def _background(data: RunData) -> Iterator[Any]:
                 opacity=0.5,
                 marker=marker,
             )
+
+
+def _alternatives(data: RunData) -> Iterator[Any]:
+    """Yield what a person would do without the search."""
+    x, y, *_ = data.axes()
+    for one, symbol in zip(data.alternatives, cycle(_SYMBOLS), strict=False):
+        texts = []
+        for i, point in enumerate(one.points):
+            lines = [f"<b>{html.escape(one.name)}</b>", html.escape(point)]
+            for name, values in one.values.items():
+                unseen = f" (test {one.test[name][i]:.4g})" if name in one.test else ""
+                lines.append(f"{html.escape(display_name(name))}: {values[i]:.4g}{unseen}")
+            texts.append("<br>".join(lines))
+        yield go.Scatter(
+            x=one.values[x.metric],
+            y=one.values[y.metric],
+            mode="markers",
+            name=f"without search: {html.escape(_short(one.name))}",
+            hovertext=texts,
+            hoverinfo="text",
+            marker={"size": 9, "color": BLACK, "symbol": symbol, "line": {"width": 1.5}},
+        )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
 def parallel_html(data: RunData) -> Any:

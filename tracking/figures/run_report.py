@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from framework.analysis.alternatives import verdict
 from framework.experiment.run_dir import RunDir
 from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
 from tracking.figures.run_data import RunData, read_run_data
@@ -89,6 +90,7 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     if not len(front):
         return []
     sections = [
+        *_alternatives(data),
         _chosen(run_dir, data),
         *_pictures(run_dir, set() if data.chosen is not None else {"system"}),
         _front(data),
@@ -97,6 +99,38 @@ def write_run_page(run_dir: RunDir) -> list[Path]:
     path = run_dir.path / PAGE
     write_report_page(path, data.title, data.subtitle, sections)
     return [path]
+
+
+def _alternatives(data: RunData) -> Iterator[str]:
+    """Yield, first of all, whether the search was worth it, and by how much."""
+    if not data.alternatives:
+        return
+    rows = []
+    for one in data.alternatives:
+        for name, gain in one.gains.items():
+            rows.append(
+                [
+                    html.escape(one.name),
+                    html.escape(display_name(name)),
+                    f"{gain.points} of {len(one.points)}",
+                    digits(gain.of),
+                    *(f"{value:+.3g}" for value in (gain.claimed, gain.expected)),
+                    f"{gain.low:+.3g} to {gain.high:+.3g}",
+                    "" if gain.test is None else f"{gain.test:+.3g}",
+                ]
+            )
+        if not one.gains:
+            rows.append([html.escape(one.name), "", f"0 of {len(one.points)}", *[""] * 5])
+    sentence = verdict(data.alternatives, data.front)
+    text = (
+        f"{sentence[0].upper()}{sentence[1:]}. Of each of its points: the best in one objective "
+        "that the search found, with the point's own values of the others as limits; a gain above "
+        "0 is the search's. Expected is claimed less the luck of choosing."
+    )
+    title = "Against what one would do without it"
+    heading = ["without the search", "objective", "points reached", "its own", "gain claimed",
+               "gain expected", "95% range", "on test records"]  # fmt: skip
+    yield section(title, text, as_table(heading, rows))
 
 
 def _chosen(run_dir: RunDir, data: RunData) -> str:

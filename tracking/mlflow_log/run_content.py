@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 import numpy as np
 
 from framework.arrays import FloatArray
+from framework.experiment.alternatives import read_alternatives
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir, slug
@@ -195,6 +196,8 @@ def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of a summary: counts, seconds and indicators."""
     kept = {key: summary.get(key) for key in ("evaluations", "rows_failed", "wall_s", "front_size")}
     flat = kept | flatten(summary.get("indicators") or {})
+    for one in read_alternatives(summary):
+        flat |= {f"gain.{one.name}.{name}": gain.expected for name, gain in one.gains.items()}
     return rounded({key: value for key, value in flat.items() if _is_number(value)})
 
 

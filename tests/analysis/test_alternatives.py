@@ -1,0 +1,145 @@
+"""A front beside what one would do without a search, against resamples looked at one by one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from framework.analysis.alternatives import (
+    Compared,
+    Gain,
+    claimed_by_all,
+    compare_alternative,
+    verdict,
+)
+from framework.analysis.expectations import Resamples
+from framework.problem import Alternative
+from tests.analysis.test_expectations import ROLES, MadeUp, front_of
+
+NAMES, SIGNS = ROLES.names, {"coverage": -1, "accuracy": -1, "cost": 1}
+
+
+def losses_of(outcomes, weights):
+    """Return the losses of all candidates under some weights, (n, objectives)."""
+    values = outcomes.metrics(weights[:, None])
+    return np.column_stack([SIGNS[name] * values[name][:, 0] for name in NAMES])
+
+
+def best_of(losses, limits, k):
+    """Return the row with the least loss k within limits on the others; None where none is."""
+    others = [q for q in range(len(NAMES)) if q != k]
+    rows = [i for i in range(len(losses)) if (losses[i, others] <= limits[others]).all()]
+    return min(rows, key=lambda i: (losses[i, k], *losses[i], i), default=None)
+
+
+def compared(outcomes, points, count=500, seed=3):
+    front = front_of(outcomes)
+    resamples = Resamples(outcomes, seed, count)
+    one = Alternative("a guess", [f"point {i}" for i in range(points.candidates)], points)
+    claimed = claimed_by_all(resamples, ROLES)
+    return compare_alternative(resamples, front, front.ids, claimed, one), resamples, front
+
+
+def test_gains_are_those_of_choosing_anew_in_each_resample():
+    outcomes, points = MadeUp(40, 60, seed=1), MadeUp(3, 60, seed=8)
+    found, resamples, front = compared(outcomes, points, count=25)
+    whole = losses_of(outcomes, np.ones(60))
+    limits = losses_of(points, np.ones(60))
+    assert found.gains
+    no_better = [(limits <= whole[i]).all(axis=1).any() for i in front.ids]
+    assert found.dominated == sum(no_better)
+    for k, name in enumerate(NAMES):
+        claims, luck, used = [], {}, []
+        for t in range(points.candidates):
+            own = best_of(whole, limits[t], k)
+            if own is None:
+                continue
+            gained = {}
+            for b in range(resamples.count):
+                drawn = resamples.weights[:, b]
+                there, limit = losses_of(outcomes, drawn), losses_of(points, drawn)[t]
+                pick = best_of(there, limit, k)
+                if pick is not None:
+                    gained[b] = (limit[k] - there[pick, k]) - (limits[t, k] - whole[pick, k])
+            if gained:
+                used.append(t)
+                claims.append(limits[t, k] - whole[own, k])
+                assert own in front.ids
+                for b, gain in gained.items():
+                    luck.setdefault(b, []).append(gain)
+        if not used:
+            assert name not in found.gains
+            continue
+        gain = found.gains[name]
+        assert gain.points == len(used)
+        assert gain.claimed == pytest.approx(np.mean(claims))
+        means = [np.mean(of) for of in luck.values()]
+        assert gain.expected == pytest.approx(np.mean(claims) - np.mean(means))
+        assert gain.low < gain.expected < gain.high
+
+
+def test_many_designs_that_are_no_better_are_not_said_to_be():
+    """Of 120 designs of one skill the best one claims much; less than half of it is expected."""
+    claimed, expected, wrong = [], [], 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        outcomes, points = MadeUp(120, 100, seed=seed), MadeUp(1, 100, seed=500 + seed)
+        for one in (outcomes, points):
+            one.answered[:] = 1
+            one.right = (rng.random(one.right.shape) < 0.8).astype(np.uint8)
+            one.paid[:] = 5
+        found, _, _ = compared(outcomes, points, seed=seed)
+        gain = found.gains["accuracy"]
+        claimed.append(gain.claimed)
+        expected.append(gain.expected)
+        wrong += gain.low > 0
+    assert np.mean(claimed) > 0.07
+    assert abs(np.mean(expected)) < 0.5 * np.mean(claimed)
+    assert wrong <= 1
+
+
+def test_what_is_better_is_said_to_be():
+    rng = np.random.default_rng(0)
+    outcomes, points = MadeUp(30, 400, seed=0), MadeUp(1, 400, seed=9)
+    for one, skill in ((outcomes, 0.9), (points, 0.75)):
+        one.answered[:] = 1
+        one.right = (rng.random(one.right.shape) < skill).astype(np.uint8)
+        one.paid[:] = 5
+    found, _, front = compared(outcomes, points)
+    assert found.beaten
+    assert verdict([found], front).startswith("the search beats a guess (at its coverage and cost")
+    reverse, _, front = compared(points, outcomes)
+    assert not reverse.beaten
+    assert verdict([reverse], front).startswith("the search does not beat a guess (at")
+    assert verdict([found, reverse], front).startswith("the search does not beat")
+    assert Compared.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_what_costs_less_than_every_solution_is_not_compared():
+    outcomes, points = MadeUp(30, 60, seed=0), MadeUp(1, 60, seed=9)
+    points.paid[:] = 0
+    outcomes.paid += 1
+    found, _, front = compared(outcomes, points)
+    assert "costs less than every solution" in verdict([found], front)
+    points.paid[:] = 100
+    points.answered[:] = points.right[:] = 1
+    found, _, front = compared(outcomes, points)
+    assert "found anything as good" in verdict([found], front)
+
+
+def test_half_of_the_points_must_be_reached():
+    gain = Gain(1, 2.0, 2.0, 1.0, 3.0, 20.0)
+    values = {name: [0.5] * 3 for name in NAMES}
+    assert not Compared("it", ("a", "b", "c"), values, {}, {"cost": gain}).beaten
+    assert Compared("it", ("a", "b"), values, {}, {"cost": gain}).beaten
+
+
+@pytest.mark.parametrize("key", ["name", "points", "values", "gains"])
+def test_what_is_damaged_is_no_comparison(key):
+    whole = Compared("it", ("a",), {"cost": [1.0]}, {}, {"cost": Gain(1, 1, 1, 1, 1, 1)}).to_json()
+    with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
+        Compared.from_json({k: v for k, v in whole.items() if k != key})
+    with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
+        Compared.from_json({**whole, "values": {"cost": [1.0, 2.0]}})
