@@ -10,7 +10,7 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from math import inf
 from pathlib import Path
@@ -300,13 +300,23 @@ class Front:
         test = {name: column.astype(np.float64) for name, column in (self.test or {}).items()}
         return Front(rows, self.roles, self.gene_names, test or None, self.expected)
 
-    def promise(self, metric: str, position: int) -> Promise | None:
-        """Return what a solution claims in a metric and what to expect; None if it is not known."""
-        columns = expected_columns(self.roles.metrics).get(metric)
-        if self.expected is None or columns is None or columns[0] not in self.expected:
-            return None
-        found = (float(self.expected[name][position]) for name in columns)
-        return Promise(float(self.rows.values[metric][position]), *found)
+    def promises(self, position: int) -> dict[str, Promise]:
+        """Return what a solution claims and what to expect, by metric; empty if it is not known."""
+        found = {}
+        for metric, columns in expected_columns(self.roles.metrics).items():
+            if columns[0] in (expected := self.expected or {}):
+                figures = (float(expected[name][position]) for name in columns)
+                found[metric] = Promise(float(self.rows.values[metric][position]), *figures)
+        return found
+
+    def take(self, positions: IntArray) -> Front:
+        """Return some of the solutions, by ascending position."""
+
+        def taken(columns: Mapping[str, Array] | None) -> Mapping[str, Array] | None:
+            return columns and {name: column[positions] for name, column in columns.items()}
+
+        rows = self.rows.take(positions)
+        return replace(self, rows=rows, test=taken(self.test), expected=taken(self.expected))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles) -> Front:

@@ -67,7 +67,12 @@ class RecordOutcomes(ABC):
     Attributes
     ----------
     candidates, records, names, units
+    refitted : bool
+        Whether the model that is handed out is fitted anew on the records of several folds, so
+        that it is not itself one of those that were measured.
     """
+
+    refitted: bool = False
 
     def __init__(
         self,

@@ -157,12 +157,13 @@ def test_what_to_expect_is_read_back_and_files_without_it_are_read(tmp_path):
             for name, column in expected.items():
                 assert read.expected[name].dtype == column.dtype
                 assert np.array_equal(read.expected[name], column)
-        found = read.promise("b", 2)
-        assert found == (rows.values["b"][2], *(expected[name][2] for name in names["b"]))
+        found = read.promises(2)
+        assert found["b"] == (rows.values["b"][2], *(expected[name][2] for name in names["b"]))
+        assert read.take(np.array([0, 2])).promises(1) == found
         Front(rows, roles(2), ("x", "y"), test).save(path)
         plain = Front.load(path, front.roles)
         assert plain.expected is None
-        assert plain.promise("b", 2) is None
+        assert plain.promises(2) == {}
         assert (plain.test is None) == (test is None)
 
 

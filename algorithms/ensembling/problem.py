@@ -211,9 +211,11 @@ class EnsembleProblem(Problem, Deployable):
             return None
         library = self.library
         losses = loss_vectors(library.validation, library.y_validation, bool(self._classes))
-        return EnsembleOutcomes(
+        found = EnsembleOutcomes(
             X, self.evaluate, self._validation, losses, self.metric_names, library.units
         )
+        found.refitted = library.folds > 0
+        return found
 
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"

@@ -429,7 +429,7 @@ class MultiStageProblem(Problem, Deployable):
     def outcomes(self, X: Array) -> StageOutcomes:
         """Return how genomes do on each record; copies and repeats of one are drawn together."""
         self._build_missing(X)
-        return StageOutcomes(
+        found = StageOutcomes(
             self._genomes(X),
             self._table.held,
             self._records[0],
@@ -439,6 +439,8 @@ class MultiStageProblem(Problem, Deployable):
             self.metric_names,
             self.data.units,
         )
+        found.refitted = bool(self.data.folds)
+        return found
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.

@@ -249,7 +249,7 @@ class PruningProblem(Problem, Deployable):
         members, thresholds = self.split(X)
         table = Votes(votes, positive, library.units)
         rates = [metric.name for metric in _RATES]
-        return VoteOutcomes(
+        found = VoteOutcomes(
             X,
             members,
             thresholds,
@@ -259,6 +259,8 @@ class PruningProblem(Problem, Deployable):
             rates,
             self.metric_names,
         )
+        found.refitted = library.folds > 0
+        return found
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
         """Return what answering one class always scores: no members, no costs."""

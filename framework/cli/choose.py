@@ -28,6 +28,7 @@ from framework.cli.tables import (
     program,
     sentence_of,
     show_model,
+    show_promises,
     show_written,
 )
 from framework.errors import InputError, ParetolabError
@@ -41,7 +42,7 @@ from framework.experiment.expected import (
 )
 from framework.experiment.export import export, export_mixture, export_trivial, load_problem
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
+from framework.front import Front, Promise
 from framework.problem import Problem, TrivialClassifier
 
 _NOT_WITH_MIX = (
@@ -156,14 +157,19 @@ class Choose:
         if sure is not None:
             out.print(_price(front, position, plain, sure, args.sure), soft_wrap=True)
         if args.id is None:
-            _show_expectation(source, front, position, rule)
+            promises = _show_expectation(source, front, position, rule)
+        else:  # no resample can repeat a choice by eye: what is known is that of its spot
+            promises = front.promises(position)
+            show_promises(out, front, position, run_dir.summary().get("expected") or {})
         if expected is not None:
             _show_costs(candidates, trivial, position, expected)
         if args.export:
-            _export(run_dir, source.problem(), position, Path(args.export))
+            directory = Path(args.export)
+            _keep(run_dir, source.problem(), position, promises, directory)
+            show_written(directory)
         else:
             try:
-                _keep(run_dir, source.problem(), position)
+                _keep(run_dir, source.problem(), position, promises)
             except ParetolabError as error:  # the choice stands, data or not
                 print(f"its model and picture are not written: {error}", file=sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
@@ -207,19 +213,21 @@ class _Source:
 
 def _show_expectation(
     source: _Source, front: Front, position: int, rule: Mapping[str, Any]
-) -> None:
-    """Print what to expect of the chosen solution on new records, where that is known."""
+) -> Mapping[str, Promise]:
+    """Print and return what to expect of the chosen solution on new records, where it is known."""
     try:
         found = source.evidence()
         if found is None:
-            return
+            return {}
         known = expectation(found, front, position, **rule)
     except ParetolabError as error:  # the choice stands without
-        print(f"what to expect on new records is not known: {error}", file=sys.stderr)
-        return
+        print(f"what to expect of this rule is not known: {error}", file=sys.stderr)
+        show_promises(console(), front, position, {})
+        return front.promises(position)
     out = console()
-    out.print(expectation_table(front, position, known))
+    out.print(expectation_table(front, position, known.of))
     out.print(sentence_of(known), soft_wrap=True)
+    return known.of
 
 
 def _price(front: Front, position: int, plain: int, sure: Sure, percent: float) -> str:
@@ -239,7 +247,13 @@ def _price(front: Front, position: int, plain: int, sure: Sure, percent: float) 
     )
 
 
-def _keep(run_dir: RunDir, problem: Problem, position: int, directory: Path | None = None) -> None:
+def _keep(
+    run_dir: RunDir,
+    problem: Problem,
+    position: int,
+    promises: Mapping[str, Promise],
+    directory: Path | None = None,
+) -> None:
     """Write the model of the solution that becomes the run's; a copy to ``directory``.
 
     Raises
@@ -252,7 +266,7 @@ def _keep(run_dir: RunDir, problem: Problem, position: int, directory: Path | No
     about = {"run": config.name, "seed": config.seed}
     for target in [run_dir.model] if directory is None else [directory, run_dir.model]:
         ours = target == run_dir.model  # what was chosen last; elsewhere nothing is overwritten
-        if not export(problem, front, position, target, about, replaces=ours):
+        if not export(problem, front, position, target, about, promises, replaces=ours):
             if directory is None:
                 return
             raise InputError(
@@ -260,12 +274,6 @@ def _keep(run_dir: RunDir, problem: Problem, position: int, directory: Path | No
                 f"{config.problem['kind']} that has no format to be written in"
             )
     show_model(console(), run_dir.model)
-
-
-def _export(run_dir: RunDir, problem: Problem, position: int, directory: Path) -> None:
-    """Write the model, and keep a copy as the run's chosen one."""
-    _keep(run_dir, problem, position, directory)
-    show_written(directory)
 
 
 def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:

@@ -22,7 +22,14 @@ from framework.cli.arguments import (
     workers_of,
 )
 from framework.cli.progress import ProgressBar, ProgressLines
-from framework.cli.tables import console, front_table, next_steps, show_steps, show_walk
+from framework.cli.tables import (
+    console,
+    front_table,
+    next_steps,
+    show_promises,
+    show_steps,
+    show_walk,
+)
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.config import RunConfig
 from framework.experiment.execute import (
@@ -119,7 +126,9 @@ def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options
     """Show the front and the next steps; return the exit code."""
     out, front = console(), run_dir.front()
     if len(front):
-        out.print(front_table(front, mark=marked(run_dir, front), returned=run_dir.returned()))
+        position = marked(run_dir, front)
+        out.print(front_table(front, mark=position, returned=run_dir.returned()))
+        show_promises(out, front, position, summary.get("expected") or {})
         show_walk(out, Chosen.read(run_dir.model))
         if sentence := verdict_of(run_dir, front):
             out.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,11 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from framework.analysis.expectations import Expectation
+from framework.analysis.front_expectations import standing_of
 from framework.arrays import Array, IntArray
 from framework.experiment.certification import Certification
 from framework.experiment.run_dir import RunDir
 from framework.extras import installed
-from framework.front import Front
+from framework.front import Front, Promise
 from framework.models.walk import Chosen, Walk
 from framework.security import terminal_text
 
@@ -93,10 +95,11 @@ def front_table(
     return table
 
 
-def expectation_table(front: Front, position: int, known: Expectation) -> Table:
+def expectation_table(front: Front, position: int, of: Mapping[str, Promise]) -> Table:
     """Return what the metrics of a solution claim, what to expect of them, and how they came out.
 
-    The last column, the test records, only informs: no choice may depend on it.
+    ``of`` has them by name. The last column, the test records, only informs: no choice may depend
+    on it.
     """
     table = Table(
         title=f"Solution {front.ids[position]} on new records",
@@ -109,15 +112,29 @@ def expectation_table(front: Front, position: int, known: Expectation) -> Table:
     if front.test is not None:
         table.add_column("test", justify="right", style="dim")
     for name in _shown(front):
-        if name not in known.of or front.roles.metrics[name].size:
+        if name not in of or front.roles.metrics[name].size:
             continue
-        promise = known.of[name]
+        promise = of[name]
         cells = [_cell(promise.claimed), _cell(promise.expected)]
         cells.append(f"{_cell(promise.low)} to {_cell(promise.high)}")
         if front.test is not None:
             cells.append(_cell(front.test[name][position]))
         table.add_row(name, *cells)
     return table
+
+
+def show_promises(out: Console, front: Front, position: int, expected: Mapping[str, Any]) -> None:
+    """Print what to expect of a solution as a front has it; why it is not known where it does not.
+
+    ``expected`` is what the run's summary says of it.
+    """
+    promises = front.promises(position)
+    if promises:
+        out.print(expectation_table(front, position, promises))
+        out.print(standing_of(front, position, expected), soft_wrap=True)
+    elif expected.get("unknown"):
+        why = f"what to expect on new records is not known: {expected['unknown']}"
+        out.print(why, markup=False, highlight=False, soft_wrap=True)
 
 
 def sentence_of(known: Expectation) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from framework.analysis.choose import Condition, parse_condition
 from framework.analysis.expectations import Expectation, Resamples, Rule, expect
+from framework.analysis.front_expectations import expect_front
 from framework.arrays import BoolArray, FloatArray, IntArray, row_codes
 from framework.errors import InputError
 from framework.front import Front
@@ -25,11 +27,14 @@ class Evidence(NamedTuple):
     ----------
     ids : numpy.ndarray of int64, shape (n,)
         Of each design that was evaluated, the first candidate's; ascending.
+    values : mapping of str to numpy.ndarray of float64, shape (n,)
+        Their metrics, in the same order.
     resamples : Resamples
         Of their outcomes, in the same order.
     """
 
     ids: IntArray
+    values: Mapping[str, FloatArray]
     resamples: Resamples
 
     def positions(self, ids: IntArray) -> IntArray:
@@ -67,7 +72,29 @@ def evidence(journal: Journal, problem: Problem, seed: int) -> Evidence | None:
             "s to train again"
         )
     outcomes = problem.outcomes(X)
-    return None if outcomes is None else Evidence(ids, Resamples(outcomes, seed))
+    if outcomes is None:
+        return None
+    values = {
+        name: np.concatenate([piece.values[name] for piece in pieces])[order]
+        for name in pieces[0].values
+    }
+    return Evidence(ids, values, Resamples(outcomes, seed))
+
+
+def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]:
+    """Return a front with what to expect of each solution, and what this rests on.
+
+    The latter is for ``summary.json``: how many ``designs`` were evaluated and how many of them
+    ``resampled``, whether these are the ``whole`` of those that may win, and how many
+    ``resamples``.
+    """
+    if not len(front):
+        return front, {"unknown": "the front is empty"}
+    known = expect_front(
+        found.resamples, front.roles, found.values, front.ids, found.positions(front.ids)
+    )
+    about = {name: getattr(known, name) for name in ("designs", "resampled", "whole", "resamples")}
+    return replace(front, expected=known.columns), about
 
 
 def expectation(found: Evidence, front: Front, position: int, **rule: Any) -> Expectation:

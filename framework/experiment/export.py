@@ -15,7 +15,7 @@ from framework.errors import InputError
 from framework.experiment.config import section
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
-from framework.front import Front
+from framework.front import Front, Promise
 from framework.problem import Deployable, Problem, TrivialClassifier
 from framework.security import read_object, received
 
@@ -183,6 +183,7 @@ def export(
     position: int,
     directory: Path,
     about: Mapping[str, Any],
+    promises: Mapping[str, Promise] | None = None,
     *,
     replaces: bool = True,
 ) -> bool:
@@ -197,6 +198,9 @@ def export(
     directory : pathlib.Path
     about : mapping
         Noted with the model, besides the solution's id and metrics.
+    promises : mapping of str to Promise, optional
+        What to expect on new records of a solution that a rule chose; by default, what the front
+        says of it.
     replaces : bool
         Whether the model of another solution, or of another run, is replaced.
 
@@ -220,6 +224,13 @@ def export(
     metrics = {name: float(column[position]) for name, column in front.rows.values.items()}
     test = {name: float(column[position]) for name, column in (front.test or {}).items()}
     solution = {"solution": int(front.ids[position]), "validation": metrics, "test": test}
+    told = dict(front.promises(position) if promises is None else promises)
+    told = {name: one for name, one in told.items() if not front.roles.metrics[name].size}
+    if told:
+        solution["expected on new records"] = {name: one.expected for name, one in told.items()}
+        solution["95% range"] = {
+            name: f"{one.low:.4g} to {one.high:.4g}" for name, one in told.items()
+        }
     noted = {**about, **solution, "data": _data(problem)}
     if not replaces:
         _refuse_other(directory, noted)

@@ -6,13 +6,17 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from framework import extras, registry
 from framework.algorithm import Algorithm, make
-from framework.errors import ParetolabError
+from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, as_formerly, check, formerly, parameters
 from framework.experiment.estimate import (
     candidates_of,
@@ -258,9 +262,10 @@ class SingleRun:
             )
         failed = progress.stopped == "failures" or 0 < progress.evaluations == progress.failed
         status = FAILED if failed else DONE
-        return self._write(tested(front, self._problem, self._config.seed), status)
+        front = tested(front, self._problem, self._config.seed)
+        return self._write(front, status, ended=True)
 
-    def _write(self, front: Front, status: str) -> dict[str, Any]:
+    def _write(self, front: Front, status: str, *, ended: bool = False) -> dict[str, Any]:
         config, problem, run_dir = self._config, self._problem, self._run_dir
         summary = summarise(
             config, problem, front, self._last.progress, status, self._evaluated_by()
@@ -272,14 +277,44 @@ class SingleRun:
             summary |= {"evaluation_s": round(scoring, 3)}
         outcome = self._algorithm.outcome()
         summary |= {"findings": dict(outcome.findings)}
-        run_dir.write_front(front)
-        for name, columns in outcome.tables.items():
-            run_dir.write_listing(name, columns)
+        fronts = [front]
         if outcome.returned is not None:
             rows = Front.of_rows(self._journal, outcome.returned, self._roles, problem.gene_names)
-            tested(rows, problem, config.seed).save(run_dir.returned_file)
+            fronts.append(tested(rows, problem, config.seed))
+        if ended:
+            started = time.perf_counter()
+            fronts, summary["expected"] = self._expected(fronts)
+            summary["expected_s"] = round(time.perf_counter() - started, 3)
+        run_dir.write_front(fronts[0])
+        for name, columns in outcome.tables.items():
+            run_dir.write_listing(name, columns)
+        for returned in fronts[1:]:
+            returned.save(run_dir.returned_file)
         run_dir.write_summary(summary)
         return summary
+
+    def _expected(self, fronts: Sequence[Front]) -> tuple[list[Front], dict[str, Any]]:
+        """Return fronts with what to expect on new records, and what that rests on.
+
+        Where it is not known the fronts are as they were, and the latter says why.
+        """
+        from framework.experiment.expected import evidence, with_expected
+
+        kind = self._config.problem["kind"]
+        try:
+            found = evidence(self._journal, self._problem, self._config.seed)
+        except InputError as error:
+            return list(fronts), {"unknown": str(error)}
+        if found is None:
+            why = f"problem {kind!r} does not say what each record contributes to these metrics"
+            return list(fronts), {"unknown": why}
+        first, about = with_expected(fronts[0], found)
+        told = [first]
+        for front in fronts[1:]:
+            inside = len(front) and np.isin(front.ids, first.ids).all()
+            own = first.take(np.searchsorted(first.ids, front.ids)).expected if inside else None
+            told.append(replace(front, expected=own) if inside else with_expected(front, found)[0])
+        return told, about
 
     def _report_needs(self) -> None:
         """Report what the run will need; refuse one that the machine has not the memory for."""

@@ -124,7 +124,7 @@ def test_expected_is_claimed_less_the_mean_gain_of_the_picks():
     position = int(front.ids[choose(front, **rule)])
     resamples = Resamples(outcomes, 9, 200)
     known = expect(resamples, Rule(front, **rule), position)
-    gains, fresh, again, picked, unmet = [], [], 0, set(), 0
+    gains, again, picked, unmet = [], 0, set(), 0
     for b in range(200):
         weights = resamples.weights[:, b]
         whole = front_of(outcomes, whole=True).rows.values["accuracy"]
@@ -135,15 +135,15 @@ def test_expected_is_claimed_less_the_mean_gain_of_the_picks():
             unmet += 1
             continue
         gains.append(drawn.rows.values["accuracy"][pick] - whole[pick])
-        out = np.repeat(np.arange(outcomes.records), weights == 0)
-        answered = outcomes.answered[pick][out].sum()
-        fresh.append(outcomes.right[pick][out].sum() / max(answered, 1))
         again += pick == position
         picked.add(pick)
     promise = known.of["accuracy"]
     assert promise.claimed == front.rows.values["accuracy"][front.ids == position][0]
     assert promise.expected == pytest.approx(promise.claimed - np.mean(gains), abs=1e-12)
-    assert (promise.low, promise.high) == tuple(np.percentile(fresh, [2.5, 97.5]))
+    own = outcomes.metrics(resamples.weights, np.array([position]))["accuracy"]
+    half = 1.96 * np.sqrt(own.var() + 0.5 * np.var(gains))
+    assert promise.high == pytest.approx(min(promise.expected + half, 1.0))
+    assert promise.low == pytest.approx(promise.expected - half)
     assert known.again == again / 200
     assert known.others == len(picked - {position})
     assert known.unmet == pytest.approx(unmet / 200)

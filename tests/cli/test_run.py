@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from framework.front import expected_columns
 from tests.cli.places import METRICS, front_of
 from tests.command import rows
 from tracking.mlflow_log.run_content import end_metrics
@@ -62,7 +63,9 @@ def test_front_csv(finished):
     with (finished.dir / "front.csv").open() as file:
         header, *records = csv.reader(file)
     tests = [f"test_{name}" for name in METRICS]
-    assert header == ["id", *METRICS, *tests, *[f"gene_f{i}" for i in range(1, 7)]]
+    told = [name for own in expected_columns(METRICS).values() for name in own]
+    genes = [f"gene_f{i}" for i in range(1, 7)]
+    assert header == ["id", *METRICS, *tests, *told, "firm", "group", *genes]
     assert len(records) == json.loads((finished.dir / "summary.json").read_text())["front_size"]
     ids = [int(record[0]) for record in records]
     assert ids == sorted(ids)

@@ -115,15 +115,9 @@ class RunData:
             values = self.front.rows.values[objective.metric]
             columns.append(np.log(values) if self.scale(objective) == "log" else values)
         kept = np.union1d(_spread(np.column_stack(columns), _DRAWN), [self.position])
-        test = self.front.test
-        front = replace(
-            self.front,
-            rows=self.front.rows.take(kept),
-            test=test and {name: column[kept] for name, column in test.items()},
-        )
         return replace(
             self,
-            front=front,
+            front=self.front.take(kept),
             whole=self.front,
             position=int(np.searchsorted(kept, self.position)),
             subtitle=f"{self.subtitle}, {len(kept):,} drawn",

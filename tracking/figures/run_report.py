@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from framework.analysis.alternatives import verdict
+from framework.analysis.front_expectations import standing_of
 from framework.experiment.run_dir import RunDir
+from framework.front import FIRM, GROUP, expected_columns
 from tracking.figures.html_page import as_table, digits, picture, section, write_report_page
 from tracking.figures.run_data import RunData, read_run_data
 from tracking.figures.style import display_name
@@ -137,17 +139,25 @@ def _chosen(run_dir: RunDir, data: RunData) -> str:
     """Return the metrics of the chosen design, a line each."""
     front, position = data.front, data.position
     test = front.test or {}
-    rows = [
-        [
-            html.escape(display_name(name)),
-            digits(float(column[position])),
-            digits(float(test[name][position])) if name in test else "",
-        ]
-        for name, column in front.rows.values.items()
-    ]
+    promises = front.promises(position)
+    rows = []
+    for name, column in front.rows.values.items():
+        row = [html.escape(display_name(name)), digits(float(column[position]))]
+        if promises:
+            told = promises.get(name)
+            row.append("" if told is None else digits(told.expected))
+            row.append("" if told is None else f"{digits(told.low)} to {digits(told.high)}")
+        rows.append([*row, digits(float(test[name][position])) if name in test else ""])
     why = "nearest to the ideal point" if run_dir.choice() is None else "as chosen"
     text = f"Solution {front.ids[position]}, {why}."
-    body = as_table(["metric", html.escape(data.measured), "on test records"], rows)
+    expected = run_dir.summary().get("expected") or {}
+    if promises:
+        text += f" On new records: {standing_of(front, position, expected)}."
+    elif expected.get("unknown"):
+        text += f" What to expect on new records is not known: {expected['unknown']}."
+    headings = ["metric", html.escape(data.measured)]
+    headings += ["expected on new records", "95% range"] if promises else []
+    body = as_table([*headings, "on test records"], rows)
     return section("The chosen design", text, body)
 
 
@@ -164,6 +174,10 @@ def _front(data: RunData) -> str:
     """Return the solutions by what they cost; the chosen one among them."""
     front, position = data.front, data.position
     names = list(dict.fromkeys([*(o.metric for o in data.axes()), *front.roles.metrics]))
+    columns = expected_columns(front.roles.metrics)
+    wanted = [*(columns[name][0] for name in front.roles.names if name in columns), FIRM, GROUP]
+    known = front.expected or {}
+    told = {name: known[name] for name in wanted if name in known}
     order = np.argsort(front.rows.values[names[0]], kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS)).round())
     kept = {*order[places.astype(int)].tolist(), position}
@@ -171,10 +185,16 @@ def _front(data: RunData) -> str:
         [
             f"{front.ids[i]}{' *' if i == position else ''}",
             *(digits(float(front.rows.values[name][i])) for name in names),
+            *(digits(float(told[name][i])) for name in told),
         ]
         for i in order.tolist()
         if i in kept
     ]
     shown = "" if len(rows) == len(front) else f"; {len(rows)} of {len(front):,} shown"
     text = f"Values {html.escape(data.measured)}; * is the chosen design{shown}."
-    return section("Solutions", text, as_table(["id", *map(html.escape, names)], rows))
+    if FIRM in told:
+        text += f" {html.escape(FIRM)} is the share of resamples in which it is on the front."
+    if GROUP in told:
+        text += " Solutions of one group are not told apart by the records."
+    headings = [*names, *(name.replace("_", " ") for name in told)]
+    return section("Solutions", text, as_table(["id", *map(html.escape, headings)], rows))

@@ -20,7 +20,7 @@ from framework.experiment.alternatives import read_alternatives
 from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir, slug
-from framework.front import Front
+from framework.front import Front, expected_columns
 from framework.models.walk import Chosen
 from framework.security import public_uri
 
@@ -282,8 +282,12 @@ class FrontResults:
         return cls(run_dir, front, marked(run_dir, front)) if len(front) else None
 
     def chosen(self) -> dict[str, float]:
-        """Return the metrics of the chosen design, ``chosen/val_NAME`` and ``chosen/test_NAME``."""
-        parts = {"val": self.front.rows.values, "test": self.front.test or {}}
+        """Return the metrics of the chosen design.
+
+        That is ``chosen/val_NAME``, ``chosen/test_NAME``, and what to expect on new records:
+        ``chosen/expected_NAME``, ``chosen/low_NAME`` and ``chosen/high_NAME``.
+        """
+        parts = {"val": self.front.rows.values, "test": self.front.test or {}, **self._told()}
         return rounded(
             {
                 f"chosen/{part}_{name}": float(column[self.position])
@@ -291,6 +295,14 @@ class FrontResults:
                 for name, column in columns.items()
             }
         )
+
+    def _told(self) -> dict[str, dict[str, FloatArray]]:
+        """Return what to expect of each solution: expected, low and high, by metric."""
+        found, known = expected_columns(self.front.roles.metrics), self.front.expected or {}
+        return {
+            part: {name: known[own[i]] for name, own in found.items() if own[i] in known}
+            for i, part in enumerate(("expected", "low", "high"))
+        }
 
     def points(self) -> dict[str, FloatArray]:
         """Return ``front/NAME`` of each objective: at most 300 points, from low cost to high.
@@ -330,7 +342,8 @@ class FrontResults:
         """Return the chosen design's metrics as a table in Markdown."""
         senses = {o.metric: _ARROWS[o.sense] for o in self.front.roles.objectives}
         names = [*senses, *(name for name in self.front.roles.metrics if name not in senses)]
-        parts = {"validation": self.front.rows.values, "test": self.front.test or {}}
+        parts = {"validation": self.front.rows.values, **self._told()}
+        parts["test"] = self.front.test or {}
         lines = ["", *(f"{_plain(name)} {senses.get(name, '')}".strip() for name in names)]
         rows = [lines, ["---"] * len(lines)]
         for part, columns in parts.items():

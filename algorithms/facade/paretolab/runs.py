@@ -14,9 +14,10 @@ from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check_config, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
+from framework.experiment.expected import evidence, expectation
 from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
-from framework.front import Front
+from framework.front import Front, Promise
 from framework.problem import Deployable, Problem
 
 PathLike = str | os.PathLike[str]
@@ -96,6 +97,47 @@ class RunResult:
             )
         genome = self.front.X[position].astype(self._problem.space.dtype)
         return self._problem.decode(genome)
+
+    def expected(
+        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
+    ) -> dict[str, Promise]:
+        """Return what to expect of one solution on new records.
+
+        The rule is applied in each resample of the records, as ``paretolab choose`` does; the data
+        are loaded again, on the first call. With ``id=`` alone it is what ``front.csv`` says.
+
+        Parameters
+        ----------
+        where, best, **rule
+            As of :meth:`choose`.
+
+        Returns
+        -------
+        mapping of str to Promise
+            For each metric ``claimed``, ``expected``, and ``low`` and ``high``, a 95% range.
+
+        Raises
+        ------
+        InputError
+            No solution meets the conditions, a metric is unknown, the data have changed since, or
+            the problem does not say what each record contributes.
+        """
+        conditions = [where] if isinstance(where, str) else list(where)
+        position = choose(self.front, where=conditions, best=best, **rule)
+        if set(rule) == {"id"}:
+            return self.front.promises(position)
+        if self._problem is None:
+            self._problem = load_problem(self._run_dir)
+        with self._run_dir.journal() as journal:
+            found = evidence(journal, self._problem, self.config.seed)
+        if found is None:
+            raise InputError(
+                "expected: expected a problem that tells what each record contributes, found "
+                f"{self.config.problem['kind']!r}, which does not"
+            )
+        asked = {name: value for name, value in rule.items() if name not in ("knee", "id")}
+        known = expectation(found, self.front, position, where=conditions, best=best, **asked)
+        return dict(known.of)
 
     def __repr__(self) -> str:
         status = self.summary.get("status", "unfinished")
