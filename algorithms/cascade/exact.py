@@ -106,13 +106,17 @@ class ExactCascades(Algorithm):
 
     def propose(self) -> Array | None:
         """Return the best policies, the cheapest first, and the single models."""
-        points = self._solve(Preparation())
-        singles = [Point(0, 0, 0, (m,), ()) for m in range(self._k)]
+        best = self.best()
+        singles = [self._genome(Point(0, 0, 0, (m,), ())) for m in range(self._k)]
         self.done = True
         self.reason = f"the exact {'front' if self.front == 'whole' else 'hull'} is complete"
-        X = np.array([self._genome(point) for point in [*points, *singles]])
+        X = np.concatenate([best, singles])
         _, first = np.unique(X, axis=0, return_index=True)
         return np.asarray(X[np.sort(first)])
+
+    def best(self) -> Array:
+        """Return the genomes (n, d) of the front or hull alone, the cheapest first."""
+        return np.array([self._genome(point) for point in self._solve(Preparation())])
 
     def learn(self, batch: Evaluated) -> None:
         """Ignore the answers: they are counted already."""

@@ -138,6 +138,9 @@ def upper_quantile(paid: IntArray, weights: FloatArray) -> FloatArray:
 class CascadeOutcomes(RecordOutcomes):
     """How cascades do on each record.
 
+    ``calibrated_accuracy`` moves, under weights, as ``accuracy`` does: calibrated outcomes lack the
+    luck of single answers, and a range made of them would be too narrow.
+
     Parameters
     ----------
     policies : Policies
@@ -194,8 +197,10 @@ class CascadeOutcomes(RecordOutcomes):
             "models_asked": weighted_sums(planes[ASKED], weights) / total,
         }
         if "calibrated_accuracy" in wanted:
-            tens = weighted_sums(planes[CALIBRATED], weights)
-            values["calibrated_accuracy"] = tens / (10 * total)
+            n = planes.shape[2]
+            tens, ones = (planes[plane].sum(axis=1)[:, None] / n for plane in (CALIBRATED, RIGHT))
+            moved = values["accuracy"] - ones
+            values["calibrated_accuracy"] = np.clip(tens / 10 + moved, 0.0, 1.0)
         if "chain_length" in wanted:
             sizes = (p.models[candidates] >= 0).sum(axis=1).astype(np.float64)
             values["chain_length"] = np.repeat(sizes[:, None], len(total), axis=1)

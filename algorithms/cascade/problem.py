@@ -130,8 +130,8 @@ class CascadeProblem(Problem, Deployable):
     Raises
     ------
     InputError
-        One model, confidences that cannot divide records, a model that is always right and the
-        cheapest, labels that the table does not know, records in both tables.
+        One model, confidences that cannot divide records, a model that is always right and free,
+        labels that the table does not know, records in both tables.
     """
 
     known_metrics = (
@@ -461,10 +461,10 @@ def _check_choice(calls: CallTable) -> None:
         )
     first = next(iter(calls.costs.values())).values
     for m in np.flatnonzero(calls.right.all(axis=1)).tolist():
-        if (first[m] <= first.min(axis=0)).all():
+        if not first[m].any():
             raise InputError(
                 f"{calls.name}: expected a trade-off, found that {calls.ids[m]!r} is right on "
-                "every record and never dearer than another; ask it alone"
+                "every record and costs nothing; ask it alone"
             )
 
 

@@ -84,6 +84,11 @@ def test_outcomes_under_weights_are_those_of_repeated_records():
     plain = problem.outcomes(X).metrics(np.ones((40, 1)))
     for name, column in problem.evaluate(X).items():
         np.testing.assert_array_equal(plain[name][:, 0], column)
+    values = problem.evaluate(X)
+    moved = found["accuracy"] - values["accuracy"][:, None]
+    np.testing.assert_allclose(
+        found["calibrated_accuracy"], values["calibrated_accuracy"][:, None] + moved
+    )
     for b in range(4):
         rows = np.repeat(np.arange(40), weights[:, b].astype(int))
         chosen = [problem.decoded(x) for x in X]
