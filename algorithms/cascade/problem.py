@@ -254,7 +254,9 @@ class CascadeProblem(Problem, Deployable):
 
     def outcomes(self, X: Array) -> CascadeOutcomes:
         """Return how cascades do on each tuning record."""
-        return self._outcomes(X, self.calls, self.stages)
+        found = self._outcomes(X, self.calls, self.stages)
+        found.refitted = self.library is not None and self.library.folds > 0
+        return found
 
     def decoded(self, x: Array) -> Decoded:
         """Return the models and thresholds that a genome, shape (d,), stands for."""

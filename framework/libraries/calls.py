@@ -242,6 +242,7 @@ class CallTable:
             truth=np.asarray(library.classes, dtype=object)[np.asarray(y)],
             labels=library.classes,
             probabilities=found,
+            groups=library.units if part == "validation" else None,
             name=library.title if part == "validation" else f"{library.title}, test",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -118,6 +119,9 @@ def test_a_library_is_a_table(classes):
         for P in library.validation
     ]
     assert (table.costs["memory"].values[:, 0] == table.costs["memory"].values[:, -1]).all()
+    units = np.arange(len(library.y_validation)) // 2
+    paired = CallTable.of(replace(library, units=units), costs=["memory"])
+    assert paired.groups.tolist() == units.tolist()
     test = table.matched(CallTable.of(library, "test", ["memory"]))
     assert test.n == library.test.shape[1]
     with pytest.raises(InputError, match="regression"):
