@@ -115,7 +115,9 @@ def _empulse(name: str, target: str, sep: str = ",") -> pd.DataFrame:
     path = Path(spec.origin).parent / "datasets" / "data" / f"{name}.csv.gz"
     with gzip.open(path) as file:
         frame = pd.read_csv(file, sep=sep).drop(columns="id", errors="ignore")
-    return frame.assign(**{target: (frame[target].astype(str).isin(["1", "yes"])).astype(int)})
+    return frame.assign(
+        **{target: (frame[target].astype(str).isin(["1", "1.0", "yes", "True"])).astype(int)}
+    )
 
 
 def _churn() -> Case:
@@ -127,13 +129,14 @@ def _churn() -> Case:
 
 
 def _bank() -> Case:
-    frame = _empulse("bankmarketing", "y", ";").drop(columns="duration")  # known afterwards
+    frame = _empulse("bankmarketing", "y", ";").sample(20_000, random_state=0)
+    frame = frame.drop(columns="duration")  # known afterwards
     missed = np.maximum(0.02463333 * 0.25 * frame["balance"], 1).mean() - 1
     return _priced(frame, "y", {1: round(float(missed), 4), 0: 1.0}, 0.3, 6)
 
 
 def _credit() -> Case:
-    frame = _empulse("creditscoring1", "SeriousDlqin2yrs").dropna()
+    frame = _empulse("creditscoring1", "SeriousDlqin2yrs").dropna().sample(20_000, random_state=0)
     # of a default: three months' income lent, three quarters of it lost; of a refusal: interest
     lent = np.minimum(3 * frame["MonthlyIncome"], 25_000).mean() / 1000
     errors = {1: round(0.75 * float(lent), 4), 0: round(0.05 * float(lent), 4)}
