@@ -300,7 +300,9 @@ def walk_records(
         given[waiting[sure]] = given_here
         waiting = waiting[~sure]
     confusion = _confusion(truth, given, len(model.classes_))
-    return Walk(n, training_records, calibration, tuple(stages), {"validation": confusion})
+    by_cost = model.decision_ is not None
+    about = training_records, calibration, tuple(stages), {"validation": confusion}
+    return Walk(n, *about, by_cost=by_cost)
 
 
 def _confusion(truth: IntArray, given: IntArray, classes: int) -> tuple[tuple[int, ...], ...]:

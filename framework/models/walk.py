@@ -80,6 +80,8 @@ class Walk:
     out_of_fold : bool
         Whether the records are those of a cross-validation, each answered by classifiers that were
         fitted without it; then ``validation`` means them.
+    by_cost : bool
+        Whether stages decide by the costs of errors and not by confidence.
     """
 
     records: int
@@ -88,6 +90,7 @@ class Walk:
     stages: tuple[StageWalk, ...]
     confusions: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     out_of_fold: bool = False
+    by_cost: bool = False
 
     @property
     def measured(self) -> str:
@@ -160,6 +163,12 @@ class Walk:
         ]
 
     def _advice(self, stage: StageWalk) -> str:
+        if self.by_cost:
+            return "try " + (
+                "problem.calibration: softmax"
+                if self.calibration == "none"
+                else "another problem.calibration"
+            )
         if self.calibration == "none":
             method = "isotonic" if self.training_records >= _MANY else "sigmoid"
             return f"set problem.calibration: {method}"
@@ -186,8 +195,8 @@ class Walk:
         if not all(_is_confusion(rows, len(stages[0].answers)) for rows in confusions.values()):
             raise ValueError("tables of answers")
         walk = cls(**{**plain, "stages": stages, "confusions": confusions})
-        if not isinstance(walk.out_of_fold, bool):
-            raise ValueError("out_of_fold: true or false")
+        if not (isinstance(walk.out_of_fold, bool) and isinstance(walk.by_cost, bool)):
+            raise ValueError("out_of_fold and by_cost: true or false")
         if not (_is_count(walk.records) and walk.records and _is_count(walk.training_records)):
             raise ValueError("numbers of records")
         return walk

@@ -156,6 +156,14 @@ def test_files_keep_costs_and_thresholds(fitted, tmp_path):
     assert step["risk"] == pytest.approx(found["risk"].iloc[0])
 
 
+def test_what_a_walk_advises_is_no_threshold_of_confidence(fitted):
+    walk = fitted.problem_.walk(fitted.choose(best="risk"))
+    assert walk.by_cost
+    stage = walk.stages[0]
+    assert walk._advice(stage) == "try another problem.calibration"
+    assert type(walk).from_json(walk.to_json()) == walk
+
+
 def test_thresholds_halve_from_the_risk_of_the_best_constant_answer():
     X, y = table()
     few = ParetoMultiStage(
