@@ -25,6 +25,7 @@ def stage(leaving, right, confidence, p_value=0.5, entering=100, features=("a",)
 def problem():
     synthetic = {"samples": 600, "features": 6, "informative": 5, "classes": 3, "flip_y": 0.2}
     raw = {"dataset": {"synthetic": synthetic}, "threshold": 0.6, "max_stages": 4}
+    raw["measure"] = {"kind": "holdout"}  # the model then answers the records that were scored
     return MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
 
 

@@ -39,6 +39,7 @@ def fitted(request):
         decision=DECISION | {"per_stage": request.param},
         remove_features=True,
         max_stages=3,
+        measure="holdout",  # a deployed model then answers the records that were scored
         algorithm="grid",
         budget=100_000,
     )
@@ -223,6 +224,7 @@ def test_class_weights_are_those_of_scikit_learn(weight, calibration):
         costs=COSTS,
         classifier={"kind": "logistic_regression", "class_weight": weight},
         calibration=calibration,
+        measure="holdout",
         budget=5,
     ).fit(X, y)
     problem = search.problem_
