@@ -24,6 +24,7 @@ from framework.errors import InputError
 from framework.files import write_whole
 from framework.journal import Journal
 from framework.pareto import hypervolume, nondominated
+from framework.reading import read_text
 from framework.roles import Roles
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 GENE_PREFIX = "gene_"
 FIRM, GROUP = "firm", "group"  # columns of what resamples say of a member
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
+_MOST_BYTES = 10**9  # of a CSV file
 _JOINED = 256  # batches added to an archive before they are made one
 
 
@@ -412,8 +414,8 @@ def columns_of(path: Path) -> dict[str, Array]:
     OSError, ValueError, OverflowError, csv.Error
         The file cannot be read, or holds something else.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        header, *rows = csv.reader(file)
+    text = read_text(path, _MOST_BYTES)
+    header, *rows = csv.reader(StringIO(text, newline=""))
     if not all(len(row) == len(header) for row in rows):
         raise ValueError("rows of other lengths than the first")
     columns = zip(*rows, strict=True) if rows else [()] * len(header)

@@ -33,7 +33,8 @@ import numpy as np
 from framework.arrays import row_codes
 from framework.batch import Evaluated
 from framework.errors import JournalError, damaged
-from framework.files import check_database, write_whole
+from framework.files import check_database, opened_database, statements_of, write_whole
+from framework.reading import open_regular
 
 FORMAT = 1
 _DAMAGED = "expected a whole journal, found damage; `paretolab resume` keeps what is whole"
@@ -234,6 +235,8 @@ class Journal:
 
     def _batch_of(self, row: BatchRow) -> Evaluated:
         first, n, genomes, metrics, errors, _, _ = row
+        if first < 0 or not 0 <= n <= len(genomes):  # a row takes a byte at least
+            raise ValueError(f"a batch of {n} rows from {first} on in {len(genomes)} bytes")
         X = np.frombuffer(genomes, dtype=self.dtype).reshape(n, self.d)
         table = np.frombuffer(metrics, dtype="<f8").reshape(n, len(self.metric_names))
         values = {name: table[:, j] for j, name in enumerate(self.metric_names)}
@@ -287,10 +290,9 @@ class Journal:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open a journal for writing, or make an empty file."""
-    db = sqlite3.connect(path, timeout=30, isolation_level="IMMEDIATE")
+    db = opened_database(path, isolation_level="IMMEDIATE")
     # In WAL mode a commit survives the death of the process, readers never block the writer, and
     # synchronous=NORMAL keeps the file consistent (at most the last batches go) if power fails.
-    db.execute("PRAGMA trusted_schema=OFF")  # the file may be anyone's
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     return db
@@ -298,23 +300,23 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _connect_reading(path: Path) -> sqlite3.Connection:
     """Open a journal for reading, also in a directory that cannot be written."""
+    open_regular(path).close()  # SQLite would wait for a pipe
     uri = path.absolute().as_uri()
-    db = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+    db = opened_database(f"{uri}?mode=ro")
     try:
-        db.execute("PRAGMA trusted_schema=OFF")  # the file may be anyone's
         db.execute("SELECT name FROM sqlite_master")
     except sqlite3.OperationalError:
         # SQLite wants to put the index of the log beside the file; with no log there is no need
         if path.with_name(path.name + "-wal").exists():
             raise
         db.close()
-        db = sqlite3.connect(f"{uri}?immutable=1", uri=True)
+        db = opened_database(f"{uri}?immutable=1")
     return db
 
 
 def _has_tables(db: sqlite3.Connection) -> bool:
-    """Return whether the file is a journal."""
-    return _tables(db) == {"meta", "batches"}
+    """Return whether the file is a journal: with our tables, and nothing that acts by itself."""
+    return statements_of(db) == set(_SCHEMA)
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:
@@ -389,13 +391,15 @@ def _is_sound(path: Path) -> bool:
     sqlite3.Error
         The file cannot be judged: no permission, locked.
     """
-    db = sqlite3.connect(path)
+    db = opened_database(path)
     try:
         db.execute("BEGIN")  # a reader may look while another process writes: all of one moment
         if db.execute("PRAGMA quick_check").fetchone() != ("ok",):
             return False
         if not _tables(db):
             return True
+        if not _has_tables(db):
+            raise JournalError(f"{path}: expected the journal of a run, found another file")
         meta = _read_meta(db)
         n = db.execute("SELECT COUNT(*) FROM batches").fetchone()[0]
         return meta is not None and sum(1 for _ in _leading(db, meta)) == n
@@ -438,11 +442,11 @@ def _salvage(path: Path, ours: Mapping[str, Any]) -> int:
 def _rescue(source: Path, fresh: Path, ours: Mapping[str, Any]) -> int:
     """Write the complete leading batches of a damaged journal to a fresh one; return how many."""
     fresh.unlink(missing_ok=True)
-    old = sqlite3.connect(source)
+    old = opened_database(source)
     # SQLite refuses a file with fewer pages than its header says, but for whoever repairs schemas
     old.execute("PRAGMA writable_schema=ON")
     meta = _read_meta(old) or ours
-    new = sqlite3.connect(fresh)
+    new = opened_database(fresh)
     _create(new, meta)
     kept = 0
     with new:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from framework.arrays import WordArray
 from framework.components import SharedComponents
 from framework.errors import JournalError
-from framework.files import check_database
+from framework.files import check_database, opened_database, statements_of
 
 _COMPONENTS_AT_ONCE = 4096  # built in this process between two reports
 _OWNER = "owner"
@@ -174,12 +174,14 @@ class Checkpoints(MutableMapping[str, bytes]):
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None:
-            self._db = sqlite3.connect(":memory:" if self.path is None else self.path, timeout=30)
+            self._db = opened_database(":memory:" if self.path is None else self.path)
             if self.path is not None:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=NORMAL")
             with self._db:
                 self._db.execute(_SCHEMA)
+            if statements_of(self._db) != {_SCHEMA.replace("IF NOT EXISTS ", "")}:
+                raise sqlite3.DatabaseError("a file of other tables than notes")
         return self._db
 
     def _read(self, key: str) -> bytes | None:
@@ -191,7 +193,8 @@ class Checkpoints(MutableMapping[str, bytes]):
             row = self._db.execute(query, (key,)).fetchone()
         except sqlite3.DatabaseError:
             return None
-        return bytes(row[0]) if row is not None and zlib.crc32(row[0]) == row[1] else None
+        whole = row is not None and isinstance(row[0], bytes) and zlib.crc32(row[0]) == row[1]
+        return bytes(row[0]) if whole else None
 
 
 @dataclass(frozen=True)

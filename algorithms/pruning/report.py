@@ -26,12 +26,10 @@ def write_pruning(run_dir: RunDir) -> list[Path]:
 
     Nothing for other runs: those without the tables ``gap`` and ``votes``.
     """
-    tables = [run_dir.path / f"{name}.csv" for name in ("gap", "votes", "front")]
-    if not all(table.is_file() for table in tables):
+    names = ("gap", "votes", "front")
+    if not all((run_dir.path / f"{name}.csv").is_file() for name in names):
         return []
-    import pandas as pd
-
-    gap, votes, front = (pd.read_csv(table) for table in tables)
+    gap, votes, front = map(run_dir.listing, names)
     if len(front) == 0 or not {"incumbent", "bound"} <= set(gap.columns):
         return []
     from matplotlib.figure import Figure

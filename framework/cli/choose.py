@@ -44,6 +44,7 @@ from framework.experiment.export import export, export_mixture, export_trivial, 
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
 from framework.problem import Problem, TrivialClassifier
+from framework.security import say
 
 _NOT_WITH_MIX = (
     "within", "sure", "knee", "weights", "costs", "prior", "per_unit", "id", "register",
@@ -171,7 +172,7 @@ class Choose:
             try:
                 _keep(run_dir, source.problem(), position, promises)
             except ParetolabError as error:  # the choice stands, data or not
-                print(f"its model and picture are not written: {error}", file=sys.stderr)
+                say(f"its model and picture are not written: {error}", sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
         for name in ("chosen", "whole"):
             if name in registry.names("reports"):
@@ -221,7 +222,7 @@ def _show_expectation(
             return {}
         known = expectation(found, front, position, **rule)
     except ParetolabError as error:  # the choice stands without
-        print(f"what to expect of this rule is not known: {error}", file=sys.stderr)
+        say(f"what to expect of this rule is not known: {error}", sys.stderr)
         show_promises(console(), front, position, {})
         return front.promises(position)
     out = console()
@@ -326,7 +327,7 @@ def _trivial_classifiers(
     try:
         problem = source.problem()
     except ParetolabError as error:
-        print(f"classifiers that always give one label are not looked at: {error}", file=sys.stderr)
+        say(f"classifiers that always give one label are not looked at: {error}", sys.stderr)
         return None, ()
     return problem, problem.trivial_classifiers()
 

@@ -13,6 +13,7 @@ from framework.cli.tables import console, show_steps
 from framework.errors import InputError, ParetolabError
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
+from framework.security import say
 
 _MOST_COLUMNS = 3  # objectives of the recommended solution
 
@@ -99,7 +100,7 @@ class Runs:
             )
         found = list(_runs(folder))
         if not found:
-            print(f"no runs in {folder}")
+            say(f"no runs in {folder}")
             return 0
         table = Table(title=f"Runs in {folder}", title_justify="left", pad_edge=False)
         for name in ("run", "state", "problem", "algorithm"):

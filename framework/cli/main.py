@@ -22,7 +22,7 @@ from framework.cli.arguments import refuses
 from framework.errors import InputError, ParetolabError
 from framework.extras import missing
 from framework.run.interruption import interruptible
-from framework.security import allowing, terminal_text, trust
+from framework.security import allowing, check_working_folder, say, trust
 
 _TRUST = (
     "a class of yours, such as mine.model.Mine, that a configuration or a model may name: it is "
@@ -73,14 +73,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         with interruptible():
-            args = command_parser(_called(arguments)).parse_args(arguments)
+            called = _called(arguments)
+            if called not in ([], ["trust"]):
+                check_working_folder()  # before the command imports what obeys it
+            args = command_parser(called).parse_args(arguments)
             trust(args.trust)
             with allowing(args.allow):
                 code: int = args.run(args)
             sys.stdout.flush()
             return code
     except ParetolabError as error:
-        print(f"paretolab: {terminal_text(str(error))}", file=sys.stderr)
+        say(f"paretolab: {error}", sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         sentence = missing(error)
@@ -89,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"paretolab: {sentence}", file=sys.stderr)
         return sentence.exit_code
     except KeyboardInterrupt as error:  # with a sentence where something can be resumed
-        print(error.args[0] if error.args else "paretolab: interrupted", file=sys.stderr)
+        say(str(error.args[0]) if error.args else "paretolab: interrupted", sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -97,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if not refuses(error):
             raise
-        print(
+        say(
             f"paretolab: {error.filename or 'the disk'}: cannot be used ({error.strerror}); let it "
             "be read and written, or make room, and run the command again",
-            file=sys.stderr,
+            sys.stderr,
         )
         return 2
 

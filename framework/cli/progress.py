@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from framework.experiment.execute import ProgressDisplay
 from framework.preparation import PreparationProgress
 from framework.run.driver import Progress as RunProgress
+from framework.security import say
 
 _LINE_EVERY = 5.0  # seconds between plain lines
 
@@ -123,9 +124,9 @@ class ProgressLines(ProgressDisplay):
 
     def on_end(self, progress: RunProgress) -> None:
         line = describe(progress, self._rate(progress))
-        print(f"{line} · ended by {progress.stopped}", file=self._stream, flush=True)
+        say(f"{line} · ended by {progress.stopped}", self._stream)
 
     def _line(self, text: str) -> None:
         if text != self._last and time.perf_counter() - self._shown >= self._every:
             self._shown, self._last = time.perf_counter(), text
-            print(text, file=self._stream, flush=True)
+            say(text, self._stream)

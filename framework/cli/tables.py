@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
-from rich.text import Text
 
 from framework.analysis.expectations import Expectation
 from framework.analysis.front_expectations import standing_of
@@ -44,8 +44,11 @@ def console(stderr: bool = False) -> Console:
 class _PlainConsole(Console):
     """A console on which no text from elsewhere is a command to the terminal."""
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(terminal_text(text), **options)
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=terminal_text(part.text))
 
 
 def program() -> str:

@@ -59,8 +59,13 @@ class Trust:
         return 0
 
 
-def effects_of(path: Path, overrides: list[str] | None = None) -> Received:
+def effects_of(
+    path: Path, overrides: list[str] | None = None, *, trusting: bool = False
+) -> Received:
     """Return what a configuration, or the directory of a run, would do; nothing of it is done.
+
+    A configuration that it names elsewhere, as an experiment's case may be, is read only where
+    that was granted, or where the user trusts the file: what is in it counts as well.
 
     Raises
     ------
@@ -70,7 +75,7 @@ def effects_of(path: Path, overrides: list[str] | None = None) -> Received:
     directory = path.is_dir()
     file = RunDir.existing(path).config_file if directory else path
     raw = read_yaml(file)
-    with received(file, overrides or [], raw, decide=False) as found:
+    with received(file, overrides or [], raw, decide=False, asks=not trusting) as found:
         if directory and RunDir(path).experiment_file.is_file():
             from framework.experiment.grid_load import reload_grid
 
@@ -126,7 +131,7 @@ def _trusted(name: str) -> None:
         out.print(f"{EVERY_FILE}: may {'='.join(grant)}", highlight=False, soft_wrap=True)
         return
     path = Path(name)
-    found = effects_of(path)
+    found = effects_of(path, trusting=True)
     wanted = [effect for effect in found.distinct() if not found.is_free(effect)]
     if not wanted:
         out.print(f"{name}: does nothing that needs trust", highlight=False, soft_wrap=True)

@@ -26,6 +26,7 @@ from framework.security import (
     TooManyBytes,
     gunzipped,
     most_unpacked,
+    open_regular,
     read_bytes,
 )
 
@@ -232,6 +233,7 @@ class _ParquetTable:
         from pyarrow import dataset, types
 
         self.path = path
+        _check_files(path)
         self._schema = dataset.dataset(path, format="parquet").schema
         self.names = [str(name) for name in self._schema.names]
         self._texts = [
@@ -252,7 +254,7 @@ class _ParquetTable:
         import pyarrow
 
         for name in columns:
-            if pyarrow.types.is_nested(self._schema.field(name).type):
+            if not _is_plain(self._schema.field(name).type):
                 raise InputError(
                     f"{self.path}: expected numbers, texts, dates or truth values in column "
                     f"{name!r}, found {self._schema.field(name).type}; name the "
@@ -275,6 +277,30 @@ class _ParquetTable:
         wanted = [self._schema.field(name) for name in columns]
         frame: pd.DataFrame = table.cast(pyarrow.schema(wanted, self._schema.metadata)).to_pandas()
         return frame
+
+
+def _check_files(path: Path) -> None:
+    """Refuse what is no regular file, and in a folder links that lead out of it.
+
+    Raises OSError, or ValueError.
+    """
+    home = path.resolve()
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        if not file.is_dir():
+            open_regular(file).close()
+        if file.is_symlink() and path.is_dir() and not file.resolve().is_relative_to(home):
+            raise ValueError(f"a link to {file.readlink()} in the folder")
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return whether values of a type are of a size that can be told before they are read."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    text = types.is_string(kind) or types.is_large_string(kind)
+    simple = types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)
+    return bool(text or simple)
 
 
 def _length(column: Any) -> int:

@@ -33,7 +33,7 @@ from framework.journal import Journal
 from framework.preparation import PreparationProgress
 from framework.roles import Roles
 from framework.run.driver import Callback
-from framework.security import JSON_BYTES, arrays_of, read_bytes, read_text
+from framework.security import JSON_BYTES, arrays_of, parse_json, read_bytes, read_text
 
 _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 
@@ -156,6 +156,6 @@ def read_progress_log(file: Path) -> list[Point]:
     with suppress(OSError):
         for line in read_text(file, JSON_BYTES).splitlines():
             with suppress(ValueError, TypeError):
-                done, at, values = json.loads(line)
+                done, at, values = parse_json(line)
                 points.append(Point(int(done), float(at), dict(values)))
     return points

@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -21,7 +22,16 @@ from framework.front import Front, csv_of, why_empty
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Constraint, Metric, Objective, Roles
-from framework.security import check_sizes, read_object
+from framework.security import (
+    TABLE_BYTES,
+    check_no_links,
+    check_sizes,
+    read_bytes,
+    read_object,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 
@@ -90,11 +100,12 @@ class RunDir:
         Raises
         ------
         InputError
-            There is no ``config.yaml`` in it.
+            There is no ``config.yaml`` in it, or a link, which may lead to a file of the user's.
         """
         found = cls(path)
         if not found.config_file.is_file():
             raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
+        check_no_links(found.path, "a run")
         return found
 
     @property
@@ -293,6 +304,14 @@ class RunDir:
     def write_listing(self, name: str, columns: Mapping[str, Array]) -> None:
         """Write a table as ``NAME.csv``."""
         write_whole(self.path / f"{name}.csv", csv_of(columns))
+
+    def listing(self, name: str) -> pd.DataFrame:
+        """Return the table ``NAME.csv``. Raises InputError where it is damaged or missing."""
+        import pandas as pd
+
+        path = self.path / f"{name}.csv"
+        with damaged(path, "a table"):
+            return pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES)))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write ``summary.json``."""

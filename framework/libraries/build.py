@@ -43,6 +43,15 @@ from framework.libraries.pool import PoolPlan, plans
 from framework.libraries.training import Outcome, PoolData, Trained, prepare, train_all
 from framework.machine import cache_dir
 from framework.parallel.config import ClusterConfig, chosen_workers
+from framework.security import (
+    JSON_BYTES,
+    check_no_links,
+    mapped,
+    parse_json,
+    read_bytes,
+    read_object,
+    say,
+)
 
 FAILED = "failed"
 
@@ -77,7 +86,7 @@ class BuildLines:
     def message(self, line: str) -> None:
         """Show a line."""
         if not self._quiet:
-            print(line, file=sys.stderr, flush=True)
+            say(line, sys.stderr)
 
 
 class BuildBar(BuildLines):
@@ -272,12 +281,13 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
     ``build.json`` is the first file that a build writes, so that others without it are no build's,
     also while another process begins.
     """
+    check_no_links(target, "a library")
     path = target / BUILD_FILE
     others = {file.name for file in target.iterdir()} - {".lock", f"{path.name}.part"}
     if path.is_file():
         try:
-            known = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
+            known = parse_json(read_bytes(path, JSON_BYTES))
+        except (OSError, ValueError):
             known = None
         if known != identity:
             raise InputError(
@@ -355,7 +365,9 @@ def _measured(
     def about_file(name: str) -> Path:
         return target / MODELS / name / ABOUT_FILE
 
-    known = {plan.id: json.loads(about_file(plan.id).read_text("utf-8")) for plan in ready}
+    known = {
+        plan.id: read_object(about_file(plan.id), "what is known of a model") for plan in ready
+    }
     left = {
         name: target / MODELS / name / MODEL_FILE
         for name, about in known.items()
@@ -381,7 +393,7 @@ def _table(
     costs: Mapping[str, Cost],
 ) -> Library:
     def stacked(part: str) -> Any:
-        return np.stack([np.load(target / MODELS / p.id / f"{part}.npy") for p in ready])
+        return np.stack([mapped(target / MODELS / p.id / f"{part}.npy") for p in ready])
 
     labels = np.asarray(data.classes, dtype=object) if data.classes is not None else None
     tested = len(data.y_test) > 0
@@ -401,5 +413,5 @@ def _table(
 
 def _first_error(target: Path) -> str:
     for path in sorted((target / FAILED).glob("*.json")):
-        return f"{path.stem}: {json.loads(path.read_text(encoding='utf-8'))['error']}"
+        return f"{path.stem}: {read_object(path, 'what failed').get('error')}"
     return "none was wanted"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -386,7 +385,8 @@ def _described(model: Any) -> dict[str, Any]:
 
 def _copy(name: str, path: Path, place: Path) -> None:
     place.mkdir(parents=True)
-    shutil.copyfile(path, place / MODEL_FILE)
-    digest = hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest()
+    content = read_bytes(path, ESTIMATOR_BYTES)
+    (place / MODEL_FILE).write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
     about = json.dumps({"id": name, "sha256": digest}, indent=1)
     (place / ABOUT_FILE).write_text(about, encoding="utf-8")

@@ -41,7 +41,15 @@ from framework.libraries.checks import (
     checked_predictions,
     class_codes,
 )
-from framework.security import open_regular, read_json, read_object
+from framework.security import (
+    ESTIMATOR_BYTES,
+    TooManyBytes,
+    check_no_links,
+    digest_of,
+    mapped,
+    read_json,
+    read_object,
+)
 
 ARRAYS = ("validation", "y_validation", "test", "y_test", "units")
 FORMAT = 2
@@ -277,6 +285,7 @@ def load_library(folder: str | os.PathLike[str]) -> Library:
         There is none, it is of another format, or a file was changed since it was written.
     """
     path = Path(folder)
+    check_no_links(path, "a library")
     plain = _description_of(path)
     try:
         _check_files(path, plain["files"])
@@ -429,25 +438,23 @@ def open_array(path: Path) -> Array:
         It is missing or damaged.
     """
     try:
-        with open_regular(path) as file:
-            if file.read(6) != np.lib.format.MAGIC_PREFIX:
-                raise ValueError("no file in numpy's format")
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged header may fail anywhere in numpy
+        return mapped(path)
+    except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(f"{path.name}: expected an array of numbers, found: {found}") from error
-    return array
 
 
 def _digests_of(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a library but its arrays and ``library.json``."""
     found = sorted(path for pattern in _OTHERS for path in folder.glob(pattern))
-    digests = {}
-    for path in found:
-        with open_regular(path) as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        digests[path.relative_to(folder).as_posix()] = digest
-    return digests
+    try:
+        return {
+            path.relative_to(folder).as_posix(): digest_of(path, ESTIMATOR_BYTES) for path in found
+        }
+    except TooManyBytes as error:
+        raise InputError(
+            f"expected files of at most {error.allowed:,} bytes, found more"
+        ) from error
 
 
 def _check_files(folder: Path, listed: Mapping[str, str]) -> None:

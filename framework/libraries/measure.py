@@ -35,7 +35,7 @@ from framework.errors import ParetolabError
 from framework.extras import installed, needed
 from framework.libraries.members import as_taken
 from framework.machine import resident_memory
-from framework.security import load_estimator
+from framework.security import ESTIMATOR_BYTES, load_estimator, read_bytes
 
 BATCH = 1000
 UNITS = {"inference_time": "ms/1000 rows", "memory": "MB", "disk": "MB"}
@@ -233,7 +233,7 @@ def _costs(
             load_estimator(example, "example").predict(batch)
         _tidy()
         before, _ = resident_memory()
-        model = load_estimator(Path(path).read_bytes(), path, request["trusted"])
+        model = load_estimator(read_bytes(Path(path), ESTIMATOR_BYTES), path, request["trusted"])
         _tidy()
         loaded, peak_loaded = resident_memory()
         records = as_taken(model, records)

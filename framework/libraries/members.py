@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from framework.libraries.checks import plain_labels
 from framework.libraries.library import Cost, Library
 from framework.security import (
     ESTIMATOR_BYTES,
+    TABLE_BYTES,
     TooManyBytes,
     load_estimator,
     read_bytes,
@@ -193,7 +195,7 @@ def example_records(library: Library) -> dict[str, list[Any]]:
     path = None if library.folder is None else library.folder / EXAMPLE_FILE
     if path is None or not path.is_file():
         return {}
-    return json_columns(pd.read_csv(path))
+    return json_columns(pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES))))
 
 
 def named_models(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:

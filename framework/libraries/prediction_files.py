@@ -12,7 +12,7 @@ and its AutoML Applications, AutoML 2024.
 
 from __future__ import annotations
 
-import json
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -29,7 +29,16 @@ from framework.errors import InputError
 from framework.libraries.config import ArraysConfig, TabRepoConfig
 from framework.libraries.library import Cost, Library, open_array
 from framework.libraries.measure import UNITS
-from framework.security import TABLE_BYTES, check_members, member
+from framework.security import (
+    JSON_BYTES,
+    TABLE_BYTES,
+    check_members,
+    member,
+    open_regular,
+    parse_json,
+    read_bytes,
+    read_json,
+)
 
 _ID = "id"  # column of a table of costs
 _BETWEEN = ":"  # model and class in the name of a column
@@ -163,9 +172,9 @@ def _configs(
     if path is None:
         return None
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = read_json(path, "a mapping of id to config")
         found = [known.get(name, known.get(name.removesuffix(ending))) for name in ids]
-    except (OSError, ValueError, AttributeError) as error:
+    except AttributeError as error:
         raise InputError(f"{path}: expected JSON, a mapping of id to config: {error}") from error
     for name, config in zip(ids, found, strict=True):
         if not isinstance(config, Mapping):
@@ -221,7 +230,7 @@ def from_tabrepo(config: TabRepoConfig, name: str) -> tuple[Library, list[str]]:
 def _metadata(place: Path) -> dict[str, Any]:
     path = place / "metadata.json"
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = parse_json(read_bytes(path, JSON_BYTES))
         if meta["dtype"] not in _DTYPES:
             raise ValueError(f"type {meta['dtype']!r}")
         return {key: meta[key] for key in ("models", "pred_val_shape", "pred_test_shape", "dtype")}
@@ -241,19 +250,23 @@ def _memmap(place: Path, meta: Mapping[str, Any], part: str) -> Array:
             f"{shape}"
         )
     wanted = int(np.prod(shape)) * np.dtype(meta["dtype"]).itemsize
-    found = path.stat().st_size if path.is_file() else 0
-    if found != wanted:
-        raise InputError(
-            f"{path}: expected {wanted} bytes ({meta['dtype']} {shape}), found {found}; fetch it "
-            "again"
-        )
-    return np.memmap(path, dtype=meta["dtype"], mode="r", shape=shape)
+    try:
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno()).st_size
+            if found == wanted and found:
+                return np.memmap(file, dtype=meta["dtype"], mode="r", shape=shape)
+    except OSError:
+        found = 0
+    raise InputError(
+        f"{path}: expected {wanted} bytes ({meta['dtype']} {shape}), found {found}; fetch it again"
+    )
 
 
 def _zipped_labels(path: Path) -> Array:
     try:
-        with ZipFile(path) as file:
-            check_members(file, path.stat().st_size, TABLE_BYTES)
+        content = read_bytes(path, TABLE_BYTES)
+        with ZipFile(BytesIO(content)) as file:
+            check_members(file, len(content), TABLE_BYTES)
             (name,) = file.namelist()
             frame = pd.read_csv(BytesIO(member(file, name)), index_col=0)
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:

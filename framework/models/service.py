@@ -19,7 +19,7 @@ import pandas as pd
 from framework.data.table_files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
-from framework.security import parse_json
+from framework.security import parse_json, say
 
 MOST_BYTES = 64 * 10**6
 """Of the body of a request."""
@@ -126,7 +126,7 @@ class Service(ThreadingHTTPServer):
         """Say in a line what went wrong; nothing where the client is gone."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError | TimeoutError):
-            print(f"paretolab: a request failed: {type(error).__name__}: {error}", file=sys.stderr)
+            say(f"paretolab: a request failed: {type(error).__name__}: {error}", sys.stderr)
 
 
 def is_loopback(host: str) -> bool:

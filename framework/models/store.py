@@ -23,7 +23,7 @@ from framework.errors import InputError, damaged
 from framework.models.files import ModelFiles, read_digests
 from framework.models.model import Card, DeployableModel
 from framework.models.walk import Walk
-from framework.security import markdown_text, read_json
+from framework.security import check_no_links, markdown_text, read_json
 
 FORMAT = 2
 MODEL_FILE = "model.json"
@@ -150,6 +150,7 @@ def load_model(directory: str | os.PathLike[str]) -> Any:
         not trusted.
     """
     folder = Path(directory)
+    check_no_links(folder, "a model")
     plain = _description(folder)
     try:
         files = ModelFiles(folder, read_digests(folder))

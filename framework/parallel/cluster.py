@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -218,12 +218,33 @@ def _join(address: str, config: ClusterConfig) -> Iterator[str]:
             _ray().shutdown()
 
 
+def _own_paths() -> Any:
+    """Return a job whose workers import from the working folder only where this process does.
+
+    Ray has its workers import from there first. In a folder that someone sent, a file called like
+    a module would run in them.
+    """
+    from ray.job_config import JobConfig
+
+    class Paths(list[str]):
+        def extend(self, folders: Iterable[str]) -> None:
+            here = os.path.realpath(os.curdir)
+            ours = "" in sys.path or here in map(os.path.realpath, sys.path)
+            super().extend(folder for folder in folders if ours or os.path.realpath(folder) != here)
+
+    job = JobConfig()
+    job._py_driver_sys_path = Paths()
+    return job
+
+
 def _init(failure: str, **options: Any) -> Any:
     """Call ``ray.init`` without its chatter, leaving the signal handlers as they were."""
     ray = _ray()
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        return ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        return ray.init(
+            log_to_driver=False, logging_level=logging.ERROR, job_config=_own_paths(), **options
+        )
     except Exception as error:
         ray.shutdown()
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")

@@ -12,7 +12,7 @@ types, and the numbers that compiled code follows. What is damaged or forged end
   (:mod:`~framework.security.compiled` before an object is made,
   :mod:`~framework.security.fitted` before it is asked);
 - :mod:`~framework.security.uris`: addresses, read by one grammar, without passwords;
-- :mod:`~framework.security.reading`: the one way in which files are opened;
+- :mod:`framework.reading`: the one way in which files are opened;
 - :mod:`~framework.security.policy`: what a file may do beyond being read, and what the user granted
   (:mod:`~framework.security.grants`);
 - :mod:`~framework.security.escaping`: names that stay text wherever they are written.
@@ -20,6 +20,14 @@ types, and the numbers that compiled code follows. What is damaged or forged end
 It imports the root of the framework alone. ``docs/security.md`` says what each check is against.
 """
 
+from framework.reading import (
+    TooManyBytes,
+    check_no_links,
+    digest_of,
+    open_regular,
+    read_bytes,
+    read_text,
+)
 from framework.security.allowed_types import trust, trusted, trusted_types
 from framework.security.compressed import (
     TooLarge,
@@ -27,6 +35,7 @@ from framework.security.compressed import (
     arrays_of,
     check_members,
     gunzipped,
+    mapped,
     member,
     most_unpacked,
 )
@@ -37,7 +46,7 @@ from framework.security.documents import (
     read_json,
     read_object,
 )
-from framework.security.escaping import csv_text_value, markdown_text, terminal_text
+from framework.security.escaping import csv_text_value, markdown_text, say, terminal_text
 from framework.security.grants import EVERY_FILE, Trusted, forget, listed, remember
 from framework.security.limits import (
     CONFIG_BYTES,
@@ -52,12 +61,15 @@ from framework.security.limits import (
 from framework.security.policy import (
     CLUSTER_VARIABLE,
     DATA_VARIABLE,
+    NO_CREDENTIALS,
     Received,
     allowing,
     ask_now,
     check_address,
+    check_working_folder,
     environment_for,
     is_allowed,
+    is_at_home,
     is_cluster_trusted,
     keep,
     kept,
@@ -68,7 +80,6 @@ from framework.security.policy import (
     trust_cluster,
     without_tokens,
 )
-from framework.security.reading import TooManyBytes, open_regular, read_bytes, read_text
 from framework.security.skops_files import dump_estimator, load_estimator
 from framework.security.uris import (
     STORAGE,
@@ -90,6 +101,7 @@ __all__ = [
     "EVERY_FILE",
     "JSON_BYTES",
     "JSON_DEPTH",
+    "NO_CREDENTIALS",
     "STORAGE",
     "TABLE_BYTES",
     "TABLE_CELLS",
@@ -107,20 +119,25 @@ __all__ = [
     "ask_now",
     "check_address",
     "check_members",
+    "check_no_links",
     "check_sizes",
     "check_tree",
+    "check_working_folder",
     "csv_text_value",
+    "digest_of",
     "dump_estimator",
     "environment_for",
     "expanded",
     "forget",
     "gunzipped",
     "is_allowed",
+    "is_at_home",
     "is_cluster_trusted",
     "keep",
     "kept",
     "listed",
     "load_estimator",
+    "mapped",
     "markdown_text",
     "member",
     "most_unpacked",
@@ -136,6 +153,7 @@ __all__ = [
     "received",
     "redacted",
     "remember",
+    "say",
     "terminal_text",
     "text_of",
     "trust",

@@ -11,14 +11,14 @@ import math
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
-from framework.arrays import Array
-from framework.security.limits import UNPACKED_BYTES, UNPACKED_TIMES
-from framework.security.reading import open_regular
+from framework.arrays import Array, frozen
+from framework.reading import open_regular
+from framework.security.limits import ARRAY_BYTES, UNPACKED_BYTES, UNPACKED_TIMES
 
 _CHUNK = 2**20
 _KINDS = "biufUS"  # of plain values
@@ -110,6 +110,28 @@ def array_of(content: bytes) -> Array:
     return np.array(array.reshape(shape, order="F" if fortran else "C"))
 
 
+def mapped(path: Path) -> Array:
+    """Return the array in a ``.npy`` file as a memory map, read-only; the file is opened once.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, holds objects, or is larger or smaller than its header says.
+    OSError
+    """
+    with open_regular(path) as file:
+        shape, fortran, dtype = _header(file)
+        size, start = os.fstat(file.fileno()).st_size - file.tell(), file.tell()
+        if size != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{size} bytes where its header says {dtype} of shape {shape}")
+        if size > ARRAY_BYTES:
+            raise ValueError(f"more than {ARRAY_BYTES:,} bytes")
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        if not size:
+            return frozen(np.empty(shape, dtype, order))
+        return np.memmap(file, dtype, "r", start, shape, order)
+
+
 def arrays_of(content: bytes, most: int) -> dict[str, Array]:
     """Return the arrays in the bytes of a ``.npz`` file, by name.
 
@@ -129,7 +151,7 @@ def arrays_of(content: bytes, most: int) -> dict[str, Array]:
         return {name.removesuffix(".npy"): array_of(member(file, name)) for name in file.namelist()}
 
 
-def _header(stream: BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, whether in Fortran's order, and dtype; leave the stream where the data begin.
 
     Raises

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from framework.errors import InputError, first_line
+from framework.reading import TooManyBytes, read_text
 from framework.security.limits import JSON_BYTES, JSON_DEPTH, SIZES, TREE_VALUES
-from framework.security.reading import TooManyBytes, read_text
 
 
 def read_json(path: Path, what: str) -> Any:

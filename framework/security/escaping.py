@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
+from typing import TextIO
 
 _MARKDOWN = re.compile(r"([\\`*\[\]|~])")  # a _ within a word means nothing
 _MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -23,6 +25,11 @@ def terminal_text(text: str) -> str:
         char if char in "\n\t" or unicodedata.category(char) not in _OBEYED else _code(char)
         for char in text
     )
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a line, on standard output if no stream is given, that has what strangers named."""
+    print(terminal_text(text), file=sys.stdout if stream is None else stream, flush=True)
 
 
 def _code(char: str) -> str:

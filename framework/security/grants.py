@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framework.files import locked, write_whole
+from framework.reading import read_bytes
 from framework.security.documents import parse_json
-from framework.security.reading import read_bytes
 
 SEAL_FILE = "allowed.json"
 EVERY_FILE = "every file"

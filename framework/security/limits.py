@@ -14,6 +14,9 @@ TREE_VALUES = 50 * 10**6
 ESTIMATOR_BYTES = 4 * 10**9
 """Of a file of an estimator, unpacked."""
 
+ARRAY_BYTES = 10**11
+"""Of an array of a library, which is never in memory as a whole."""
+
 CONFIG_BYTES = 4 * 10**6
 """Of a YAML file."""
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from framework.security.uris import TRACKING, address_of, is_loopback, public_ur
 ALLOW_VARIABLE = "PARETOLAB_ALLOW"
 CLUSTER_VARIABLE = "PARETOLAB_TRUST_CLUSTER"
 DATA_VARIABLE = "PARETOLAB_DATA"
+NO_CREDENTIALS = "PARETOLAB_NO_CREDENTIALS"
+"""Set where MLflow's file of passwords in the user's home is not for the server."""
 
 _TOKENS = (  # what MLflow sends to whatever server it is told of
     "MLFLOW_TRACKING_TOKEN",
@@ -46,6 +49,11 @@ _TOKENS = (  # what MLflow sends to whatever server it is told of
     "DATABRICKS_CLIENT_SECRET",
     "DATABRICKS_PASSWORD",
 )
+_FILES_ASIDE = {  # where else the user's passwords are taken from, for whatever server
+    "NETRC": os.devnull,
+    NO_CREDENTIALS: "1",
+}
+_OBEYED = {".numba_config.yaml": "Numba", "matplotlibrc": "Matplotlib"}
 _SAID = {
     "host": "connects to {}",
     "variable": "sends the variable {} of your environment",
@@ -74,15 +82,15 @@ class Received:
     effects : list of Effect
     raw : mapping
         Its content, to say at which key an effect stands.
-    decide : bool
-        Whether what is not granted ends in an error; else it is only noted.
+    asks : bool
+        Whether :func:`ask_now` refuses files that it names; not while the user trusts it.
     """
 
     file: Path
     typed: Sequence[str] = ()
     effects: list[Effect] = field(default_factory=list)
     raw: Mapping[str, Any] = field(default_factory=dict)
-    decide: bool = True
+    asks: bool = True
 
     def key_of(self, effect: Effect) -> str:
         """Return the whole key at which an effect stands; its last part where that is not found."""
@@ -158,6 +166,7 @@ def received(
     raw: Mapping[str, Any] | None = None,
     *,
     decide: bool = True,
+    asks: bool = True,
 ) -> Iterator[Received]:
     """Note what a file does while its content is checked, and decide at the end.
 
@@ -172,6 +181,8 @@ def received(
         The content of the file.
     decide : bool
         Whether what is not granted is refused.
+    asks : bool
+        Whether files that it names are refused, too, before they are read to check the rest.
 
     Raises
     ------
@@ -183,7 +194,7 @@ def received(
         yield outer
         return
     keys = [text.partition("=")[0] for text in typed]
-    reading = Received(Path(file), keys, raw=raw or {}, decide=decide)
+    reading = Received(Path(file), keys, raw=raw or {}, asks=asks)
     tokens = _READING.set(reading), NOTED.set(reading.effects)
     try:
         yield reading
@@ -202,7 +213,7 @@ def ask_now() -> None:
     InputError
     """
     reading = _READING.get()
-    if reading is not None:
+    if reading is not None and reading.asks:
         refused = [effect for effect in reading.missing() if effect.kind == "read"]
         if refused:
             raise InputError("\n".join(map(reading.refusal, refused)))
@@ -295,7 +306,28 @@ def check_address(uri: str, file: Path, key: str, *, typed: bool = False) -> Non
 
 def is_allowed(kind: str, target: str) -> bool:
     """Return whether the user granted an effect for all files, or by an option."""
-    return _is_among(Effect(kind, target), _session())
+    known = [entry.effects for entry in grants.listed() if entry.file == grants.EVERY_FILE]
+    return _is_among(Effect(kind, target), [*_session(), *chain.from_iterable(known)])
+
+
+def check_working_folder() -> None:
+    """Refuse settings of libraries in the working folder, which someone may have sent.
+
+    Numba and Matplotlib take theirs from there before any other. They name folders whose code is
+    loaded, and have programs started.
+
+    Raises
+    ------
+    InputError
+    """
+    for name, library in _OBEYED.items():
+        file = Path(name).absolute()
+        if os.path.lexists(file) and not is_allowed("read", str(file)):
+            raise InputError(
+                f"{file}: these settings of {library} can have code run, and count where you work; "
+                "work in another folder, or look at the file, then say `paretolab trust "
+                f"{shlex.quote(f'read={file}')}` once"
+            )
 
 
 def is_named(uri: str, folder: Path) -> bool:
@@ -314,19 +346,29 @@ def environment_for(uri: str, folder: Path) -> dict[str, str]:
     if not is_named(uri, folder):
         for name in _TOKENS:
             kept.pop(name, None)
+        kept |= _FILES_ASIDE
     return kept
 
 
 @contextmanager
 def without_tokens(uri: str, folder: Path) -> Iterator[None]:
     """Take the tokens of the user's environment away meanwhile, unless the user named the host."""
-    held: dict[str, str] = {}
-    if not is_named(uri, folder):
-        held = {name: os.environ.pop(name) for name in _TOKENS if name in os.environ}
+    before = dict(os.environ)
+    after = environment_for(uri, folder)
+    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    _have(after, changed)
     try:
         yield
     finally:
-        os.environ.update(held)
+        _have(before, changed)
+
+
+def _have(values: Mapping[str, str], names: Collection[str]) -> None:
+    """Give variables of the environment these values, or none."""
+    for name in names:
+        os.environ.pop(name, None)
+        if name in values:
+            os.environ[name] = values[name]
 
 
 def trust_cluster() -> None:
@@ -375,7 +417,7 @@ def _is_free(effect: Effect, file: Path) -> bool:
         return is_loopback(effect.target)
     if effect.kind not in ("read", "write"):
         return False
-    if _at_home(effect.target, home) or (effect.here and _at_home(effect.target, Path.cwd())):
+    if is_at_home(effect.target, home) or (effect.here and is_at_home(effect.target, Path.cwd())):
         return True
     return any(_below(effect.target, place) for place in _own_folders(effect.kind))
 
@@ -389,7 +431,7 @@ def _own_folders(kind: str) -> Iterator[Path]:
         yield cache
 
 
-def _at_home(path: str, home: Path) -> bool:
+def is_at_home(path: str | Path, home: Path) -> bool:
     """Return whether a path lies in a folder or below it, and is not hidden there."""
     if not _below(path, home) or home == Path(home.anchor):
         return False
@@ -397,7 +439,7 @@ def _at_home(path: str, home: Path) -> bool:
     return not any(part.startswith(".") for part in inner.parts)
 
 
-def _below(path: str, folder: Path) -> bool:
+def _below(path: str | Path, folder: Path) -> bool:
     return Path(path).resolve().is_relative_to(folder.resolve())
 
 

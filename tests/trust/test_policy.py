@@ -17,6 +17,7 @@ from framework.security import (
     read_bytes,
     terminal_text,
 )
+from tests.experiment import small
 from tests.trust.conftest import CONFIG
 from tracking.mlflow_log.store import check_artifacts
 
@@ -91,6 +92,30 @@ def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, cap
     monkeypatch.setenv("XDG_CONFIG_HOME", os.environ["XDG_CONFIG_HOME"] + "2")  # another user's
     code, said = refused(capsys, "resume", "one", *options)
     assert (code, "reads " in said, "which you have not granted" in said) == (2, True, True)
+
+
+def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsys, monkeypatch):
+    for name in ("sent", "cases", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    known = yaml.safe_load(CONFIG)
+    case = {"problem": known["problem"]}
+    (tmp_path / "cases" / "one.yaml").write_text(yaml.safe_dump(case))
+    content = small.raw(cases={"one": {"config": "../cases/one.yaml"}}, repeats=1)
+    content = {**content, "objectives": known["objectives"]}
+    del content["problem"]
+    file = str(small.write(tmp_path / "sent", content))
+    code, said = refused(capsys, "check", file)
+    assert (code, said.count("\n")) == (2, 1), said
+    assert f"reads {tmp_path}/sent/../cases/one.yaml, which you have not granted" in said
+    assert main(["trust", file]) == 0
+    assert "reads" in capsys.readouterr().out
+    assert main(["check", file]) == 0
+    table = {**known["problem"], "dataset": {"path": "data.csv"}}
+    (tmp_path / "cases" / "data.csv").write_text(TABLE)
+    (tmp_path / "cases" / "one.yaml").write_text(yaml.safe_dump({"problem": table}))
+    code, said = refused(capsys, "check", file)
+    assert (code, "cases/data.csv, which you have not granted" in said) == (2, True), said
 
 
 @pytest.mark.parametrize(

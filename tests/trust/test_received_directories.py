@@ -120,5 +120,5 @@ def test_the_database_of_a_sweep_is_no_link(directories, tmp_path, capsys):
     (place / "optuna.db").symlink_to(other)
     before = other.read_bytes()
     code, text = said(capsys, "resume", str(place), "--quiet", "--set", "sweep.trials=3")
-    assert (code, "optuna.db: expected a file of the folder, found a link to" in text) == (2, True)
+    assert (code, "optuna.db: expected the files of a run, found a link to" in text) == (2, True)
     assert other.read_bytes() == before

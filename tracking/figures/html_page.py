@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.files import write_whole
+from framework.security import JSON_BYTES, read_bytes
 
 # plotly's pages have a button that uploads the figure: nobody's data leave by a click
 _PLOTLY = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
@@ -91,7 +92,7 @@ def section(title: str, text: str, body: str) -> str:
 
 def picture(path: Path, title: str) -> str:
     """Return a PNG as it stands in a page."""
-    content = base64.b64encode(path.read_bytes()).decode()
+    content = base64.b64encode(read_bytes(path, JSON_BYTES)).decode()
     return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{content}">'
 
 

@@ -23,6 +23,7 @@ from framework.security import (
     keep,
     public_uri,
     redacted,
+    say,
     without_password,
     without_tokens,
 )
@@ -63,9 +64,9 @@ class Sync:
     def upload(directory: str, uri: str | None = None, register: str | None = None) -> int:
         """Upload a directory and say how that went; return 0, or 2 if it could not be."""
         try:
-            print(f"{directory}: {sync(directory, uri, register)}", flush=True)
+            say(f"{directory}: {sync(directory, uri, register)}")
         except ParetolabError as error:
-            print(f"paretolab: {error}", file=sys.stderr)
+            say(f"paretolab: {error}", sys.stderr)
             return 2
         return 0
 
@@ -77,9 +78,9 @@ class Sync:
 
         run_dir = RunDir.existing(directory)
         try:
-            print(f"{out}: logged to {log_comparison(out, title, run_dir)}", flush=True)
+            say(f"{out}: logged to {log_comparison(out, title, run_dir)}")
         except Exception as error:  # MLflow may raise anything
-            print(f"paretolab: {out}: not logged to MLflow ({first_line(error)})", file=sys.stderr)
+            say(f"paretolab: {out}: not logged to MLflow ({first_line(error)})", sys.stderr)
             return 2
         return 0
 
@@ -173,6 +174,7 @@ class Ui:
         _check_port(args.host, args.port)
         command = [
             sys.executable,
+            "-P",  # a file of the folder called like a module is not taken for it
             "-m",
             "mlflow",
             "ui",
@@ -195,7 +197,7 @@ class Ui:
                 home = f"http://{args.host}:{args.port}/"
                 print(f"MLflow UI: {home}{_PAGE} (Ctrl-C ends it)", flush=True)
                 for name, page in _pages(home):
-                    print(f"{name}: {home}{page}", flush=True)
+                    say(f"{name}: {home}{page}")
             return 2 if server.wait() else 0
         except KeyboardInterrupt:
             return 0

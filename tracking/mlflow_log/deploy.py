@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import tempfile
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from framework.experiment.export import exported_solution
+from framework.security import TABLE_BYTES, read_bytes
 
 MODEL = "model"
 _EXAMPLE = "example.csv"
@@ -81,7 +83,7 @@ def _example(directory: Path) -> Any:
     import pandas as pd
 
     path = directory / _EXAMPLE
-    return pd.read_csv(path) if path.is_file() else None
+    return pd.read_csv(BytesIO(read_bytes(path, TABLE_BYTES))) if path.is_file() else None
 
 
 def _signature(directory: Path, example: Any) -> Any:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -22,7 +23,7 @@ from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
 from framework.models.walk import Chosen
-from framework.security import public_uri
+from framework.security import CONFIG_BYTES, TABLE_BYTES, public_uri, read_bytes, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,7 @@ def parameters(run_dir: RunDir) -> dict[str, str]:
 
 def config_text(run_dir: RunDir) -> str:
     """Return config.yaml, without a password that a run of an earlier version has in its URI."""
-    text = run_dir.config_file.read_text(encoding="utf-8")
+    text = read_text(run_dir.config_file, CONFIG_BYTES)
     tracking = run_dir.config().tracking
     return text if tracking is None else text.replace(tracking.uri, public_uri(tracking.uri))
 
@@ -142,9 +143,8 @@ def winners_table(run_dir: RunDir) -> pd.DataFrame | None:
         return None
     import pandas as pd
 
-    return pd.read_csv(file, dtype={"case": str, "method": str}, keep_default_na=True).fillna(
-        {"best": ""}
-    )
+    text = BytesIO(read_bytes(file, TABLE_BYTES))
+    return pd.read_csv(text, dtype={"case": str, "method": str}).fillna({"best": ""})
 
 
 def winners_metrics(table: pd.DataFrame) -> dict[str, float]:

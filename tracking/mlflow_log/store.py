@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +18,16 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.extras import needed
 from framework.files import locked, write_whole
-from framework.security import address_of, expanded, is_allowed, public_uri, read_text
+from framework.security import (
+    NO_CREDENTIALS,
+    address_of,
+    expanded,
+    is_allowed,
+    is_at_home,
+    parse_json,
+    public_uri,
+    read_text,
+)
 
 _SQLITE = "sqlite:///"
 
@@ -32,7 +43,16 @@ _SETTINGS = {
     "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
 }
-_OBJECT_STORES = ("s3", "r2", "b2", "gs", "wasbs", "abfss")
+# By scheme, whose hosts may be named: the user's own keys of that store go there.
+_AZURE = r"core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)"
+_OBJECT_STORES = {
+    "s3": r"[\w.-]+",
+    "gs": r"[\w.-]+",
+    "r2": r"[\w.-]+@[\w-]+\.(eu\.|fedramp\.)?r2\.cloudflarestorage\.com",
+    "b2": r"[\w.-]+@s3\.[\w-]+\.backblazeb2\.com",
+    "wasbs": rf"[\w$-]+@\w+\.blob\.{_AZURE}",
+    "abfss": rf"[\w$-]+@[\w-]+\.dfs\.({_AZURE}|fabric\.microsoft\.com)",
+}
 
 
 def absolute_uri(uri: str, base: Path) -> str:
@@ -69,6 +89,8 @@ def connect(uri: str) -> Any:
         file.parent.mkdir(parents=True, exist_ok=True)
     address = expanded(uri)
     _guard_artifacts()
+    _guard_credentials()
+    _guard_answers()
     return MlflowClient(tracking_uri=address, registry_uri=address)
 
 
@@ -88,14 +110,14 @@ def check_artifacts(location: str, tracking_uri: str) -> None:
     if parts.scheme == "mlflow-artifacts":
         if parts.netloc in ("", server.netloc.rpartition("@")[2]):
             return
-    elif parts.scheme in _OBJECT_STORES or (
+    elif _is_object_store(parts.scheme, parts.netloc) or (
         parts.scheme == "dbfs" and tracking_uri.startswith("databricks")
     ):
         return
     elif parts.scheme in ("", "file") and not parts.netloc and home is not None:
         # MLflow takes percent signs back, once
         found = Path(unquote(parts.path) if parts.scheme else location).resolve()
-        if found.is_relative_to(home) or is_allowed("write", str(found)):
+        if is_at_home(found, home) or is_allowed("write", str(found)):
             return
     elif parts.scheme in ("runs", "models"):  # looked up again, and then asked again
         return
@@ -104,6 +126,10 @@ def check_artifacts(location: str, tracking_uri: str) -> None:
         f"(mlflow-artifacts:) or an object store ({', '.join(_OBJECT_STORES)}), found "
         f"{public_uri(location)!r}; nothing was sent there"
     )
+
+
+def _is_object_store(scheme: str, host: str) -> bool:
+    return scheme in _OBJECT_STORES and bool(re.fullmatch(_OBJECT_STORES[scheme], host, re.ASCII))
 
 
 def _home_of(tracking_uri: str) -> Path | None:
@@ -136,6 +162,51 @@ def _guard_artifacts() -> None:
 
     registry.get_artifact_repository = asked
     registry.asks_first = True
+
+
+def _guard_credentials() -> None:
+    """Have MLflow leave its file of passwords to servers that the user named."""
+    from mlflow.utils import credentials
+
+    read = credentials._read_mlflow_creds_from_file
+    if getattr(read, "asks_first", False):
+        return
+
+    def asked() -> tuple[str | None, str | None]:
+        return (None, None) if NO_CREDENTIALS in os.environ else read()
+
+    asked.asks_first = True  # type: ignore[attr-defined]
+    credentials._read_mlflow_creds_from_file = asked
+
+
+def _guard_answers() -> None:
+    """Have answers of servers read no further than a machine holds, nor longer than one waits."""
+    from requests.adapters import HTTPAdapter
+
+    send = HTTPAdapter.send
+    if getattr(send, "bounded", False):
+        return
+
+    def bounded(self: Any, *arguments: Any, **options: Any) -> Any:
+        answer = send(self, *arguments, **options)
+        stream = answer.raw.stream
+
+        def counted(*how: Any, **more: Any) -> Iterator[bytes]:
+            count, until = 0, time.monotonic() + _LONGEST_ANSWER
+            for part in stream(*how, **more):
+                count += len(part)
+                if count > _MOST_ANSWER or time.monotonic() > until:
+                    answer.close()
+                    raise OSError(
+                        f"an answer of more than {_MOST_ANSWER:,} bytes or {_LONGEST_ANSWER:.0f} s"
+                    )
+                yield part
+
+        answer.raw.stream = counted
+        return answer
+
+    bounded.bounded = True  # type: ignore[attr-defined]
+    HTTPAdapter.send = bounded  # type: ignore[method-assign]
 
 
 def location(uri: str, experiment: str) -> str:
@@ -178,6 +249,8 @@ def _create(client: Any, uri: str, name: str) -> str:
 
 PARENT = "experiment"
 _MOST = 10**8  # bytes of tracking.json
+_MOST_ANSWER = 3 * 10**7  # bytes of a server's, unpacked
+_LONGEST_ANSWER = 600.0  # seconds
 
 
 @dataclass
@@ -230,7 +303,7 @@ class UploadState:
     def load(cls, run_dir: RunDir) -> UploadState | None:
         """Return what was kept; None where there is nothing or nothing readable."""
         try:
-            raw = json.loads(read_text(run_dir.tracking_file, _MOST))
+            raw = parse_json(read_text(run_dir.tracking_file, _MOST))
             runs = {name: RunState(**run) for name, run in raw.pop("runs").items()}
             return cls(**raw, runs=runs)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):

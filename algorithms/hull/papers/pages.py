@@ -241,13 +241,10 @@ def _exponent(n: pd.Series[int], seconds: pd.Series[float]) -> float:
 
 def _way(comparison: Comparison, method: str) -> pd.DataFrame:
     """Return mean and standard deviation of VAS by evaluations, over all runs of a method."""
-    files = [
-        RunDir(run.path).path / "hull.csv"
-        for case in comparison.cases
-        for run in case.runs
-        if run.method == method
+    places = [
+        RunDir(run.path) for case in comparison.cases for run in case.runs if run.method == method
     ]
-    parts = [pd.read_csv(file) for file in files if file.is_file()]
+    parts = [place.listing("hull") for place in places if (place.path / "hull.csv").is_file()]
     if not parts:
         return pd.DataFrame(columns=["mean", "std"])
     return pd.concat(parts).groupby("evaluations")["vas"].agg(["mean", "std"])

@@ -201,7 +201,7 @@ def _stages(comparison: Comparison) -> pd.DataFrame:
             problem = make_problem(config)
             factor = (config.problem.get("costs") or {}).get("factor") or 1
             costs = np.asarray(problem.costs) / problem.cost_scale / factor  # type: ignore[attr-defined]
-            answer = pd.read_csv(place.returned_file).iloc[0]
+            answer = place.listing("returned").iloc[0]
             for name, cost in zip(problem.gene_names, costs, strict=True):
                 stage = 1 + int(answer[f"{GENE_PREFIX}{name}"])  # genes count from 0
                 rows.append((case.group, name, stage, float(cost)))

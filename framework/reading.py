@@ -7,10 +7,14 @@ which may lead elsewhere by then), and no more is read than is allowed, whatever
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
+
+from framework.errors import InputError
 
 _CHUNK = 2**20
 _KINDS = {
@@ -84,6 +88,58 @@ def read_bytes(path: Path, most: int) -> bytes:
 def read_text(path: Path, most: int) -> str:
     """Return the text, in UTF-8, of such a file; raises UnicodeDecodeError beside the above."""
     return read_bytes(path, most).decode("utf-8")
+
+
+def digest_of(path: Path, most: int) -> str:
+    """Return the SHA-256 of a regular file of at most so many bytes, a piece at a time.
+
+    Raises
+    ------
+    TooManyBytes
+    OSError
+    """
+    digest, left = hashlib.sha256(), most + 1
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise TooManyBytes(most, size)
+        while left and (part := file.read(min(_CHUNK, left))):
+            digest.update(part)
+            left -= len(part)
+    if not left:
+        raise TooManyBytes(most, size)
+    return digest.hexdigest()
+
+
+def check_no_links(folder: Path, what: str) -> None:
+    """Refuse links within a folder that someone may have sent.
+
+    What is read through one may be a file of the user's, which is then shown or sent to a
+    tracking server; what is written through one overwrites such a file.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        It may be a link itself: the user named it.
+    what : str
+        What the folder is, in the message: ``a run``.
+
+    Raises
+    ------
+    InputError
+    """
+    waiting = [str(folder)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    raise InputError(
+                        f"{entry.path}: expected the files of {what}, found a link to "
+                        f"{os.readlink(entry.path)}; put what it leads to in its place, or remove "
+                        "the link"
+                    )
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
 
 
 def _looks_endless(file: BufferedReader, path: Path) -> bool:

@@ -1,0 +1,522 @@
+"""Forged files, opened by the real commands in a watched process: nothing happens outside.
+
+A file is one that is shipped, or a small one of its kind, changed by hypothesis in some places. A
+process with Python's audit hooks (:mod:`tests.trust.watched`) opens it: whatever leads beyond the
+folder of the file and the working folder (a connection, a file that is written, read, removed or
+renamed, a process, code of the file's folder) fails the test, and so does a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from framework.cli.main import main
+from framework.journal import Journal
+from tests.experiment import small
+from tests.libraries import builds
+from tests.tracking import sweeps
+from tests.trust.conftest import CONFIG
+from tests.trust.forging import seal
+from tests.trust.test_received import little
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60  # seconds for one command
+TABLE = "a,b,target\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60))
+EVIL = "import os, sys\nopen('forged', 'w').close()\nos.system('touch forged')\n"
+SHORT = ["--quiet", "--no-plots", "--set", "budget.seconds=1"]
+
+
+class Said(NamedTuple):
+    """What a command did: exit code, what it printed, and its effects beyond its folders."""
+
+    code: int
+    out: str
+    err: str
+    effects: list[list[str]]
+
+
+class Watched:
+    """A watched process with a home, a working folder and a folder for what is received."""
+
+    def __init__(self, base: Path) -> None:
+        self.base, self.count = base, 0
+        for name in ("home/.ssh", "work", "received", "config", "cache", "tmp", "elsewhere"):
+            (base / name).mkdir(parents=True)
+        (base / "home" / "secret.csv").write_text(TABLE)
+        (base / "home" / ".ssh" / "id_rsa").write_text("a key\n")
+        for name in ("numba", "sklearn", "pandas", "evil", "optuna", "mlflow", "sitecustomize"):
+            for folder in ("work", "received"):
+                (base / folder / f"{name}.py").write_text(EVIL)
+        may = [base / name for name in ("work", "received", "config", "cache", "tmp")]
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PARETOLAB"))},
+            "HOME": str(base / "home"),
+            "XDG_CONFIG_HOME": str(base / "config"),
+            "XDG_CACHE_HOME": str(base / "cache"),
+            "MPLCONFIGDIR": str(base / "cache"),
+            "TMPDIR": str(base / "tmp"),
+            "A_SECRET": "s3cret",
+            "MLFLOW_TRACKING_TOKEN": "t0ken",
+            "WATCH_MAY": ":".join(map(str, may)),
+            "WATCH_SENT": f"{base / 'received'}:{base / 'work'}",
+            "WATCH_SECRET": str(base / "home"),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(ROOT / "tests" / "trust" / "watched.py")],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def folder(self) -> Path:
+        """Return a new folder for what is received."""
+        self.count += 1
+        place = self.base / "received" / str(self.count)
+        place.mkdir()
+        return place
+
+    def call(self, *arguments: object, folder: Path | None = None) -> Said:
+        """Run a command in the process; it ends in time, in a known code, without a traceback."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"arguments": list(map(str, arguments)), "folder": str(folder or self.work)}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"the process ended at {arguments}"
+        said = Said(**json.loads(answer))
+        assert said.code in (0, 2, 3), f"{arguments}: {said}"
+        return said
+
+    @property
+    def work(self) -> Path:
+        return self.base / "work"
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with closing(Watched(tmp_path_factory.mktemp("watched"))) as process:
+        yield process
+
+
+def check(said: Said, arguments: object) -> None:
+    """Fail where a command did what nobody granted, or wrote an escape sequence."""
+    assert not said.effects, f"{arguments}: {said}"
+    assert "\x1b" not in said.out + said.err, f"{arguments}: {said}"
+    assert said.code != 2 or "paretolab: " in said.err, f"{arguments}: {said}"
+
+
+# --- what a forger writes ---------------------------------------------------------------------
+
+HOSTILE: tuple[Any, ...] = (
+    "http://evil.example/leak/${A_SECRET}/x",
+    "http://${A_SECRET}@evil.example/",
+    "https://evil.example:443",
+    "http://127.0.0.1:9@evil.example\\@127.0.0.1",
+    "evil-plugin://x",
+    "postgresql://${A_SECRET}:x@evil.example/db",
+    "postgresql:///db?service=x&passfile=/etc/passwd",
+    "sqlite:////ELSEWHERE/new/m.db",
+    "sqlite:///../../elsewhere/m.db",
+    "sqlite:///file:/ELSEWHERE/x?mode=rwc&uri=true",
+    "file:///ELSEWHERE/mlruns",
+    "databricks",
+    "HOME/secret.csv",
+    "../../home/secret.csv",
+    "~/secret.csv",
+    "HOME/.ssh/id_rsa",
+    "/dev/zero",
+    "/proc/kmsg",
+    "/etc/passwd",
+    "ELSEWHERE",
+    "../../../elsewhere/x",
+    "evil",
+    "evil.Evil",
+    "evil:main",
+    "os.system",
+    "subprocess.Popen",
+    "builtins.eval",
+    "numpy.f2py.crackfortran.myeval",
+    "__import__('os').system('touch forged')",
+    "\x1b]0;owned\x07\x1b[31mred",
+    "\u202egnp.exe",
+    '=HYPERLINK("http://evil.example")',
+    "<script>alert(1)</script>",
+    "![x](http://evil.example/x.png)",
+    "[/bold]",
+    "${A_SECRET}",
+    "$(touch forged)",
+    "x" * 5000,
+    "",
+    None,
+    True,
+    -1,
+    10**30,
+    float("nan"),
+    1e308,
+    [],
+    {},
+    [[]],
+    {"x": None},
+    ["os.system", "touch forged"],
+)
+SECTIONS: tuple[tuple[str, Any], ...] = (
+    ("tracking", {"uri": "http://evil.example", "experiment": "x"}),
+    ("tracking", {"uri": "sqlite:////ELSEWHERE/m.db", "system_metrics": True}),
+    ("cluster", {"pip": ["evil"], "py_modules": ["."], "env_vars": {"PYTHONPATH": "."}}),
+    ("cluster", {"address": "ray://evil.example:10001"}),
+    ("cluster", {"runtime_env": {"working_dir": "https://evil.example/x.zip"}}),
+    ("sweep", {"storage": "postgresql://evil.example/x", "search_space": {}, "trials": 1}),
+    ("dataset", {"path": "HOME/secret.csv"}),
+    ("dataset", {"openml": 31}),
+    ("costs", {"path": "HOME/secret.csv"}),
+    ("library", {"path": "HOME"}),
+    ("path", "HOME/secret.csv"),
+    ("kind", "evil"),
+    ("kind", "python"),
+    ("classifier", {"kind": "evil.Evil"}),
+    ("callbacks", ["evil:main"]),
+    ("pages", ["evil"]),
+    ("cases", {"x": "HOME/secret.csv"}),
+    ("__class__", "os"),
+    ("__reduce__", ["os.system", ["touch forged"]]),
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every part of a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+@st.composite
+def forged(draw: st.DrawFn, value: Any) -> Any:
+    """Draw a copy of a JSON value with up to three parts replaced, added or left out."""
+    copy = json.loads(json.dumps(value))
+    for _ in range(draw(st.integers(1, 3))):
+        known = list(places(copy))
+        if not known:
+            break
+        *path, last = draw(st.sampled_from(known))
+        node = copy
+        for key in path:
+            node = node[key]
+        what = draw(st.integers(0, 5))
+        if what == 0:
+            del node[last]
+        elif what == 1 and isinstance(node, dict):
+            key, section = draw(st.sampled_from(SECTIONS))
+            node[key] = section
+        elif what == 2 and isinstance(node, dict):
+            name = draw(st.sampled_from([v for v in HOSTILE if isinstance(v, str)]))
+            node[name] = node.pop(last)
+        else:
+            node[last] = draw(st.sampled_from(HOSTILE))
+    return copy
+
+
+def placed(text: str, base: Path) -> str:
+    """Return a forged text with its names of folders filled in."""
+    return text.replace("ELSEWHERE", str(base / "elsewhere").lstrip("/")).replace(
+        "HOME", str(base / "home")
+    )
+
+
+def trying(examples: int) -> Any:
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(params=[1, pytest.param(20, marks=pytest.mark.slow)], ids=["some", "many"])
+def times(request: pytest.FixtureRequest) -> int:
+    """Return how many times as many files to forge as a quick test does."""
+    return int(request.param)
+
+
+# --- configurations ---------------------------------------------------------------------------
+
+RUN = yaml.safe_load(CONFIG)
+SHIPPED = sorted(p for p in (ROOT / "configs").rglob("*.yaml"))
+CONFIGURATIONS = {
+    "run": (RUN, "run"),
+    "experiment": (small.raw(repeats=1), "experiment"),
+    "sweep": (sweeps.raw(trials=2), "sweep"),
+    "library": (
+        {"name": "little", "library": builds.config().model_dump(mode="json", exclude={"name"})},
+        "library",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_forged_configurations_do_nothing_outside(kind, watched, times):
+    content, command = CONFIGURATIONS[kind]
+
+    @trying(22 * times)
+    @given(forged(content), st.integers(0, 7))
+    def attempt(changed: Any, turn: int) -> None:
+        folder = watched.folder()
+        file = folder / "config.yaml"
+        file.write_text(placed(yaml.safe_dump(changed, allow_unicode=True), watched.base))
+        arguments: list[object] = ["check", file]
+        if turn == 0 and command == "run":
+            arguments = ["run", file, "--out", folder / "out", *SHORT, "--workers", "serial"]
+        elif turn == 0 and command != "library":
+            arguments = [command, file, "--out", folder / "out", "--quiet", "--workers", "serial"]
+        check(watched.call(*arguments), (arguments, changed))
+
+    attempt()
+
+
+def test_forged_configurations_that_are_shipped_do_nothing_outside(watched, times):
+    contents = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in SHIPPED]
+
+    @trying(40 * times)
+    @given(st.sampled_from(contents).flatmap(forged))
+    def attempt(changed: Any) -> None:
+        file = watched.folder() / "config.yaml"
+        file.write_text(placed(yaml.safe_dump(changed, allow_unicode=True), watched.base))
+        # what a data set that nobody has would be read for is not the question here
+        check(watched.call("trust", file) if "x" in changed else watched.call("check", file), file)
+
+    attempt()
+
+
+# --- directories: runs, models, libraries -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, Path]:
+    """Return a finished directory of each kind that one may receive."""
+    folder = tmp_path_factory.mktemp("made")
+    sweeps.write(folder, sweeps.raw(trials=2))
+    small.write(folder, small.raw(repeats=1), "experiment.yaml")
+    for command, config in (("sweep", "little.yaml"), ("experiment", "experiment.yaml")):
+        place = str(folder / command)
+        assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
+    little().save(folder / "library")
+    shutil.copytree(finished / "model", folder / "model")
+    known = {name: folder / name for name in ("sweep", "experiment", "library", "model")}
+    return known | {"run": finished}
+
+
+OPENED: dict[str, tuple[list[str], ...]] = {
+    "run": (
+        ["choose", "DIR", "--best", "cost", "--no-mlflow"],
+        ["choose", "DIR", "--best", "cost", "--no-mlflow", "--export", "DIR/other"],
+        ["resume", "DIR", "--quiet", "--no-plots", "--set", "budget.evaluations=24"],
+        ["compare", "DIR", "OTHER", "--out", "DIR/compared"],
+        ["check", "DIR/config.yaml"],
+        ["runs", "DIR"],
+    ),
+    "sweep": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "DIR/compared"]),
+    "experiment": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "DIR/compared"]),
+    "model": (["predict", "DIR", "DIR/example.csv"],),
+    "library": (["library", "show", "DIR"],),
+}
+EXAMPLES = {"run": 24, "sweep": 4, "experiment": 4, "model": 24, "library": 16}
+TEXTS = (".json", ".yaml")
+
+
+@pytest.mark.parametrize("kind", OPENED)
+def test_forged_directories_do_nothing_outside(kind, made, other, watched, times):
+    names = sorted(
+        path.relative_to(made[kind]).as_posix()
+        for path in made[kind].rglob("*")
+        if path.is_file() and path.suffix in (*TEXTS, ".csv")
+    )
+
+    @trying(EXAMPLES[kind] * times)
+    @given(st.sampled_from(names), st.sampled_from(OPENED[kind]), st.data())
+    def attempt(name: str, words: list[str], data: st.DataObject) -> None:
+        place = watched.folder() / kind
+        shutil.copytree(made[kind], place)
+        file = place / name
+        if file.suffix in TEXTS:
+            plain = yaml.safe_load(file.read_text(encoding="utf-8"))
+            changed = data.draw(forged({"whole": plain}))
+            whole = changed.get("whole")
+            text = json.dumps(whole) if file.suffix == ".json" else yaml.safe_dump(whole)
+        else:
+            value = data.draw(st.sampled_from([v for v in HOSTILE if isinstance(v, str)]))
+            lines = file.read_text(encoding="utf-8").splitlines()
+            at = data.draw(st.integers(0, len(lines) - 1))
+            lines[at] = lines[at].replace(lines[at].split(",")[0], f'"{value}"', 1)
+            text = "\n".join(lines) + "\n"
+        file.write_text(placed(text, watched.base), encoding="utf-8")
+        if kind == "model":
+            seal(place)
+        given = {"DIR": str(place), "OTHER": str(other)}
+        arguments = [given.get(w, w.replace("DIR", str(place))) for w in words]
+        check(watched.call(*arguments), (arguments, name, text[:3000]))
+        shutil.rmtree(place)
+
+    attempt()
+
+
+LED_OUT = {  # a link of a received directory, and where it leads to in the home of the user
+    "plots": ".ssh",
+    "course.jsonl": ".ssh/id_rsa",
+    "front.csv": "secret.csv",
+    "report.html": ".ssh/id_rsa",
+    "model": ".ssh",
+    "model/example.csv": "secret.csv",
+    "choice.json": ".ssh/id_rsa",
+    "tracking.json": ".ssh/id_rsa",
+    "allowed.json": ".ssh/id_rsa",
+    ".lock": ".ssh/id_rsa",
+    "journal.sqlite-wal": ".ssh/id_rsa",
+    "repeats": ".ssh",
+}
+
+
+@pytest.mark.parametrize("name", LED_OUT)
+def test_links_of_a_directory_lead_nowhere(name, made, watched):
+    place = watched.folder() / "run"
+    shutil.copytree(made["run"], place)
+    link = place / name
+    shutil.rmtree(link) if link.is_dir() else link.unlink(missing_ok=True)
+    link.symlink_to(watched.base / "home" / LED_OUT[name])
+    for words in OPENED["run"][:3]:
+        arguments = [word.replace("DIR", str(place)) for word in words]
+        said = watched.call(*arguments)
+        check(said, arguments)
+        assert (said.code, "found a link to" in said.err) == (2, True), said
+    if name.startswith("model/"):
+        said = watched.call("predict", place / "model", place / "front.csv")
+        check(said, "predict")
+        assert (said.code, "found a link to" in said.err) == (2, True), said
+
+
+# --- journals ---------------------------------------------------------------------------------
+
+ACTING = {
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM batches; END",
+    "a view": "CREATE VIEW v AS SELECT randomblob(900000000) AS x FROM batches",
+    "an index over an expression": "CREATE INDEX i ON batches (length(zeroblob(900000000)))",
+    "a further table": "CREATE TABLE more (x DEFAULT (zeroblob(900000000)))",
+    "a virtual table": "CREATE VIRTUAL TABLE virtual USING fts5(x)",
+}
+
+
+@pytest.mark.parametrize("what", ACTING)
+@pytest.mark.parametrize("file", ["journal.sqlite", "notes.sqlite"])
+def test_databases_that_act_by_themselves_are_refused(what, file, made, watched):
+    import sqlite3
+
+    place = watched.folder() / "run"
+    shutil.copytree(made["run"], place)
+    with closing(sqlite3.connect(place / file)) as db:
+        if file == "notes.sqlite":
+            db.execute("CREATE TABLE IF NOT EXISTS batches (x)")
+        db.execute(ACTING[what])
+        db.commit()
+    said = watched.call("resume", place, *SHORT[:2], "--set", "budget.evaluations=24")
+    check(said, what)
+    if file == "journal.sqlite":
+        assert (said.code, "found another file" in said.err) == (2, True), said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE batches SET rows = 10000000000",
+        "UPDATE batches SET rows = -1",
+        "UPDATE batches SET genomes = zeroblob(10), rows = 9223372036854775807",
+        "UPDATE batches SET genomes = 10000000000",
+        "UPDATE batches SET errors = 5",
+        "UPDATE batches SET first_id = -9223372036854775808",
+        "UPDATE meta SET value = '0' WHERE key = 'd'",
+        "UPDATE meta SET value = '\"O\"' WHERE key = 'dtype'",
+        "UPDATE meta SET value = '[]' WHERE key = 'metrics'",
+    ],
+)
+def test_journals_of_other_values_are_refused(change, received):
+    """Their checksums are right: a forger writes them, too."""
+    import sqlite3
+
+    from framework import journal as module
+
+    file = received / "journal.sqlite"
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(change + (" WHERE batch = 1" if "batches" in change else ""))
+        meta = {k: json.loads(v) for k, v in db.execute("SELECT key, value FROM meta")}
+        meta.pop("checksum")
+        run = module._meta_checksum(meta)
+        db.execute("UPDATE meta SET value = ? WHERE key = 'checksum'", (str(run),))
+        rows = db.execute(f"SELECT batch, {module._COLUMNS} FROM batches").fetchall()
+        for batch, *row in rows:
+            try:
+                mark = module._checksum(run, *row[:-1])
+            except (TypeError, AttributeError):
+                continue
+            db.execute("UPDATE batches SET checksum = ? WHERE batch = ?", (mark, batch))
+        db.commit()
+    from framework.errors import ParetolabError
+
+    with pytest.raises(ParetolabError, match=r"journal\.sqlite"), Journal(file) as found:
+        list(found.batches())
+
+
+# --- the working folder -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [".numba_config.yaml", "matplotlibrc"])
+def test_settings_of_libraries_in_the_working_folder_are_not_obeyed(name, watched):
+    folder = watched.folder()
+    (folder / name).write_text("cache_dir: .\n" if "numba" in name else "text.usetex: True\n")
+    (folder / "config.yaml").write_text(yaml.safe_dump(RUN))
+    said = watched.call("check", "config.yaml", folder=folder)
+    check(said, name)
+    assert (said.code, f"paretolab trust read={folder / name}" in said.err) == (2, True), said
+    assert watched.call("trust", f"read={folder / name}", folder=folder).code == 0
+    assert watched.call("check", "config.yaml", folder=folder).code == 0
+    watched.call("trust", "--forget", "every file", folder=folder)
+
+
+# --- the watch itself -------------------------------------------------------------------------
+
+
+def test_what_is_granted_is_seen_by_the_watch(watched):
+    """Else the tests above could not fail."""
+    folder = watched.folder()
+    problem = {**RUN["problem"], "dataset": {"path": str(watched.base / "home" / "secret.csv")}}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**RUN, "problem": problem}))
+    said = watched.call("check", folder / "config.yaml")
+    assert (said.code, said.effects) == (2, [])
+    said = watched.call("check", folder / "config.yaml", "--allow", f"read={watched.base / 'home'}")
+    assert said.code == 0
+    assert ["open", f"reads {watched.base}/home/secret.csv"] in said.effects
+    outside = watched.base / "elsewhere" / "run"
+    (folder / "config.yaml").write_text(yaml.safe_dump(RUN))
+    said = watched.call("run", folder / "config.yaml", "--out", outside, *SHORT)
+    events = {event for event, _ in said.effects}
+    assert {"open", "os.rename", "os.mkdir", "sqlite3.connect"} <= events, said

@@ -1,0 +1,274 @@
+"""A tracking server that is a stranger's: what it answers leads nowhere, and it is told nothing.
+
+It speaks as much of MLflow's REST as a run asks for. Commands run as their users run them, every
+process that they start watched by Python's audit hooks (``watching/sitecustomize.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import PROGRAM
+from tests.trust.conftest import CONFIG
+
+WATCHING = Path(__file__).with_name("watching")
+SECRETS = ("t0ken", "us3r", "passw0rd", "dXMzcjpwYXNzdzByZA", "fr0mfile")
+
+
+class Hostile(ThreadingHTTPServer):
+    """Answers as a server of MLflow does, and writes down what it is told.
+
+    Attributes
+    ----------
+    location : str
+        Where the files of a run go, as it says.
+    trick : str
+        What else it does: ``redirect``, ``huge``, ``bomb``, ``deep`` or ``escapes``.
+    heard : list of str
+        Request lines, headers and bodies.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, location: str = "mlflow-artifacts:/1/x/artifacts", trick: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.location, self.trick, self.heard, self.sent = location, trick, [], 0
+        self.elsewhere = ""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Answering(BaseHTTPRequestHandler):
+    server: Hostile
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length).decode(errors="replace")
+        self.server.heard.append(f"{self.requestline}\n{self.headers}\n{body}")
+        trick = self.server.trick
+        if trick == "redirect":
+            self.send_response(307)
+            self.send_header("Location", self.server.elsewhere + self.path)
+            self.end_headers()
+        elif trick == "huge":
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            with_spaces = b" " * 2**20
+            try:
+                for _ in range(4000):
+                    self.wfile.write(with_spaces)
+                    self.server.sent += len(with_spaces)
+            except OSError:
+                return
+        elif trick == "deep":
+            self._json("[" * 100_000 + "]" * 100_000)
+        elif trick == "escapes":
+            error = {"error_code": "INTERNAL_ERROR", "message": "\x1b]0;owned\x07\x1b[31mred"}
+            self._json(json.dumps(error), 400)
+        else:
+            self._json(json.dumps(self._answer(body)))
+
+    do_POST = do_PUT = do_PATCH = do_GET
+
+    def _answer(self, body: str) -> dict[str, Any]:
+        info = {
+            "run_id": "x" * 32,
+            "run_uuid": "x" * 32,
+            "experiment_id": "1",
+            "run_name": "../../x",
+            "status": "RUNNING",
+            "artifact_uri": self.server.location,
+            "lifecycle_stage": "active",
+            "start_time": 0,
+        }
+        run = {"info": info, "data": {}, "inputs": {}}
+        path = self.path.partition("?")[0]
+        if path.endswith("experiments/get-by-name"):
+            return {
+                "experiment": {
+                    "experiment_id": "1",
+                    "name": "little",
+                    "artifact_location": self.server.location,
+                    "lifecycle_stage": "active",
+                }
+            }
+        if path.endswith(("runs/create", "runs/get", "runs/update")):
+            return {"run": run, "run_info": info}
+        if path.endswith("experiments/create"):
+            return {"experiment_id": "1"}
+        return {}
+
+    def _json(self, text: str, code: int = 200) -> None:
+        content = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder with a home, a working folder, and a configuration that someone sent."""
+    for name in ("home/.mlflow", "work", "sent", "config", "cache", "tmp", "elsewhere", "out"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "home/.mlflow/credentials").write_text(
+        "[mlflow]\nmlflow_tracking_username = fr0mfile\nmlflow_tracking_password = fr0mfile\n"
+    )
+    (tmp_path / "home/.netrc").write_text("default login fr0mfile password fr0mfile\n")
+    (tmp_path / "elsewhere/config.yaml").write_text("precious")
+    return tmp_path
+
+
+def command(place: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the installed command, watched, with all that MLflow would send in its environment."""
+    may = [place / name for name in ("work", "sent", "config", "cache", "tmp", "out")]
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "PARETOLAB"))},
+        "HOME": str(place / "home"),
+        "XDG_CONFIG_HOME": str(place / "config"),
+        "XDG_CACHE_HOME": str(place / "cache"),
+        "MPLCONFIGDIR": str(place / "cache"),
+        "TMPDIR": str(place / "tmp"),
+        "MLFLOW_TRACKING_TOKEN": "t0ken",
+        "MLFLOW_TRACKING_USERNAME": "us3r",
+        "MLFLOW_TRACKING_PASSWORD": "passw0rd",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "PYTHONPATH": str(WATCHING),
+        "WATCH_FILE": str(place / "effects"),
+        "WATCH_MAY": ":".join(map(str, may)),
+        "WATCH_SENT": str(place / "sent"),
+        "WATCH_SECRET": str(place / "none"),
+        **more,
+    }
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), *map(str, arguments)],
+        cwd=place / "work",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def effects(place: Path) -> list[list[str]]:
+    file = place / "effects"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def run_sent(place: Path, server: Hostile, **more: str) -> str:
+    """Run a configuration that names the server, and wait for its logging; return what was said."""
+    text = CONFIG.replace("tracking: null", f"tracking: {{uri: '{server.uri}'}}")
+    (place / "sent" / "config.yaml").write_text(text)
+    arguments = [
+        "run",
+        place / "sent/config.yaml",
+        "--out",
+        place / "out/run",
+        "--quiet",
+        "--no-plots",
+    ]
+    done = command(place, *arguments, **more)
+    assert done.returncode == 0, done
+    said = done.stdout + done.stderr
+    if "goes on by itself" in said:  # a busy machine: wait for the process that logs
+        done = command(place, "sync", place / "out/run", **more)
+        said += done.stdout + done.stderr
+    return said
+
+
+@pytest.fixture
+def servers() -> Iterator[list[Hostile]]:
+    made: list[Hostile] = []
+    yield made
+    for server in made:
+        server.shutdown()
+        server.server_close()
+
+
+def assert_untouched(place: Path, *servers: Hostile) -> None:
+    assert effects(place) == []
+    assert (place / "elsewhere/config.yaml").read_text() == "precious"
+    assert sorted(path.name for path in (place / "elsewhere").iterdir()) == ["config.yaml"]
+    for server in servers:
+        for heard in server.heard:
+            assert not any(secret in heard for secret in SECRETS), heard
+            assert "authorization" not in heard.lower()
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "file://ELSEWHERE",
+        pytest.param("ELSEWHERE", marks=pytest.mark.slow),
+        pytest.param("mlflow-artifacts://evil.example/x", marks=pytest.mark.slow),
+        pytest.param("http://evil.example/x", marks=pytest.mark.slow),
+        pytest.param("file:///../../ELSEWHERE/%2e%2e/elsewhere", marks=pytest.mark.slow),
+        pytest.param("abfss://c@evil.example/x", marks=pytest.mark.slow),
+        pytest.param("r2://bucket@evil.example/x", marks=pytest.mark.slow),
+        pytest.param("models:/../../ELSEWHERE", marks=pytest.mark.slow),
+    ],
+)
+def test_files_go_nowhere_that_a_server_names(location, place, servers):
+    server = Hostile(location.replace("ELSEWHERE", str(place / "elsewhere")))
+    servers.append(server)
+    said = run_sent(place, server)
+    assert any("runs/create" in heard for heard in server.heard), said
+    assert "nothing was sent there" in said or "not logged" in said
+    assert_untouched(place, server)
+
+
+@pytest.mark.slow
+def test_a_redirect_is_not_followed(place, servers):
+    server, other = Hostile(trick="redirect"), Hostile()
+    servers += [server, other]
+    server.elsewhere = other.uri
+    run_sent(place, server)
+    assert server.heard
+    assert not other.heard
+    assert_untouched(place, server)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trick", ["huge", "deep", "escapes"])
+def test_answers_are_bounded_and_stay_text(trick, place, servers):
+    server = Hostile(trick=trick)
+    servers.append(server)
+    begin = time.monotonic()
+    said = run_sent(place, server)
+    assert time.monotonic() - begin < 60
+    assert server.heard
+    assert server.sent < 2 * 10**8
+    assert "\x1b" not in said
+    assert "not logged" in said or "expected to log to" in said
+    again = command(place, "sync", place / "out/run")
+    assert (again.returncode, "Traceback" in again.stderr, "\x1b" in again.stderr) == (2, 0, 0)
+    assert_untouched(place, server)
+
+
+@pytest.mark.slow
+def test_a_host_that_the_user_named_is_told_the_token(place, servers):
+    """Else the tests above could not fail."""
+    server = Hostile()
+    servers.append(server)
+    run_sent(place, server, MLFLOW_TRACKING_URI=server.uri)
+    assert any("dXMzcjpwYXNzdzByZA" in heard for heard in server.heard)
