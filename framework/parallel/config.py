@@ -132,7 +132,7 @@ def placed(item: str, context: Mapping[str, Any] | None = None) -> str:
     """Return a path made absolute, relative to ``context['base']``; an address as it is."""
     if _URI.match(item):
         return item
-    return str(Path((context or {}).get("base", "."), Path(item).expanduser()).resolve())
+    return str(Path((context or {}).get("base", "."), os.path.expanduser(item)).resolve())
 
 
 def _filled(name: str, text: str) -> str:
