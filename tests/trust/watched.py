@@ -13,7 +13,7 @@ import sys
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "watching"))
-import sitecustomize as watching
+import sitecustomize as watching  # type: ignore[import-not-found]
 
 _MEMORY = 12 * 10**9  # bytes of address space; a forged file that takes more ends in a traceback
 
