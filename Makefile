@@ -5,7 +5,8 @@ RUN := .venv/.run-installed
 TEST := .venv/.test-installed
 QUICK := -m 'not slow'
 
-.PHONY: help run test test-all dist bench ui emsco-paper hapens-paper hull-paper pruning-paper clean
+.PHONY: help run test test-all dist bench promises ui emsco-paper hapens-paper hull-paper pruning-paper \
+	clean
 
 help:
 	@echo "make run       install into .venv, then search the quickstart: front, plots, model"
@@ -13,6 +14,7 @@ help:
 	@echo "make test-all  the same with the slow tests, and how much of the code they cover"
 	@echo "make dist      build a wheel and a source archive in dist/"
 	@echo "make bench     measure the search on the paper's data sets"
+	@echo "make promises  measure what fronts promise against test records; MORE='--splits 10'"
 	@echo "make ui        show the logged runs in the browser"
 	@echo "make emsco-paper    every experiment of the EMSCO paper; MORE='--set experiment.protocol=paper'"
 	@echo "make hapens-paper   every experiment of the HAPEns paper, at its budget"
@@ -50,6 +52,10 @@ dist: $(TEST)
 
 bench: $(RUN)
 	$(BIN)/python scripts/bench.py emsco
+
+# One row per split is kept: a make that was stopped goes on.
+promises: $(RUN)
+	$(BIN)/python scripts/promises.py $(MORE)
 
 ui: $(RUN)
 	$(BIN)/paretolab ui

@@ -231,6 +231,17 @@ class Front:
         """Objectives to minimise, shape (n, m)."""
         return self.roles.losses(self.rows.values)
 
+    def expected_losses(self) -> FloatArray | None:
+        """Return the losses that are to be expected, shape (n, m); None where one is not known."""
+        columns = expected_columns(self.roles.metrics)
+        names = [columns[name][0] for name in self.roles.names if name in columns]
+        if self.expected is None or len(names) < len(self.roles.names):
+            return None
+        if any(name not in self.expected or np.isnan(self.expected[name]).any() for name in names):
+            return None
+        values = [self.expected[name] for name in names]
+        return self.roles.losses(dict(zip(self.roles.names, values, strict=True)))
+
     def hypervolume(self) -> float:
         """See :func:`volume`."""
         archive = Archive(self.roles)

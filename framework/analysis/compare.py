@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from framework.analysis.indicators import Indicator, Judged, indicators, indicators_of
+from framework.analysis.indicators import (
+    ON_NEW_RECORDS,
+    Indicator,
+    Judged,
+    indicators,
+    indicators_of,
+)
 from framework.analysis.statistics import RankTests, rank_tests
 from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
@@ -102,6 +108,8 @@ class ComparedRun:
         Every metric of these solutions.
     findings : mapping
         What the algorithm knows of its result besides.
+    expected, test : numpy.ndarray, shape (n, objectives), or None
+        Losses that are to be expected of these solutions, and those on test records, where known.
     """
 
     method: str
@@ -114,6 +122,8 @@ class ComparedRun:
     place: str
     metrics: Mapping[str, FloatArray] = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)
+    expected: FloatArray | None = None
+    test: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -290,8 +300,22 @@ def compare_case(
         reference_text = f"front of all {len(runs)} runs together"
     if not len(reference):
         raise InputError(f"compare: expected a solution of some run on {name}, found none")
+    no_front = np.zeros((0, reference.shape[1]))  # known to be nothing where others are known
+    expected = None if all(run.expected is None for run in runs) else no_front
+    test = None if all(run.test is None for run in runs) else no_front
     judged = [
-        Judged(r.losses, reference, roles, anchors, r.distinct, r.metrics, r.findings) for r in runs
+        Judged(
+            run.losses,
+            reference,
+            roles,
+            anchors,
+            run.distinct,
+            run.metrics,
+            run.findings,
+            run.expected if len(run.losses) else expected,
+            run.test if len(run.losses) else test,
+        )
+        for run in runs
     ]
     names = usual_indicators() if shown is None else shown
     known = indicators_of(names, roles.metrics.values())
@@ -389,7 +413,7 @@ def _units(frame: pd.DataFrame, meant: Mapping[str, Indicator]) -> pd.DataFrame:
 def usual_indicators() -> list[str]:
     """Return the indicators that are shown without being asked for, hypervolume first."""
     usual = [name for name, indicator in indicators().items() if not indicator.on_request]
-    return sorted(usual, key=lambda name: name != "hypervolume")
+    return sorted(usual, key=lambda name: (name != "hypervolume", name in ON_NEW_RECORDS))
 
 
 def _tests(

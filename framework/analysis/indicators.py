@@ -20,6 +20,7 @@ from framework.arrays import BoolArray, FloatArray
 from framework.errors import InputError
 from framework.front import volume
 from framework.pareto import igd_plus as mean_distance
+from framework.pareto import nondominated
 from framework.registry import nearest
 from framework.roles import Metric, Roles
 
@@ -45,6 +46,8 @@ class Judged:
         Every metric of the solutions, objective or not, in natural sign.
     findings : mapping
         What the algorithm knows of its result besides (``Outcome.findings``).
+    expected, test : numpy.ndarray, shape (n, objectives), or None
+        Losses that are to be expected of the solutions, and those on test records, where known.
     """
 
     losses: FloatArray
@@ -54,6 +57,8 @@ class Judged:
     distinct: float = np.nan
     metrics: Mapping[str, FloatArray] = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)
+    expected: FloatArray | None = None
+    test: FloatArray | None = None
 
     @property
     def scale(self) -> tuple[FloatArray, FloatArray]:
@@ -188,6 +193,72 @@ REFERENCE_SIZE = Indicator(
     "number of distinct vectors of the reference front, whatever was found",
     lambda judged: float(len(judged.reference)),
     on_request=True,
+)
+
+
+def _on_new_records(
+    name: str, of: Callable[[FloatArray, Roles], float]
+) -> Callable[[Judged], float]:
+    """Return a measure of ``expected`` or ``test``; NaN where these are not known."""
+
+    def measure(judged: Judged) -> float:
+        losses = getattr(judged, name)
+        return np.nan if losses is None else of(losses, judged.roles)
+
+    return measure
+
+
+def _pessimistic(losses: FloatArray, roles: Roles) -> float:
+    """Return the hypervolume of those that dominate no other one."""
+    return volume(losses[nondominated(-losses)], roles)
+
+
+def _share_nondominated(losses: FloatArray, roles: Roles) -> float:
+    """Return the share that no other one dominates; equal ones do not dominate each other."""
+    if not len(losses):
+        return np.nan
+    distinct, row = np.unique(losses, axis=0, return_inverse=True)
+    return float(nondominated(distinct)[row.ravel()].mean())
+
+
+HYPERVOLUME_EXPECTED = Indicator(
+    "expected hypervolume",
+    "high",
+    "hypervolume of what is to be expected of the solutions on new records",
+    _on_new_records("expected", volume),
+)
+HYPERVOLUME_OPTIMISTIC = Indicator(
+    "test hypervolume, optimistic",
+    "high",
+    "hypervolume on test records of the solutions that no other one dominates there "
+    "(arXiv 2212.04183)",
+    _on_new_records("test", volume),
+)
+HYPERVOLUME_PESSIMISTIC = Indicator(
+    "test hypervolume, pessimistic",
+    "high",
+    "hypervolume on test records of the solutions that dominate no other one there: the gap to the "
+    "optimistic one is what a choice by the records searched may cost (arXiv 2212.04183)",
+    _on_new_records("test", _pessimistic),
+)
+FRONT_EXPECTED = Indicator(
+    "expected share of the front",
+    "high",
+    "share of the solutions that no other one dominates by what is to be expected of them",
+    _on_new_records("expected", _share_nondominated),
+)
+FRONT_TEST = Indicator(
+    "share of the front on test",
+    "high",
+    "share of the solutions that no other one dominates on test records",
+    _on_new_records("test", _share_nondominated),
+)
+ON_NEW_RECORDS = (
+    "hypervolume_expected",
+    "hypervolume_optimistic",
+    "hypervolume_pessimistic",
+    "front_expected",
+    "front_test",
 )
 DISTINCT = Indicator(
     "distinct evaluations",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from framework.analysis.statistics import RankTests
 
 
+_LISTED = 12  # searches of which a line each is printed
 _SHOWN = 2  # indicators in the terminal's table; the report has all
 
 
@@ -97,6 +98,7 @@ def show(
     out = console()
     out.print(summary_table(comparison))
     lines = [("judged", comparison.judged), *_reference_lines(comparison)]
+    lines += _new_records(comparison)
     lines += test_lines(comparison)
     pages = [path for path in paths if path.suffix == ".html"]
     home = pages[0].parent if pages else paths[0].parent.parent
@@ -155,6 +157,30 @@ def test_lines(comparison: Comparison) -> list[tuple[str, str]]:
         (comparison.indicators[name].label, _verdict(tests, comparison))
         for name, tests in comparison.tests.items()
     ]
+
+
+def _new_records(comparison: Comparison) -> list[tuple[str, str]]:
+    """Say of each search what its front is worth on new records, where that is known."""
+    from framework.analysis.indicators import ON_NEW_RECORDS
+
+    if not set(ON_NEW_RECORDS) & comparison.indicators.keys():
+        return []
+    summary = comparison.summary().set_index("method")
+    lines = []
+    for method in comparison.ordered()[:_LISTED]:
+        names = ("hypervolume", *ON_NEW_RECORDS)
+        row: Mapping[Hashable, Any] = summary.loc[method].to_dict()
+        means = {name: row.get(f"{name}_mean", math.nan) for name in names}
+        texts = {
+            "hypervolume": "hypervolume {hypervolume:.4f}",
+            "hypervolume_expected": "expected {hypervolume_expected:.4f}",
+            "hypervolume_optimistic": "on test records {hypervolume_pessimistic:.4f} to "
+            "{hypervolume_optimistic:.4f}",
+            "front_test": "{front_test:.0%} of its solutions non-dominated there",
+        }
+        known = [text for name, text in texts.items() if not math.isnan(means[name])]
+        lines.append((method, ", ".join(known).format(**means)))
+    return lines
 
 
 def _reference_lines(comparison: Comparison) -> list[tuple[str, str]]:

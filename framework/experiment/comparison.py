@@ -217,6 +217,8 @@ def _run(
             place or str(run_dir.path),
             dict(values or {}),
             dict(summary.get("findings") or {}),
+            front.expected_losses(),
+            None if front.test is None else front.roles.losses(front.test),
         )
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from framework import registry
 from framework.analysis.compare import Blocks
+from framework.analysis.indicators import ON_NEW_RECORDS
 from framework.analysis.report import ClaimConfig
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, with_horizon
@@ -78,7 +79,9 @@ class GridConfig(Section):
     folds: dict[str, list[Any]] = Field(default_factory=dict)
     methods: dict[str, dict[str, Any]] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1)
-    indicators: list[str] = Field(default=["hypervolume", "igd_plus", "share"], min_length=1)
+    indicators: list[str] = Field(
+        default=["hypervolume", "igd_plus", "share", *ON_NEW_RECORDS], min_length=1
+    )
     judge: Judge = "front"
     blocks: Blocks = "auto"
     records: Records = "validation"

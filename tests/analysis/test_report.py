@@ -16,6 +16,7 @@ from scipy import stats
 from framework.analysis.compare import ComparedRun, compare_case, compare_cases
 from framework.analysis.report import interval, means, pairs, ranks, tables, verdicts, winners, wins
 from framework.analysis.statistics import rank_sum, score, verdict
+from framework.front import volume
 from framework.roles import Metric, Objective, Roles
 
 ROLES = Roles(
@@ -200,3 +201,37 @@ def test_winners_have_mean_range_and_chance():
     found = winners(compare_cases("few", [few], shown=["hypervolume"]))
     assert found["p"].isna().all()
     assert "Too few runs to tell from chance: on one." in verdicts(found)
+
+
+def test_fronts_on_new_records_are_those_of_the_definitions():
+    """Optimistic: what none dominates on test; pessimistic: what dominates none (2212.04183)."""
+    rng = np.random.default_rng(3)
+    runs = []
+    for seed in range(6):
+        losses = rng.integers(0, 6, (12, 2)) / 6
+        expected, test = rng.integers(0, 6, (2, 12, 2)) / 6
+        test[1] = test[0]  # equal ones do not dominate each other
+        place = f"m/{seed}"
+        runs.append(
+            ComparedRun("m", seed, 10, 12, 1.0, losses, Path(), place, expected=expected, test=test)
+        )
+    nothing = np.zeros((0, 2))
+    runs.append(ComparedRun("empty", 0, 10, 12, 1.0, nothing, Path(), "empty/0"))
+    frame = compare_case("one", runs, ROLES).frame
+
+    def beats(a, b):
+        return bool((a <= b).all() and (a < b).any())
+
+    for run, row in zip(runs[:-1], frame.to_dict("records"), strict=False):
+        test, expected = run.test, run.expected
+        best = [a for a in test if not any(beats(b, a) for b in test)]
+        worst = [a for a in test if not any(beats(a, b) for b in test)]
+        kept = [a for a in expected if not any(beats(b, a) for b in expected)]
+        assert row["hypervolume_optimistic"] == volume(np.array(best), ROLES)
+        assert row["hypervolume_pessimistic"] == volume(np.array(worst), ROLES)
+        assert row["hypervolume_expected"] == volume(np.array(kept), ROLES)
+        assert row["front_test"] == len(best) / 12
+        assert row["front_expected"] == len(kept) / 12
+    last = frame.iloc[-1]
+    assert last[["hypervolume_expected", "hypervolume_pessimistic"]].tolist() == [0, 0]
+    assert math.isnan(last["front_test"])
