@@ -13,8 +13,6 @@ from pydantic.json_schema import models_json_schema
 
 from framework import registry
 from framework.experiment.config import RunConfig, parameters
-from framework.experiment.grid import GridConfig
-from framework.libraries.config import BuildConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BY_KIND: dict[str, registry.Group] = {"problem": "problems", "algorithm": "algorithms"}
@@ -43,6 +41,9 @@ def schema() -> dict[str, Any]:
     one takes. It knows less than ``paretolab check``: neither what is missing, since a case of an
     experiment may set it, nor what keys mean together.
     """
+    from framework.experiment.grid import GridConfig
+    from framework.libraries.config import BuildConfig
+
     kinds: dict[str, dict[str, type[BaseModel]]] = {
         key: {name: parameters(registry.load(group, name)) for name in registry.names(group)}
         for key, group in _BY_KIND.items()
