@@ -210,7 +210,7 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 def _renamed(frame: pd.DataFrame, layout: str, path: Path) -> pd.DataFrame:
     """Return a published table in the names of a wide one."""
-    mark, cost = ("|", "total_cost") if layout == "routerbench" else ("_", "cost")
+    mark, of_cost = ("|", "|total_") if layout == "routerbench" else ("_", "_")
     answer = "model_response" if layout == "routerbench" else "response"
     names = [str(c) for c in frame.columns]
     models = [c[: -len(mark + answer)] for c in names if c.endswith(mark + answer)]
@@ -226,7 +226,7 @@ def _renamed(frame: pd.DataFrame, layout: str, path: Path) -> pd.DataFrame:
     for model in models:
         score = _truth_value(frame[model])
         wide[f"{model}:{_RIGHT}"] = (score >= 0.5).astype(float).where(score.notna())
-        for source, what in ((f"{mark}{cost}", "cost"), (f"{mark}{_SURE}", _SURE)):
+        for source, what in ((f"{of_cost}cost", "cost"), (f"{mark}{_SURE}", _SURE)):
             if model + source in names:
                 wide[f"{model}:{what}"] = frame[model + source]
     return pd.DataFrame(wide)
