@@ -152,6 +152,22 @@ class ModelFiles:
         return self.folder / name
 
 
+class SubFolder(ModelFiles):
+    """The files of a model that is a part of another one, below those of that."""
+
+    def __init__(self, files: ModelFiles, prefix: str) -> None:
+        self.files, self.prefix = files, prefix
+
+    def __contains__(self, name: str) -> bool:
+        return f"{self.prefix}/{name}" in self.files
+
+    def write(self, name: str, content: bytes) -> None:
+        self.files.write(f"{self.prefix}/{name}", content)
+
+    def read(self, name: str) -> bytes:
+        return self.files.read(f"{self.prefix}/{name}")
+
+
 def check_name(name: object) -> None:
     """Refuse what is no relative path of plain names, ``/`` between them.
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import to_texts
 from framework.errors import InputError
-from framework.models.files import ModelFiles
+from framework.models.files import ModelFiles, SubFolder
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
 from framework.registry import load
@@ -138,7 +138,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         """Write each member into a folder of its own."""
         members = []
         for number, member in enumerate(self.members_):
-            description = member.save_into(_Folder(files, f"members/{number}"))
+            description = member.save_into(SubFolder(files, f"members/{number}"))
             members.append({"kind": member.kind, "model": description})
         return {
             "members": members,
@@ -155,7 +155,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             if plain["kind"] == cls.kind:
                 raise InputError("members: expected plain models, found a mixture")
             kind = load("models", str(plain["kind"]))
-            members.append(kind.load_from(_Folder(files, f"members/{number}"), plain["model"]))
+            members.append(kind.load_from(SubFolder(files, f"members/{number}"), plain["model"]))
         return cls.from_fitted(
             members,
             description["weights"],
@@ -224,19 +224,3 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
             json.dumps([None if gaps[i] else texts[i] for texts, gaps in columns]).encode()
             for i in range(len(frame))
         ]
-
-
-class _Folder(ModelFiles):
-    """The files of a member, below those of the mixture."""
-
-    def __init__(self, files: ModelFiles, prefix: str) -> None:
-        self.files, self.prefix = files, prefix
-
-    def __contains__(self, name: str) -> bool:
-        return f"{self.prefix}/{name}" in self.files
-
-    def write(self, name: str, content: bytes) -> None:
-        self.files.write(f"{self.prefix}/{name}", content)
-
-    def read(self, name: str) -> bytes:
-        return self.files.read(f"{self.prefix}/{name}")

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from algorithms.general.baselines import RandomSearch as RandomSearch
     from algorithms.general.local_search import ParetoLocalSearch as ParetoLocalSearch
     from algorithms.general.pymoo_searches import NSGAII as NSGAII
+    from algorithms.hull.estimator import OperatingPoint as OperatingPoint
+    from algorithms.hull.estimator import ROCHull as ROCHull
     from algorithms.hull.network import NetworkProblem as NetworkProblem
     from algorithms.multistage.emsco import EMSCO as EMSCO
     from algorithms.multistage.estimator import ParetoMultiStage as ParetoMultiStage
@@ -141,6 +143,8 @@ _HOMES = {
     "Exact": "algorithms.multistage.exact.search:Exact",
     "MultiStageClassifier": "algorithms.multistage.model:MultiStageClassifier",
     "MultiStageProblem": "algorithms.multistage.problem:MultiStageProblem",
+    "OperatingPoint": "algorithms.hull.estimator:OperatingPoint",
+    "ROCHull": "algorithms.hull.estimator:ROCHull",
     "NetworkProblem": "algorithms.hull.network:NetworkProblem",
     "PrunedVoting": "algorithms.pruning.estimator:PrunedVoting",
     "PruningProblem": "algorithms.pruning.problem:PruningProblem",

@@ -1,0 +1,262 @@
+"""The hull of any classifiers against brute force, Qhull, and linear programmes over all of it."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+
+import paretolab
+from algorithms.hull.estimator import ROCHull
+from algorithms.hull.roc import Curves, priced_corners, roc_corners
+from framework.errors import InputError
+from framework.models.store import load_model, save_model
+from framework.models.threshold import GroupwiseClassifier
+from tests.command import call
+
+POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
+
+
+class Reader(ClassifierMixin, BaseEstimator):
+    """A fitted classifier that reads its score of class 1 off a column, and counts."""
+
+    def __init__(self, column=0):
+        self.column, self.classes_, self.asked = column, np.array(["no", "yes"]), 0
+
+    def predict_proba(self, X):
+        self.asked += len(X)
+        score = np.asarray(X, dtype=float)[:, self.column]
+        return np.column_stack([1 - score, score])
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
+
+
+def made(n, seed=0, models=3):
+    """Return scores (n, models) in steps of 1/20, noisy copies of the truth, and labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    scores = np.clip(0.4 * y[:, np.newaxis] + rng.random((n, models)) * 0.6, 0, 1)
+    return np.round(scores * 20) / 20, np.where(y, "yes", "no")
+
+
+@given(points=POINTS)
+@settings(max_examples=60, deadline=None)
+def test_the_corners_are_those_of_brute_force_and_qhull(points):
+    points = np.array([(0, 0), (9, 9), *points])
+    found = {tuple(points[k]) for k in roc_corners(*points.T)}
+    distinct = {(int(a), int(b)) for a, b in points}
+    expected = set()
+    for p in distinct:
+        others = distinct - {p}
+        beaten = any(q[0] <= p[0] and q[1] >= p[1] for q in others)
+        under = any(
+            a[0] < p[0] < b[0] and (p[1] - a[1]) * (b[0] - a[0]) <= (b[1] - a[1]) * (p[0] - a[0])
+            for a in others
+            for b in others
+        )
+        if not beaten and not under:
+            expected.add(p)
+    assert found == expected
+    hull = ConvexHull([*distinct, (9, 0)])
+    assert found <= {tuple(hull.points[v].astype(int)) for v in hull.vertices}
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_priced_corners_are_what_no_mixture_of_others_matches(seed):
+    rng = np.random.default_rng(seed)
+    fp, tp = np.append([0, 6], rng.integers(0, 7, 10)), np.append([0, 6], rng.integers(0, 7, 10))
+    costs = np.array([0.0, 0.0, 1.0, *rng.integers(0, 5, 9) / 4])  # whole steps of the highest
+    losses = np.column_stack([fp, 6 - tp, costs])
+    found = priced_corners(fp, tp, costs, np.arange(len(fp)))
+    expected = {tuple(losses[0]), tuple(losses[1])}
+    for point in np.unique(losses, axis=0):
+        others = losses[(losses != point).any(axis=1)]
+        ones = np.ones((1, len(others)))
+        solved = linprog(ones[0], A_ub=others.T, b_ub=point + 1e-9, A_eq=ones, b_eq=[1])
+        if solved.x is None:
+            expected.add(tuple(point))
+    assert {tuple(losses[k]) for k in found} == expected
+
+
+def test_every_threshold_is_counted_and_a_best_one_is_chosen():
+    scores, y = made(200)
+    positive = y == "yes"
+    curves = Curves(scores.T, positive, np.zeros(3))
+    fp, tp = curves.counts()
+    seen = {(0, 0), (int((~positive).sum()), int(positive.sum()))}
+    for column in scores.T:
+        for value in np.unique(column):
+            called = column >= value
+            seen.add((int((called & ~positive).sum()), int((called & positive).sum())))
+    assert {(int(a), int(b)) for a, b in zip(fp, tp, strict=True)} == seen
+    hull = ROCHull.from_predictions(scores, y)
+    rates = np.array([(a / (~positive).sum(), 1 - b / positive.sum()) for a, b in seen])
+    for prior, dear in ((0.5, 1), (0.1, 5), (0.01, 2), (0.4, 0)):
+        cost = (1 - prior) * rates[:, 0] + prior * dear * rates[:, 1]
+        point = hull.choose({"fp": 1, "fn": dear}, prior)
+        assert point.of["expected_cost"].claimed == pytest.approx(cost.min(), abs=1e-12)
+    for limit in (0.0, 0.02, 0.3, 1.0):
+        ones = np.ones((1, len(rates)))
+        best = linprog(rates[:, 1], rates[:, [0]].T, [limit], ones, [1]).fun
+        mixed = hull.mix(fpr=limit)
+        assert mixed.of["false_negative_rate"].claimed == pytest.approx(best, abs=1e-9)
+        assert mixed.of["false_positive_rate"].claimed <= limit + 1e-9
+    assert hull.mix(fnr=0.1).of["false_negative_rate"].claimed == pytest.approx(0.1)
+
+
+def test_a_limit_of_the_mean_cost_is_kept_to():
+    scores, y = made(150, 1)
+    hull = ROCHull.from_predictions(scores, y, costs=[1, 2, 4])
+    dear, cheap = hull.mix(fpr=0.1), hull.mix(fpr=0.1, cost=1.5)
+    assert cheap.of["cost"].claimed <= 1.5 + 1e-9
+    assert cheap.of["false_negative_rate"].claimed >= dear.of["false_negative_rate"].claimed
+    assert hull.choose(per_unit=100).of["cost"].claimed == 0.0  # a trivial one
+    assert list(hull.front_.columns[-1:]) == ["cost"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_equal_rates_are_the_best_point_that_all_subgroups_reach(seed):
+    scores, y = made(120, seed, models=2)
+    groups = np.random.default_rng(seed + 9).choice(["a", "b"], 120, p=[0.3, 0.7])
+    hull = ROCHull.from_predictions(scores, y, groups=groups)
+    point = hull.equal_rates({"fp": 1, "fn": 3}, prior=0.3)
+    planes = []
+    for name in "ab":
+        some, positive = scores[groups == name], (y == "yes")[groups == name]
+        rates = [(0, 1), (1, 0)]
+        for column in some.T:
+            rates += [
+                ((column >= v)[~positive].mean(), 1 - (column >= v)[positive].mean())
+                for v in np.unique(column)
+            ]
+        planes.append(ConvexHull(rates).equations)
+    both = np.concatenate(planes)
+    best = linprog([0.7, 0.3 * 3], both[:, :2], -both[:, 2], bounds=[(0, 1)] * 2).fun
+    assert point.of["expected_cost"].claimed == pytest.approx(best, abs=1e-7)
+    for name in ("false_positive_rate", "false_negative_rate"):
+        gap = point.of[f"{name}_difference"]
+        assert gap.claimed == pytest.approx(0, abs=1e-7)
+        assert gap.expected > 0
+        assert gap.high > 0.02
+    free = hull.equal_rates({"fp": 1, "fn": 3}, prior=0.3, rates=["false_negative_rate"])
+    assert free.of["expected_cost"].claimed <= point.of["expected_cost"].claimed + 1e-9
+
+
+def test_noise_is_expected_to_do_as_the_better_trivial_one():
+    rng = np.random.default_rng(0)
+    hull = ROCHull.from_predictions(rng.random((60, 5)), np.arange(60) % 2)
+    cost = hull.point_.of["expected_cost"]
+    assert cost.claimed < 0.4
+    assert cost.expected > cost.claimed + 0.05
+    assert cost.low < 0.5 < cost.high
+    again = ROCHull.from_predictions(hull_scores := rng.random((60, 2)), np.arange(60) % 2)
+    assert again.point_ == ROCHull.from_predictions(hull_scores, np.arange(60) % 2).point_
+
+
+def test_what_is_deployed_does_what_the_point_claims(tmp_path):
+    scores, y = made(4000, 2)
+    X = pd.DataFrame(scores, columns=["a", "b", "c"])
+    models = {"first": Reader(0), "second": Reader(1)}
+    hull = ROCHull(models).fit(X, y)
+    point = hull.choose({"fp": 1, "fn": 4}, 0.2)
+    said = hull.deploy(point).predict(X)
+    assert (said == "yes")[y == "no"].mean() == point.of["false_positive_rate"].claimed
+    missed = (said == "no")[y == "yes"].mean()
+    assert missed == pytest.approx(point.of["false_negative_rate"].claimed, abs=1e-12)
+    mixed = hull.mix(fpr=0.02)
+    model = hull.deploy(mixed)
+    for reader in models.values():
+        reader.asked = 0
+    distinct = X.assign(c=np.arange(len(X)) / len(X))  # so that each record has a lot of its own
+    said = model.predict(distinct)
+    assert sum(reader.asked for reader in models.values()) <= len(X)  # only the member drawn
+    assert (said == "yes")[y == "no"].mean() == pytest.approx(0.02, abs=0.01)
+    assert model.predict(distinct.iloc[[7]])[0] == said[7]
+
+
+def test_a_groupwise_mixture_is_saved_and_asked_by_the_command(tmp_path):
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    X["sex"] = rng.choice(["f", "m"], 300)
+    y = np.where(X["a"] + rng.normal(size=300) > 0.3, "yes", "no")
+    pool = {"one": LogisticRegression(C=0.1), "two": LogisticRegression(C=10)}
+    hull = ROCHull(pool, group="sex", folds=3).fit(X, y)
+    model = hull.deploy(hull.equal_rates({"fp": 1, "fn": 2}))
+    assert isinstance(model, GroupwiseClassifier)
+    assert "sex" in model.card().text
+    save_model(model, tmp_path / "model", example=X[:3])
+    assert (load_model(tmp_path / "model").predict(X) == model.predict(X)).all()
+    X.to_csv(tmp_path / "data.csv", index=False)
+    done = call("predict", tmp_path / "model", tmp_path / "data.csv", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert pd.read_csv(io.StringIO(done.out))["label"].tolist() == model.predict(X).tolist()
+    with pytest.raises(InputError, match="sex: expected one of f, m, found 'x'"):
+        model.predict(X.assign(sex="x"))
+    twin = pickle.loads(pickle.dumps(hull))
+    assert (twin.predict(X) == hull.predict(X)).all()
+    assert clone(hull).models is pool
+    assert "threshold" in hull._repr_html_()
+    assert (hull.fit(X.drop(columns="c"), y).predict(X[["a", "b", "sex"]]) == "yes").any()
+
+
+def test_models_with_a_decision_function_and_the_other_class_as_positive():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+    fitted = [RidgeClassifier().fit(X[:200], y[:200]), LogisticRegression().fit(X[:200], y[:200])]
+    for positive in (0, 1):
+        hull = ROCHull(fitted, positive=positive).fit(X[200:], y[200:])
+        said = hull.predict(X[200:]) == positive
+        truth = y[200:] == positive
+        of = hull.point_.of
+        assert said[~truth].mean() == pytest.approx(of["false_positive_rate"].claimed)
+        assert 1 - said[truth].mean() == pytest.approx(of["false_negative_rate"].claimed)
+
+
+SCORES, LABELS = made(40)
+FITTED = LogisticRegression().fit(SCORES, LABELS)
+WRONG = [
+    (lambda: ROCHull([FITTED, LogisticRegression()]).fit(SCORES, LABELS), "all of them fitted"),
+    (lambda: ROCHull([Ridge()]).fit(SCORES, LABELS), "expected a classifier, found Ridge"),
+    (lambda: ROCHull([]).fit(SCORES, LABELS), "a classifier or more, found none"),
+    (lambda: ROCHull([FITTED]).fit(SCORES, np.arange(40) % 3), "two classes, found 3"),
+    (lambda: ROCHull([FITTED], positive="maybe").fit(SCORES, LABELS), "positive: expected one"),
+    (lambda: ROCHull([FITTED], group="sex").fit(SCORES, LABELS), "a column 'sex' of a frame"),
+    (lambda: ROCHull([FITTED], costs=[-1]).fit(SCORES, LABELS), "numbers from 0, one a model"),
+    (lambda: ROCHull([FITTED], costs={"x": 1}).fit(SCORES, LABELS), "one of each model"),
+    (lambda: ROCHull.from_predictions(SCORES[:9], LABELS), "one for each of 3 models"),
+    (lambda: ROCHull.from_predictions(SCORES * np.nan, LABELS), "finite numbers"),
+    (
+        lambda: ROCHull.from_predictions(SCORES, LABELS, groups=["a"] + ["b"] * 39),
+        "found 'a' with [01] positive of 1",
+    ),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).choose({"fp": -1, "fn": 1}), "numbers from"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).choose({"no": 1}), "expected fp and fn"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).choose(prior=0), "prior: expected a share"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).mix(), "fpr or fnr, one of them"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).mix(fpr=2), "a rate from 0 to 1"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).mix(fpr=1, cost=1), "models with costs"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).equal_rates(), "two subgroups or more"),
+    (lambda: ROCHull.from_predictions(SCORES, LABELS).predict(SCORES), "scores alone"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_bad_input_is_refused_in_a_sentence(wrong, said):
+    with pytest.raises(paretolab.InputError, match=said) as found:
+        wrong()
+    assert "\n" not in str(found.value)
