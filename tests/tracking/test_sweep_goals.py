@@ -14,6 +14,7 @@ from scipy import stats
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
+from framework.front import volume
 from tests.tracking import sweeps
 from tracking.sweep import run as sweep_run
 from tracking.sweep.report import ranked, rule
@@ -90,6 +91,19 @@ def test_repeats_on_other_splits(tmp_path):
         found = [run.summary()["indicators"]["hypervolume"] for run in runs]
         assert value == pytest.approx(np.mean(found), abs=1e-12)
         assert not trial.front_file.exists()  # the values of other splits do not compare
+
+
+def test_trials_may_be_judged_by_what_is_expected(tmp_path):
+    direction = {"metric": "hypervolume_expected", "sense": "max"}
+    plan = sweeps.plan_of(tmp_path, split_sweep(directions=[direction], trials=1))
+    sweeps.sweep(plan, tmp_path / "out")
+    ((_, _, _, (value,)),) = sweeps.trials(tmp_path / "out")
+    run = RunDir(tmp_path / "out" / "trials" / "000")
+    front = run.front()
+    names = ["expected_accuracy", "expected_coverage"]
+    losses = -np.column_stack([front.expected[name] for name in names])
+    assert value == pytest.approx(volume(losses, front.roles), abs=1e-12)
+    assert value < run.summary()["indicators"]["hypervolume"]
 
 
 @pytest.mark.parametrize(

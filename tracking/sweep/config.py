@@ -467,7 +467,7 @@ def _check_cmaes(sweep: SweepConfig, space: Mapping[str, Dimension], where: str)
 def _check_prune(sweep: SweepConfig, prune: PruneConfig, budget: Budget, where: str) -> None:
     """Check that trials have a value on their way, and are long enough to be looked at."""
     names = [direction.metric for direction in sweep.directions]
-    if len(names) > 1 or names[0] in ("evaluations", "wall_s"):
+    if len(names) > 1 or names[0] in ("evaluations", "wall_s", "hypervolume_expected"):
         raise InputError(
             f"{where}.prune: expected one direction that a search has on its way (hypervolume, "
             f"front_size, best_METRIC, share_of_reference), found {', '.join(names)}"

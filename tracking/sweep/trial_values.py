@@ -1,13 +1,14 @@
 """What a trial of a sweep is worth: numbers read off the directory of its run, or on its way.
 
-==================  ==============================================================================
-``hypervolume``     of the front, as a share of the box between worst and best values
-``front_size``      solutions on the front
-``evaluations``     candidates scored
-``wall_s``          seconds of searching; the one value that depends on the machine
-``best_<metric>``   the best value of a metric of the problem on the front
-``share_of_reference``  share of a reference front's distinct vectors that the front has
-==================  ==============================================================================
+========================  ==========================================================================
+``hypervolume``           of the front, as a share of the box between worst and best values
+``hypervolume_expected``  of what is to be expected of its solutions on new records
+``front_size``            solutions on the front
+``evaluations``           candidates scored
+``wall_s``                seconds of searching; the one value that depends on the machine
+``best_<metric>``         the best value of a metric of the problem on the front
+``share_of_reference``    share of a reference front's distinct vectors that the front has
+========================  ==========================================================================
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from framework.data.table_files import read_frame
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
-from framework.front import Front
+from framework.front import Front, volume
 from framework.registry import nearest
 from framework.roles import Roles, Sense
 from tracking.sweep.config import SweepConfig
@@ -60,7 +61,8 @@ class TrialMeter:
     """
 
     def __init__(self, sweep: SweepConfig, roles: Roles, where: str) -> None:
-        known = ["hypervolume", *_OF_SUMMARY, *(f"{BEST_PREFIX}{name}" for name in roles.metrics)]
+        known = ["hypervolume", EXPECTED, *_OF_SUMMARY]
+        known += [f"{BEST_PREFIX}{name}" for name in roles.metrics]
         known += [SHARE] if sweep.reference else []
         self._names = [direction.metric for direction in sweep.directions]
         self._constraints = sweep.constraint_roles()
@@ -94,7 +96,8 @@ class TrialMeter:
         for name in dict.fromkeys(names):
             mean, low, high = interval(np.array([self._value(name, run) for run in runs]))
             if not np.isfinite(mean):
-                raise ParetolabError(f"{name} has no value: the front is empty")
+                why = "is empty" + (", or says nothing of new records" if name == EXPECTED else "")
+                raise ParetolabError(f"{name} has no value: the front {why}")
             means[name], halves[name] = mean, (high - low) / 2
         violations = {}
         for constraint in self._constraints:
@@ -145,14 +148,14 @@ def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
     return roles.losses({name: frame[name].to_numpy() for name in roles.names})
 
 
-BEST_PREFIX, SHARE = "best_", "share_of_reference"
+BEST_PREFIX, SHARE, EXPECTED = "best_", "share_of_reference", "hypervolume_expected"
 
 _DIGITS = 9  # to which vectors of the front and of the reference are compared
 
 
 @dataclass(frozen=True)
 class FrontValue:
-    """A number read off a front: ``hypervolume``, ``front_size``, ``best_METRIC`` or the share.
+    """A number read off a front: a hypervolume, ``front_size``, ``best_METRIC`` or the share.
 
     Attributes
     ----------
@@ -168,6 +171,9 @@ class FrontValue:
         """Return the number; NaN where the front has none."""
         if self.name == "hypervolume":
             return front.hypervolume()
+        if self.name == EXPECTED:
+            losses = front.expected_losses()
+            return math.nan if losses is None else volume(losses, front.roles)
         if self.name == "front_size":
             return float(len(front))
         if self.name == SHARE:
