@@ -17,7 +17,7 @@ import pytest
 from algorithms.moves.variation import SPACES
 from framework import registry
 from framework.cli.library import read_section
-from framework.cli.main import command_parser
+from framework.cli.main import command_parser, main
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.grid_load import load_grid
 from framework.libraries.config import BuildConfig
@@ -60,6 +60,7 @@ SNIPPETS = [
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_python_runs(code: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    assert main(["init", "multistage", "--out", str(tmp_path / "loans")]) == 0
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
