@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.cascade.enumeration import Point, Sweeps, best_of, hull, undominated
+from algorithms.cascade.prices import corners_of, fits
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.stages import TENS
 from framework.algorithm import Algorithm, Outcome
@@ -24,6 +25,7 @@ from framework.roles import Roles
 from framework.space import Integers
 
 _ALWAYS = 2  # sweeps that are enumerated whatever the number of records: chains of three
+_ENUMERATED = _ALWAYS + 1  # models of the chains that are enumerated for a hull, too
 _CELLS = 40_000_000  # numbers of answers times sums of gains
 
 
@@ -45,13 +47,14 @@ class ExactCascades(Algorithm):
         holds more on new records.
     front : {'hull', 'whole'}, optional
         Corners of the convex hull alone, or every best compromise. The hull if None and outcomes
-        are calibrated: what lies between its corners is luck. With abstention always whole.
+        are calibrated, for what lies between its corners is luck, or where longer chains than of
+        three have more than ``policies``. With abstention always whole.
     max_models : int
         Models in a cascade, at most. Chains of two are the best on new records; longer ones fit
         the luck of the tuning records.
     policies : int
         Policies to enumerate of a chain, at most, where it has more than three models (of two
-        with early abstention).
+        with early abstention). The hull needs no enumeration of longer chains.
 
     Raises
     ------
@@ -85,19 +88,24 @@ class ExactCascades(Algorithm):
         self.metric = "accuracy" if outcomes == "raw" else "calibrated_accuracy"
         if self.abstain != "no" and outcomes == "raw" and "conclusive_accuracy" in roles.names:
             self.metric = "conclusive_accuracy"
-        default = "hull" if outcomes == "calibrated" else "whole"
-        self.front = "whole" if self.abstain != "no" else front or default
         self.max_models = min(max_models, source.calls.k)
         self._each = TENS if outcomes == "calibrated" else 1
         self._records = source.calls.n
         self._k = source.calls.k
         self._task = Task(source, self.against, outcomes == "calibrated")
+        longest = self._task.sweeps_of(tuple(range(self.max_models)))
+        # what all models asked of all records cost bounds every chain
+        self._by_price = self.abstain == "no" and fits(longest)
+        many = len(longest.level) > _ALWAYS and longest.policies > policies
+        default = "hull" if outcomes == "calibrated" or (many and self._by_price) else "whole"
+        self.front = "whole" if self.abstain != "no" else front or default
+        self._by_price &= self.front == "hull"
         self._chains = [
             chain
             for length in range(1, self.max_models + 1)
             for chain in itertools.combinations(range(self._k), length)
         ]
-        self._check(policies)
+        self._check(policies, longest)
         self._found: list[Point] | None = None
 
     def prepare(self, work: Preparation) -> None:
@@ -151,15 +159,17 @@ class ExactCascades(Algorithm):
             return point.gain / max(point.answered, 1)
         return point.gain / (self._each * self._records)
 
-    def _check(self, policies: int) -> None:
-        most = self.max_models
-        sweeps = self._task.sweeps_of(tuple(range(most)))
+    def _check(self, policies: int, sweeps: Sweeps) -> None:
         always = _ALWAYS if self.abstain == "no" else 0
-        if len(sweeps.level) > always and sweeps.policies > policies:
+        if not self._by_price and len(sweeps.level) > always and sweeps.policies > policies:
+            instead = ""
+            if self.abstain == "no":
+                larger = "give the cost in a larger unit"
+                instead = f", or {larger if self.front == 'hull' else 'take front: hull'}"
             raise InputError(
                 f"algorithm.max_models: expected at most {policies:,} policies of a chain "
-                f"(algorithm.policies), found up to {sweeps.policies:.3g} with {most} models and "
-                f"{self._records:,} records; lower max_models"
+                f"(algorithm.policies), found up to {sweeps.policies:.3g} with {self.max_models} "
+                f"models and {self._records:,} records; lower max_models{instead}"
             )
         cells = (self._records + 1) * (self._each * self._records + 1)
         if self.abstain != "no" and cells > _CELLS:
@@ -172,13 +182,19 @@ class ExactCascades(Algorithm):
     def _solve(self, work: Preparation) -> list[Point]:
         if self._found is None:
             known = {i: noted(work.checkpoints.get(f"chain {i}")) for i in range(len(self._chains))}
-            left = [i for i, points in known.items() if points is None]
-            results = work.workers.map(solve_chain, self._task, [self._chains[i] for i in left])
-            for i, points in zip(left, results, strict=True):
-                work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
-                known[i] = points
-                done = sum(found is not None for found in known.values())
-                work.report("chains of models", done, len(self._chains))
+            for length in range(1, self.max_models + 1):
+                at = [i for i, chain in enumerate(self._chains) if len(chain) == length]
+                left = [i for i in at if known[i] is None]
+                corners: list[Point] | None = None
+                if self._by_price and length > _ENUMERATED:  # only what shorter chains lack
+                    corners = hull([p for i in range(at[0]) for p in known[i] or ()])
+                pieces = [self._chains[i] for i in left]
+                results = work.workers.map(solve_chain, (self._task, corners), pieces)
+                for i, points in zip(left, results, strict=True):
+                    work.checkpoints[f"chain {i}"] = json.dumps(points).encode()
+                    known[i] = points
+                    done = sum(found is not None for found in known.values())
+                    work.report("chains of models", done, len(self._chains))
             everything = [point for points in known.values() for point in points or ()]
             self._found = self._reduced(everything)
         return self._found
@@ -268,9 +284,13 @@ class Task:
         return [int(self.stages[key].level.max()) for key in keys]
 
 
-def solve_chain(task: Task, chain: tuple[int, ...]) -> list[Point]:
-    """Return the best policies of a chain."""
-    return best_of(task.sweeps_of(chain), chain, task.abstain != "no")
+def solve_chain(given: tuple[Task, list[Point] | None], chain: tuple[int, ...]) -> list[Point]:
+    """Return the best policies of a chain; those that a hull lacks, where one is given."""
+    task, corners = given
+    sweeps = task.sweeps_of(chain)
+    if corners is not None:
+        return corners_of(sweeps, chain, corners)
+    return best_of(sweeps, chain, task.abstain != "no")
 
 
 def noted(content: bytes | None) -> list[Point] | None:
