@@ -210,6 +210,22 @@ class Problem(SharedComponents, Described, ABC):
         """
         return None
 
+    def with_prices(
+        self, section: Mapping[str, Any], prices: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return the section ``problem`` of a configuration with other prices of some features.
+
+        Genomes mean the same under both, so that designs can be scored again.
+
+        Raises
+        ------
+        InputError
+            The problem's features have no prices, or there is none of a name.
+        """
+        raise InputError(
+            f"prices: expected a problem whose features have prices, found {section.get('kind')!r}"
+        )
+
     def alternatives(self) -> Sequence[Alternative]:
         """Return what a person would do without a search; none where the problem does not know.
 

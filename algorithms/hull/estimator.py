@@ -320,8 +320,8 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         asked = Wish(wish.false_positive, wish.miss, wish.cost, equal=equal)
         return self._point(asked, priced=True, groups=self._by_group)
 
-    def deploy(self, point: OperatingPoint) -> DeployableModel:
-        """Return an operating point as one model, to be saved, exported and served.
+    def deploy(self, point: OperatingPoint) -> Any:
+        """Return an operating point as one deployable classifier, to be saved and served.
 
         Lots are drawn by a keyed hash of the record, and only the model drawn is asked
         (:class:`~framework.models.mixture.MixtureClassifier`).

@@ -68,6 +68,7 @@ from framework.models.classifiers import (
 )
 from framework.outcomes import Sample
 from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
+from framework.registry import nearest
 from framework.roles import Metric
 from framework.space import Partition
 from framework.streams import CandidateStreams
@@ -441,6 +442,23 @@ class MultiStageProblem(Problem, Deployable):
         )
         found.refitted = bool(self.data.folds)
         return found
+
+    def with_prices(
+        self, section: Mapping[str, Any], prices: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return a configuration's section with other prices; what groups cost stays."""
+        for name, price in prices.items():
+            if name not in self.feature_names:
+                raise InputError(
+                    f"prices: expected features ({', '.join(self.feature_names)}), found {name!r}"
+                    f"{nearest(name, self.feature_names)}"
+                )
+            if not (np.isfinite(price) and price >= 0):
+                raise InputError(f"prices: {name}: expected a number from 0, found {price:g}")
+        own = (self.costs / self.cost_scale).tolist()
+        values = dict(zip(self.feature_names, own, strict=True)) | dict(prices)
+        groups = (section.get("costs") or {}).get("groups", {})
+        return {**section, "costs": {"values": values, "groups": groups}}
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return one classifier on all features with a reject threshold, and the largest class.

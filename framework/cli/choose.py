@@ -37,17 +37,19 @@ from framework.experiment.expected import (
     Sure,
     evidence,
     expectation,
+    scored_again,
     sure_front,
     tightened,
 )
 from framework.experiment.export import export, export_mixture, export_trivial, load_problem
 from framework.experiment.run_dir import RunDir
+from framework.experiment.single_run import make_problem, make_roles
 from framework.front import Front, Promise
 from framework.problem import Problem, TrivialClassifier
 from framework.security import say
 
 _NOT_WITH_MIX = (
-    "within", "sure", "knee", "weights", "costs", "prior", "per_unit", "id", "register",
+    "within", "sure", "knee", "weights", "costs", "prior", "per_unit", "prices", "id", "register",
 )  # fmt: skip
 
 
@@ -90,6 +92,11 @@ class Choose:
             "--per-unit", metavar="M=C,M=C", help="cost of a unit of other metrics, with --costs"
         )
         parser.add_argument(
+            "--prices",
+            metavar="F=C,F=C",
+            help="all designs scored again, without a search, with other prices of features",
+        )
+        parser.add_argument(
             "--mix",
             action="store_true",
             help="lots drawn between solutions: --where and --best are of expected values",
@@ -124,6 +131,12 @@ class Choose:
         front = run_dir.front()
         if args.mix:
             return _choose_mixture(args, run_dir, front)
+        prices = _numbers(args.prices, "--prices", "FEATURE")
+        if prices is not None and args.register:
+            raise InputError(
+                f"--register {args.register}: expected a solution as the run scored it, found "
+                "--prices; --export writes it as a model"
+            )
         expected = _expected_cost(args)
         rule = {
             "where": args.where,
@@ -134,6 +147,8 @@ class Choose:
         }
         wish = {**rule, "knee": args.knee, "id": args.id}
         source = _Source(run_dir)
+        if prices is not None:
+            front = source.reprice(prices)
         problem, trivial = (None, ()) if expected is None else _trivial_classifiers(source)
         candidates = with_trivial(front, trivial)
         sure = None
@@ -152,8 +167,11 @@ class Choose:
             position = int(np.searchsorted(front.ids, id))
         out = console()
         if expected is not None and problem is not None and position >= len(front):
-            return _choose_trivial(args, run_dir, problem, candidates, trivial, position, expected)
-        out.print(front_table(front, mark=position, returned=run_dir.returned()))
+            return _choose_trivial(
+                args, run_dir, problem, front, candidates, trivial, position, expected
+            )
+        returned = None if prices is not None else run_dir.returned()
+        out.print(front_table(front, mark=position, returned=returned))
         out.print(f"chosen (*): solution {front.ids[position]}")
         if sure is not None:
             out.print(_price(front, position, plain, sure, args.sure), soft_wrap=True)
@@ -164,6 +182,13 @@ class Choose:
             show_promises(out, front, position, run_dir.summary().get("expected") or {})
         if expected is not None:
             _show_costs(candidates, trivial, position, expected)
+        if prices is not None:  # the run, and what was chosen of it, stay as they are
+            if args.export:
+                about = {"run": config.name, "seed": config.seed, "prices": prices}
+                target = Path(args.export)
+                export(source.problem(), front, position, target, about, promises, replaces=False)
+                show_written(target)
+            return 0
         if args.export:
             directory = Path(args.export)
             _keep(run_dir, source.problem(), position, promises, directory)
@@ -196,6 +221,22 @@ class _Source:
         if self._problem is None:
             self._problem = load_problem(self._run_dir)
         return self._problem
+
+    def reprice(self, prices: Mapping[str, float]) -> Front:
+        """Score all designs again with other prices of features, and return their front.
+
+        From now on the problem is the one with these prices.
+
+        Raises
+        ------
+        InputError
+            Features without prices, or components that would take long to train again.
+        """
+        config = self._run_dir.config()
+        section = self.problem().with_prices(config.problem, prices)
+        self._problem = make_problem(config.model_copy(update={"problem": section}))
+        found = self.needed("--prices")
+        return scored_again(found, self._problem, make_roles(config, self._problem), config.seed)
 
     def evidence(self) -> Evidence | None:
         """Return what resamples tell; None where the problem has no outcomes."""
@@ -336,6 +377,7 @@ def _choose_trivial(
     args: argparse.Namespace,
     run_dir: RunDir,
     problem: Problem,
+    front: Front,
     candidates: Front,
     trivial: Sequence[TrivialClassifier],
     position: int,
@@ -354,7 +396,7 @@ def _choose_trivial(
             f"--register {args.register}: expected a solution of the run, found that "
             f"{found.name!r} costs least; --export writes it as a model"
         )
-    costs, front = expected.of(candidates), run_dir.front()
+    costs = expected.of(candidates)
     sentence = f"{found.name!r} ({found.label}) costs least, {costs[position]:.6g} a record"
     best = None
     try:

@@ -11,11 +11,14 @@ import numpy as np
 from framework.analysis.choose import Condition, parse_condition
 from framework.analysis.expectations import Expectation, Resamples, Rule, expect
 from framework.analysis.front_expectations import expect_front
-from framework.arrays import BoolArray, FloatArray, IntArray, row_codes
+from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
+from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Front
+from framework.front import Archive, Front
 from framework.journal import Journal
 from framework.problem import Problem
+from framework.roles import Roles
+from framework.streams import CandidateStreams
 
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
@@ -31,11 +34,14 @@ class Evidence(NamedTuple):
         Their metrics, in the same order.
     resamples : Resamples
         Of their outcomes, in the same order.
+    X : numpy.ndarray, shape (n, d)
+        The designs.
     """
 
     ids: IntArray
     values: Mapping[str, FloatArray]
     resamples: Resamples
+    X: Array
 
     def positions(self, ids: IntArray) -> IntArray:
         """Return where candidates are among the designs."""
@@ -78,7 +84,34 @@ def evidence(journal: Journal, problem: Problem, seed: int) -> Evidence | None:
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
     }
-    return Evidence(ids, values, Resamples(outcomes, seed))
+    return Evidence(ids, values, Resamples(outcomes, seed), X)
+
+
+def scored_again(found: Evidence, problem: Problem, roles: Roles, seed: int) -> Front:
+    """Return the front of all designs of a run as another problem of the same designs scores them.
+
+    Parameters
+    ----------
+    found : Evidence
+        Of that other problem, which has other prices of features, say.
+    problem : Problem
+    roles : Roles
+        Of its metrics.
+    seed : int
+
+    Raises
+    ------
+    InputError
+        No design meets the run's constraints now.
+    """
+    archive = Archive(roles)
+    values = found.resamples.claimed(np.arange(len(found.ids)))
+    archive.update(Evaluated(found.ids, found.X, dict(values)))
+    if archive.rows is None:
+        raise InputError("prices: expected a design that meets the run's constraints, found none")
+    rows = archive.rows
+    test = problem.evaluate_test(rows.X, CandidateStreams(seed, rows.ids))
+    return Front(rows, roles, problem.gene_names, test)
 
 
 def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]:

@@ -425,3 +425,46 @@ def test_a_directory_that_cannot_be_written_ends_in_a_sentence(finished, capsys,
     assert main(["choose", str(finished.dir), "--best", "cost"]) == 2
     error = capsys.readouterr().err
     assert "choice.json: cannot be used (Permission denied); let it be read and written" in error
+
+
+def test_other_prices_are_those_of_the_problem_with_these_prices(finished, command, place):
+    """Every design that was evaluated, scored by a problem that had these prices from the start."""
+    files = sorted(p for p in finished.dir.iterdir() if not p.name.startswith("journal"))
+    before = [p.stat().st_mtime_ns for p in files]
+    done = command("choose", "first", "--prices", "f2=0,f5=40", "--best", "accuracy",
+                   "--export", "models/repriced")  # fmt: skip
+    assert done.code == 0, done.err
+    (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
+    run_dir = RunDir.existing(finished.dir)
+    values = [1, 2, 3, 4, 5, 6.5]
+    names = make_problem(run_dir.config()).feature_names
+    values[names.index("f2")], values[names.index("f5")] = 0, 40
+    config = run_dir.config()
+    twin = make_problem(
+        config.model_copy(update={"problem": {**config.problem, "costs": {"values": values}}})
+    )
+    with run_dir.journal() as journal:
+        batches = [batch for batch, _ in journal.batches()]
+    X = np.concatenate([batch.X for batch in batches])
+    twin.outcomes(X)  # trains what is missing
+    found = pd.DataFrame(dict(twin.evaluate(X, None)))
+    found.index = np.concatenate([batch.ids for batch in batches])
+    assert int(chosen) == best_of(found, "accuracy")
+    about = json.loads((place / "models/repriced/model.json").read_text())["about"]
+    assert about["validation"]["cost"] == found.loc[int(chosen), "cost"]
+    assert load_model(place / "models/repriced").costs_[names.index("f5")] == 40
+    assert before == [p.stat().st_mtime_ns for p in files]
+
+
+@pytest.mark.parametrize(
+    ("prices", "sentence"),
+    [
+        ("f9=1", "prices: expected features (f"),
+        ("f2=-1", "prices: f2: expected a number from 0, found -1"),
+        ("f2=much", "--prices: expected FEATURE=NUMBER, found 'f2=much'"),
+    ],
+)
+def test_prices_that_cannot_be(finished, place, monkeypatch, capsys, prices, sentence):
+    monkeypatch.chdir(place)
+    assert main(["choose", "first", "--prices", prices]) == 2
+    assert sentence in capsys.readouterr().err
