@@ -54,12 +54,28 @@ class Alternative(NamedTuple):
         Of the points, on the records that candidates are scored on.
     test : mapping of str to numpy.ndarray, shape (points,), optional
         Their metrics on the test records.
+    best : sequence of str
+        Where a person would take one of the points: the metrics by which, of which the first one
+        that is an objective counts, else the first. It is chosen on the records searched, and so
+        chosen anew in each resample of them. Empty where every point stands for itself.
     """
 
     name: str
     points: Sequence[str]
     outcomes: RecordOutcomes
     test: Mapping[str, Array] | None = None
+    best: Sequence[str] = ()
+
+    @classmethod
+    def of_genomes(
+        cls, problem: Problem, name: str, points: Sequence[str], X: Array, best: Sequence[str] = ()
+    ) -> Alternative:
+        """Return an alternative whose points are genomes (points, d) of a problem with outcomes."""
+        outcomes = problem.outcomes(X)
+        if outcomes is None:
+            raise ValueError("expected a problem with outcomes, found one without")
+        test = problem.evaluate_test(X, CandidateStreams(0, np.arange(len(X))))
+        return cls(name, tuple(points), outcomes, test, tuple(best))
 
 
 class Described:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,7 +35,7 @@ from framework.libraries.selection import (
     positive_label,
     reported_costs,
 )
-from framework.problem import Deployable, Problem
+from framework.problem import Alternative, Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
@@ -211,11 +211,66 @@ class EnsembleProblem(Problem, Deployable):
             return None
         library = self.library
         losses = loss_vectors(library.validation, library.y_validation, bool(self._classes))
-        found = EnsembleOutcomes(
-            X, self.evaluate, self._validation, losses, self.metric_names, library.units
-        )
+        return self._outcomes(X, self.evaluate, self._validation, losses)
+
+    def _outcomes(
+        self,
+        X: Array,
+        evaluate: Callable[[Array], Mapping[str, Array]],
+        scores: Scores,
+        losses: FloatArray,
+    ) -> EnsembleOutcomes:
+        library = self.library
+        found = EnsembleOutcomes(X, evaluate, scores, losses, self.metric_names, library.units)
         found.refitted = library.folds > 0
         return found
+
+    def alternatives(self) -> Sequence[Alternative]:
+        """Return all models with equal weights, the single best one, and the largest class.
+
+        For regression the mean in place of the latter. None where there are no outcomes.
+        """
+        if not self._validation.weighable:
+            return []
+        ids = self.library.ids
+        every = np.ones((1, len(ids)), dtype=self.space.dtype)
+        singles = np.eye(len(ids), dtype=self.space.dtype)
+        name = f"all {len(ids)} models with equal weights"
+        return [
+            Alternative.of_genomes(self, name, ["each once"], every),
+            Alternative.of_genomes(self, "the single best model", ids, singles, self.score),
+            self._same_answer(),
+        ]
+
+    def _same_answer(self) -> Alternative:
+        """Return what answers the shares of the classes, or the mean, always: one free model."""
+        library = self.library
+        y, classes = library.y_validation, library.classes
+        if classes is None:
+            answer, name, point = y.mean(keepdims=True), "the mean", "of all records"
+        else:
+            shares = np.bincount(y, minlength=len(classes)) / len(y)
+            name, point = "the largest class", str(classes[int(shares.argmax())])
+            answer = shares[1:] if len(classes) == 2 else shares
+        one = np.ones((1, 1), dtype=np.int32)
+
+        def predicted(n: int) -> Array:
+            shape = (1, n) if len(answer) == 1 else (1, n, len(answer))
+            return np.ascontiguousarray(np.broadcast_to(answer, shape), dtype=np.float32)
+
+        def values(X: Array, scores: Scores) -> dict[str, FloatArray]:
+            known = dict.fromkeys(self.metric_names, np.zeros(len(X)))
+            known |= dict.fromkeys((_CORRELATION.name, _SIMILARITY.name), np.ones(len(X)))
+            known |= scores(multiplicities_of(X))
+            return {name: known[name] for name in self.metric_names}
+
+        P = predicted(len(y))
+        scores, losses = self._scores(P, y), loss_vectors(P, y, bool(self._classes))
+        outcomes = self._outcomes(one, lambda X: values(X, scores), scores, losses)
+        if library.test is None or library.y_test is None:
+            return Alternative(name, [point], outcomes)
+        tested = self._scores(predicted(len(library.y_test)), library.y_test, exact=True)
+        return Alternative(name, [point], outcomes, values(one, tested))
 
     def explain(self, x: Array) -> str | None:
         return None if (x > 0).any() else "expected a model picked at least once, found none"

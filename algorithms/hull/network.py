@@ -20,7 +20,7 @@ from framework.data.datasets import memory_to_load
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.machine import cache_dir
-from framework.problem import Deployable, Problem, TrivialClassifier
+from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space
@@ -30,6 +30,7 @@ _START, _ORDER, _GENOME = 81, 82, 83  # streams of one seed
 _KEY = np.zeros((1, 1), dtype=np.uint64)  # of the only shared component there is
 _SHARES = (*(0.75 ** np.arange(12)), 0.0)  # of connections kept, one for each level of magnitude
 _TOGETHER = 4096  # candidates whose margins are in memory at a time
+_SHOWN = 15  # thresholds of the unpruned network beside a front
 _RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
 
@@ -379,8 +380,34 @@ class NetworkProblem(Problem, Deployable):
             some = slice(first, first + _TOGETHER)
             answers[some] = np.packbits(self._answers(X[some], part), axis=1)
         kept = self.masks(X).sum(axis=1, dtype=np.int64)
-        known = part.positive, kept, self.connections, self.metric_names, self.units
-        return NetworkOutcomes(answers, *known)
+        return self._outcomes(answers, kept)
+
+    def _outcomes(self, answers: Array, kept: IntArray) -> NetworkOutcomes:
+        known = self.validation.positive, kept, self.connections, self.metric_names, self.units
+        found = NetworkOutcomes(answers, *known)
+        found.refitted = bool(self.folds)
+        return found
+
+    def alternatives(self) -> Sequence[Alternative]:
+        """Return the unpruned network with some of its thresholds, and the largest class."""
+        found, last = [], self.thresholds.count - 1
+        name = "the unpruned network"
+        if last < 0:
+            whole = np.full((1, self._gates), 0 if self._by_magnitude else 1)
+            X = whole.astype(self.space.dtype)
+            found.append(Alternative.of_genomes(self, name, ["its larger output"], X))
+        elif last > 1:  # the first and the last one answer the same always
+            some = np.unique(np.linspace(1, last - 1, _SHOWN).round().astype(np.int64))
+            points = [f"{100 * (1 - i / last):.1f}% called positive" for i in some]
+            name = f"{name} with a threshold"
+            found.append(Alternative.of_genomes(self, name, points, self.starts()[some]))
+        positive = self.validation.positive
+        code = int(2 * positive.sum() > len(positive))
+        same = self.trivial_classifiers()[code]
+        answers = np.packbits(np.full((1, len(positive)), bool(code)), axis=1)
+        test = None if same.test is None else {k: np.array([v]) for k, v in same.test.items()}
+        outcomes = self._outcomes(answers, np.zeros(1, dtype=np.int64))
+        return [*found, Alternative("the largest class", [str(same.label)], outcomes, test)]
 
     def _margins(self, X: Array, part: Records) -> Array:
         """Return by how much genomes call records positive, float32 (n, records)."""

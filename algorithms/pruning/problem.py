@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,7 @@ from framework.libraries.selection import (
     positive_label,
     reported_costs,
 )
-from framework.problem import Deployable, Problem, TrivialClassifier
+from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
@@ -244,23 +244,52 @@ class PruningProblem(Problem, Deployable):
         return self._measure(X, self._test)
 
     def outcomes(self, X: Array) -> VoteOutcomes:
-        library = self.library
-        votes, positive = self._votes(library.validation, library.y_validation)
-        members, thresholds = self.split(X)
-        table = Votes(votes, positive, library.units)
+        votes, positive = self._votes(self.library.validation, self.library.y_validation)
+        table = Votes(votes, positive, self.library.units)
+        return self._outcomes(X, *self.split(X), table, self.evaluate)
+
+    def _outcomes(
+        self,
+        X: Array,
+        members: Array,
+        thresholds: IntArray,
+        votes: Votes,
+        evaluate: Callable[[Array], Mapping[str, Array]],
+    ) -> VoteOutcomes:
         rates = [metric.name for metric in _RATES]
-        found = VoteOutcomes(
-            X,
-            members,
-            thresholds,
-            table,
-            self.pair_measure,
-            self.evaluate,
-            rates,
-            self.metric_names,
-        )
-        found.refitted = library.folds > 0
+        voted = members, thresholds, votes, self.pair_measure
+        found = VoteOutcomes(X, *voted, evaluate, rates, self.metric_names)
+        found.refitted = self.library.folds > 0
         return found
+
+    def alternatives(self) -> Sequence[Alternative]:
+        """Return the vote of all classifiers, the single best one, and the largest class."""
+        ids = self.library.ids
+        every = self.genome(np.ones(len(ids)), len(ids) // 2)
+        singles = np.stack([self.genome(row, 0) for row in np.eye(len(ids))])
+        name = f"the vote of all {len(ids)} classifiers"
+        best = ("balanced_accuracy", "accuracy")
+        return [
+            Alternative.of_genomes(self, name, ["more than half of the votes"], every[np.newaxis]),
+            Alternative.of_genomes(self, "the single best classifier", ids, singles, best),
+            self._largest_class(),
+        ]
+
+    def _largest_class(self) -> Alternative:
+        """Return what always answers the largest class, as one voter of no cost."""
+        library, (n0, n1) = self.library, self.votes.totals
+        code = int(n1 > n0)
+        same = self.trivial_classifiers()[code]
+        _, positive = self._votes(library.validation, library.y_validation)
+        vote = Votes(np.full((1, len(positive)), bool(code)), positive, library.units)
+        one = np.ones((1, 1), dtype=np.int64)
+
+        def values(X: Array) -> dict[str, FloatArray]:
+            return {name: np.full(len(X), value) for name, value in same.values.items()}
+
+        test = None if same.test is None else {k: np.array([v]) for k, v in same.test.items()}
+        outcomes = self._outcomes(one, one, np.zeros(1, dtype=np.int64), vote, values)
+        return Alternative("the largest class", [str(same.label)], outcomes, test)
 
     def trivial_classifiers(self) -> Sequence[TrivialClassifier]:
         """Return what answering one class always scores: no members, no costs."""

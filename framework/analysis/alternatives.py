@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.expectations import Resamples
+from framework.analysis.expectations import Resamples, gain_share, sign_of
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.front import Front
 from framework.jit import njit
@@ -30,7 +30,6 @@ _FEWEST = 100  # candidates that are looked at whatever they take
 _LANDMARKS = 64  # solutions that tell how far behind the front a candidate is
 _VALUES = 1 << 17  # of a metric in memory at a time
 _NORMAL = 1.96  # standard errors on each side of a range
-_MEASURED = 0.5  # how much of the variance of the gain a range has
 
 
 @dataclass(frozen=True)
@@ -157,9 +156,7 @@ def compare_alternative(
     """
     roles, outcomes = front.roles, resamples.outcomes
     weights = np.ascontiguousarray(resamples.weights[:, :_RESAMPLES])
-    everyone = np.ones((outcomes.records, 1), dtype=np.float32)
-    limits = _losses(roles, alternative.outcomes.metrics(weights))
-    limits_all = _losses(roles, alternative.outcomes.metrics(everyone))
+    names, limits, of_picks, limits_all, own_limits, test = _points(roles, alternative, weights)
     all_records = roles.losses(claimed)
     chosen = _no_picks(limits_all)
     feasible = np.ones((len(positions), 1), dtype=bool)
@@ -186,41 +183,90 @@ def compare_alternative(
         if not len(points):
             continue
         at = np.searchsorted(some, own[points, k])
-        kept = limits[points, :, k] - drawn[at, :, k]  # of the front's own picks
+        kept = own_limits[points, :, k] - drawn[at, :, k]  # of the front's own picks
         gained = np.full(kept.shape, np.nan)
         for row, point in enumerate(points):
             met = np.flatnonzero(picks[0][point, k] >= 0)
             design = picks[0][point, k, met]
             there = drawn[np.searchsorted(some, design), met, k]
             gained[row, met] = all_records[design, k] - there
-            gained[row, met] += limits[point, met, k] - limits_all[point, 0, k]
+            gained[row, met] += limits[point, met, k] - of_picks[point, met, k]
         claims = limits_all[points, 0, k] - all_records[own[points, k], k]
         rows = np.searchsorted(positions, own[points, k])
         gains[name] = Gain(
             len(points),
-            *_figures(float(claims.mean()), gained, kept.mean(axis=0)),
+            *_figures(float(claims.mean()), gained, kept.mean(axis=0), outcomes.refitted),
             of=float(here[points, k].mean()),
-            test=_on_test(front, alternative, name, rows, points),
+            test=_on_test(front, test, name, rows, points),
         )
-    test = alternative.test or {}
     members = all_records[positions]
     beaten = (limits_all[:, 0][:, None] <= members).all(axis=2).any(axis=0)
     return Compared(
         alternative.name,
-        tuple(alternative.points),
+        names,
         {name: here[:, k].tolist() for k, name in enumerate(roles.names)},
-        {name: np.asarray(test[name]).tolist() for name in roles.names if name in test},
+        {name: test[name].tolist() for name in roles.names if name in test},
         gains,
         int(beaten.sum()),
     )
 
 
-def claimed_by_all(resamples: Resamples, roles: Roles) -> dict[str, FloatArray]:
-    """Return the objectives of all designs on all records, shape (designs,) each."""
-    outcomes = resamples.outcomes
-    parts = _parts(np.arange(outcomes.candidates), outcomes.records)
-    pieces = [resamples.claimed(part) for part in parts]
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in roles.names}
+class _Points(NamedTuple):
+    """The points of an alternative, or the one that a person would take of them.
+
+    Attributes
+    ----------
+    names : tuple of str, length p
+    drawn : numpy.ndarray of float64, shape (p, b, objectives)
+        Their losses in the resamples: of what would be taken in each.
+    whole : numpy.ndarray of float64, shape (p, b, objectives)
+        The losses of the same on all records.
+    claimed : numpy.ndarray of float64, shape (p, 1, objectives)
+        The losses on all records, of what is taken there.
+    own : numpy.ndarray of float64, shape (p, b, objectives)
+        The losses of the latter in the resamples.
+    test : mapping of str to numpy.ndarray of float64, shape (p,)
+        Its metrics on the test records; empty without.
+    """
+
+    names: tuple[str, ...]
+    drawn: FloatArray
+    whole: FloatArray
+    claimed: FloatArray
+    own: FloatArray
+    test: Mapping[str, FloatArray]
+
+
+def _points(roles: Roles, alternative: Alternative, weights: Array) -> _Points:
+    """Return the points of an alternative; of several of which one is taken, that one."""
+    outcomes = alternative.outcomes
+    count = weights.shape[1]
+    everyone = np.ones((len(weights), 1), dtype=np.float32)
+    test = {name: np.asarray(column) for name, column in (alternative.test or {}).items()}
+    names = tuple(alternative.points)
+    if not alternative.best:
+        drawn = _losses(roles, outcomes.metrics(weights))
+        claimed = _losses(roles, outcomes.metrics(everyone))
+        return _Points(names, drawn, np.repeat(claimed, count, axis=1), claimed, drawn, test)
+    by = next((name for name in alternative.best if name in roles.names), alternative.best[0])
+    wanted = {by, *roles.names}
+    sign = sign_of(roles, by)
+    on_all = sign * outcomes.metrics(everyone, names=wanted)[by][:, 0]
+    most = max(int(_WORK / (len(weights) * count)), _FEWEST)
+    known = np.sort(np.argsort(on_all, kind="stable")[:most])  # the others are far behind
+    values = outcomes.metrics(weights, known, wanted)
+    taken = np.argmin(sign * values[by], axis=0)
+    at = int(np.argmin(on_all[known]))
+    drawn = _losses(roles, values)
+    whole = _losses(roles, outcomes.metrics(everyone, known, wanted))
+    return _Points(
+        (names[known[at]],),
+        drawn[taken, np.arange(count)][np.newaxis],
+        whole[taken, 0][np.newaxis],
+        whole[[at]],
+        drawn[[at]],
+        {name: column[known[[at]]] for name, column in test.items()},
+    )
 
 
 def _losses(roles: Roles, values: Mapping[str, Array]) -> FloatArray:
@@ -315,7 +361,7 @@ def _pick(
 
 
 def _figures(
-    claimed: float, gained: FloatArray, own: FloatArray
+    claimed: float, gained: FloatArray, own: FloatArray, refitted: bool
 ) -> tuple[float, float, float, float]:
     """Return claimed, expected, low and high of a mean over points.
 
@@ -324,17 +370,17 @@ def _figures(
     luck = np.array([math.fsum(c[~np.isnan(c)]) / max((~np.isnan(c)).sum(), 1) for c in gained.T])
     luck = luck[~np.isnan(gained).all(axis=0)]
     expected = claimed - math.fsum(luck) / len(luck)
-    half = _NORMAL * math.sqrt(float(own.var()) + _MEASURED * float(luck.var()))
+    half = _NORMAL * math.sqrt(float(own.var()) + gain_share(refitted) * float(luck.var()))
     return claimed, expected, expected - half, expected + half
 
 
 def _on_test(
-    front: Front, alternative: Alternative, name: str, rows: IntArray, points: IntArray
+    front: Front, test: Mapping[str, FloatArray], name: str, rows: IntArray, points: IntArray
 ) -> float | None:
     """Return the gain in an objective on the test records; None without."""
-    if front.test is None or alternative.test is None or name not in alternative.test:
+    if front.test is None or name not in test:
         return None
-    gap = np.asarray(alternative.test[name])[points] - front.test[name][rows]
+    gap = test[name][points] - front.test[name][rows]
     senses = {objective.metric: objective.sense for objective in front.roles.objectives}
     return float(-gap.mean() if senses[name] == "max" else gap.mean())
 
@@ -342,14 +388,17 @@ def _on_test(
 def verdict(found: Sequence[Compared], front: Front) -> str:
     """Return one sentence: whether the search beats what one would do without it, and by how much.
 
-    What it does not beat comes first. What costs less than every solution is not compared.
+    What it does not beat comes first. What costs less than every solution is not compared, nor
+    what has none at all of something that is minimised.
     """
     roles = front.roles
     amounts = [n for n in roles.names if roles.metrics[n].kind == "ratio"]
+    minimised = [o.metric for o in roles.objectives if o.sense == "min"]
     cheaper = [
         one
         for one in found
         if any(max(one.values[n]) < front.rows.values[n].min() for n in amounts)
+        or any(max(one.values[n]) <= roles.metrics[n].low for n in minimised)
     ]
     compared = [one for one in found if one not in cheaper]
     lost = [f"{one.name} ({_gain_text(one, front)})" for one in compared if not one.beaten]

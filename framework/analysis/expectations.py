@@ -430,11 +430,15 @@ def promised(
     if not len(gained):
         return Promise(claimed, math.nan, math.nan, math.nan)
     optimism, gain_variance = _moments(gained)
-    share = _REFITTED if refitted else _MEASURED
-    half = _NORMAL * math.sqrt(_moments(own)[1] + share * gain_variance)
+    half = _NORMAL * math.sqrt(_moments(own)[1] + gain_share(refitted) * gain_variance)
     expected = claimed - optimism
     figures = (expected, expected - half, expected + half)
     return Promise(claimed, *(min(max(x, metric.low), metric.high) for x in figures))
+
+
+def gain_share(refitted: bool) -> float:
+    """Return how much of the variance of the gain of choosing a range has."""
+    return _REFITTED if refitted else _MEASURED
 
 
 def _moments(values: FloatArray) -> tuple[float, float]:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framework.analysis.alternatives import (
-    Compared,
-    claimed_by_all,
-    compare_alternative,
-    verdict,
-)
+from framework.analysis.alternatives import Compared, compare_alternative, verdict
 from framework.errors import InputError, ParetolabError, damaged
-from framework.experiment.expected import evidence
+from framework.experiment.expected import Evidence
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.problem import Problem
@@ -22,14 +17,16 @@ _MOST_RECORDS = 200_000  # of a search: resamples of more take longer than they 
 
 
 def add_alternatives(
-    problem: Problem, run_dir: RunDir, seed: int, report: Callable[[str], None]
+    problem: Problem, run_dir: RunDir, found: Evidence, report: Callable[[str], None]
 ) -> None:
     """Compare the front of a finished run with the problem's alternatives; add to its summary.
+
+    ``found`` is the evidence of the run, as what to expect of its front was made of.
 
     Where that cannot be done, why not is reported.
     """
     front = run_dir.front()
-    if not run_dir.journal_file.is_file() or not len(front) or len(front.roles.names) < 2:
+    if not len(front) or len(front.roles.names) < 2:
         return
     try:
         alternatives = problem.alternatives()
@@ -37,14 +34,9 @@ def add_alternatives(
             return
         if alternatives[0].outcomes.records > _MOST_RECORDS:
             raise InputError(f"expected at most {_MOST_RECORDS:,} records to resample, found more")
-        with run_dir.journal() as journal:
-            found = evidence(journal, problem, seed)
-        if found is None:
-            return
         positions = found.positions(front.ids)
-        claimed = claimed_by_all(found.resamples, front.roles)
         compared = [
-            compare_alternative(found.resamples, front, positions, claimed, one)
+            compare_alternative(found.resamples, front, positions, found.values, one)
             for one in alternatives
         ]
     except ParetolabError as error:

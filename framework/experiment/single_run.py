@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from framework.run.driver import Callback, Driver, Progress, StoppingCriterion
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.run.interruption import Interruption
 from framework.streams import CandidateStreams
+
+if TYPE_CHECKING:
+    from framework.experiment.expected import Evidence
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
 _WORTH_REPORTING = 1e9  # bytes of memory
@@ -171,6 +174,8 @@ class SingleRun:
     Attributes
     ----------
     driver : Driver
+    evidence : Evidence or None
+        What resamples tell of it, once it is concluded; None where that is not known.
 
     Raises
     ------
@@ -181,6 +186,7 @@ class SingleRun:
     """
 
     driver: Driver
+    evidence: Evidence | None = None
 
     def __init__(
         self,
@@ -302,7 +308,7 @@ class SingleRun:
 
         kind = self._config.problem["kind"]
         try:
-            found = evidence(self._journal, self._problem, self._config.seed)
+            self.evidence = found = evidence(self._journal, self._problem, self._config.seed)
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
         if found is None:

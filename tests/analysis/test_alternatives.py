@@ -10,7 +10,6 @@ import pytest
 from framework.analysis.alternatives import (
     Compared,
     Gain,
-    claimed_by_all,
     compare_alternative,
     verdict,
 )
@@ -34,11 +33,13 @@ def best_of(losses, limits, k):
     return min(rows, key=lambda i: (losses[i, k], *losses[i], i), default=None)
 
 
-def compared(outcomes, points, count=500, seed=3):
+def compared(outcomes, points, count=500, seed=3, best=()):
     front = front_of(outcomes)
     resamples = Resamples(outcomes, seed, count)
-    one = Alternative("a guess", [f"point {i}" for i in range(points.candidates)], points)
-    claimed = claimed_by_all(resamples, ROLES)
+    one = Alternative(
+        "a guess", [f"point {i}" for i in range(points.candidates)], points, best=best
+    )
+    claimed = resamples.claimed(np.arange(outcomes.candidates))
     return compare_alternative(resamples, front, front.ids, claimed, one), resamples, front
 
 
@@ -78,6 +79,46 @@ def test_gains_are_those_of_choosing_anew_in_each_resample():
         means = [np.mean(of) for of in luck.values()]
         assert gain.expected == pytest.approx(np.mean(claims) - np.mean(means))
         assert gain.low < gain.expected < gain.high
+
+
+def test_the_best_of_several_points_is_chosen_anew_in_each_resample():
+    outcomes, points = MadeUp(40, 60, seed=1), MadeUp(5, 60, seed=8)
+    found, resamples, _ = compared(outcomes, points, count=25, best=("speed", "accuracy"))
+    whole, ones = losses_of(outcomes, np.ones(60)), losses_of(points, np.ones(60))
+    at = int(np.argmin(ones[:, 1]))
+    assert found.points == (f"point {at}",)
+    assert [found.values[name][0] * SIGNS[name] for name in NAMES] == list(ones[at])
+    assert found.gains
+    others = set()
+    for k, name in enumerate(NAMES):
+        own = best_of(whole, ones[at], k)
+        gained = []
+        for b in range(resamples.count):
+            drawn = resamples.weights[:, b]
+            there, guesses = losses_of(outcomes, drawn), losses_of(points, drawn)
+            taken = int(np.argmin(guesses[:, 1]))
+            others.add(taken)
+            pick = best_of(there, guesses[taken], k)
+            if pick is not None:  # less the luck of both choices
+                luck = whole[pick, k] - there[pick, k]
+                gained.append(luck - (ones[taken, k] - guesses[taken, k]))
+        if own is None or not gained:
+            assert name not in found.gains
+            continue
+        claimed = ones[at, k] - whole[own, k]
+        assert found.gains[name].claimed == pytest.approx(claimed)
+        assert found.gains[name].expected == pytest.approx(claimed - np.mean(gained))
+    assert len(others) > 1
+
+
+def test_one_that_is_refitted_has_a_wider_range():
+    widths = []
+    for refitted in (False, True):
+        outcomes = MadeUp(40, 60, seed=1)
+        outcomes.refitted = refitted
+        found, _, _ = compared(outcomes, MadeUp(3, 60, seed=8), count=25)
+        widths.append([gain.high - gain.low for gain in found.gains.values()])
+    assert np.all(np.array(widths[0]) < widths[1])
 
 
 def test_many_designs_that_are_no_better_are_not_said_to_be():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import pickle
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from sklearn.naive_bayes import GaussianNB
 
 from algorithms.ensembling.problem import EnsembleConfig, EnsembleProblem, fingerprint_of
@@ -192,3 +193,47 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     assert model.predict_cost() == {"memory": found["memory"][0]}
     assert len(model.predict_table(pd.DataFrame(problem.example()))) == 2
     assert problem.decode(np.array([0, 1])).names_ == ["linear"]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 0])
+def test_alternatives_are_equal_weights_the_best_model_and_one_answer(classes):
+    scores = {0: ("rmse", "r2"), 2: ("roc_auc", "accuracy", "f1"), 3: ("roc_auc", "log_loss")}
+    library = made_up(k=5, n=60, classes=classes, seed=1)
+    problem = EnsembleProblem(library, score=scores[classes])
+    pool, best, same = problem.alternatives()
+    weights = np.random.default_rng(0).integers(0, 3, (60, 3))
+    y, P = library.y_validation, library.validation
+    for one in (pool, best, same):
+        found = one.outcomes.metrics(weights)
+        assert tuple(found) == one.outcomes.names == problem.metric_names
+        assert tuple(one.test) == problem.metric_names
+    singles, mean = best.outcomes.metrics(weights), pool.outcomes.metrics(weights)
+    assert best.points == library.ids
+    assert best.best == scores[classes]
+    answer = same.outcomes.metrics(weights)
+    for b, drawn in enumerate(weights.T):
+        rows = np.repeat(np.arange(60), drawn)
+        if classes:
+            score = functools.partial(roc_auc_score, y[rows], multi_class="ovr")
+            assert answer["roc_auc"][0, b] == 0.5
+        else:
+
+            def score(p):
+                return root_mean_squared_error(y[rows], p)  # noqa: B023
+
+            far = score(np.full(len(rows), y.mean()))
+            assert answer["rmse"][0, b] == pytest.approx(far)
+        name = problem.score[0]
+        assert mean[name][0, b] == pytest.approx(score(P.mean(axis=0)[rows]), abs=1e-4)
+        assert singles[name][3, b] == pytest.approx(score(P[3][rows]), abs=1e-4)
+        if classes == 2:
+            share = max(y[rows].mean(), 1 - y[rows].mean())
+            assert answer["accuracy"][0, b] in (share, pytest.approx(1 - share))
+    assert (mean["members"] == 5).all()
+    assert (answer["members"] == 0).all()
+    assert (singles["members"] == 1).all()
+
+
+def test_scores_without_outcomes_have_no_alternatives():
+    problem = EnsembleProblem(made_up(k=4, n=40, classes=2), score="average_precision")
+    assert problem.alternatives() == []

@@ -257,3 +257,26 @@ def test_data_that_cannot_be_pruned_on_are_said():
             dataset={"synthetic": {"samples": 60, "features": 5, "informative": 4, "redundant": 0}},
             split={"train": 0.96, "validation": 0.02, "test": 0.02, "stratify": False},
         )
+
+
+@pytest.mark.parametrize("section", [{}, {"thresholds": 16}, {"gates": "magnitude"}], ids=str)
+def test_alternatives_are_the_unpruned_network_and_the_largest_class(section):
+    problem = network(**section)
+    plain, largest = problem.alternatives()
+    weights = np.random.default_rng(0).integers(0, 3, (len(problem.validation), 2))
+    found = plain.outcomes.metrics(weights)
+    assert (found["complexity"] == 1).all()
+    assert len(plain.points) == (1 if not problem.thresholds.count else len(found["accuracy"]))
+    if problem.thresholds.count:
+        starts = problem.outcomes(problem.starts()[1:-3]).metrics(weights)
+        assert all(row in starts["accuracy"].tolist() for row in found["accuracy"].tolist())
+        assert (np.diff(found["false_positive_rate"], axis=0) <= 0).all()
+    positive = problem.validation.positive
+    right = positive == (2 * positive.sum() > len(positive))
+    found = largest.outcomes.metrics(weights)
+    share = (weights * right[:, None]).sum(axis=0) / weights.sum(axis=0)
+    np.testing.assert_allclose(found["accuracy"][0], share)
+    assert not found["complexity"].any()
+    for one in (plain, largest):
+        assert one.outcomes.refitted == bool(problem.folds)
+        assert (one.test is not None) == bool(len(problem.test))

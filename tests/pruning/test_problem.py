@@ -303,3 +303,36 @@ def test_validation_records_of_one_class_are_refused():
     library = Library.from_arrays(list("abc"), P, [0] * 9, [0, 1], every_class=False)
     with pytest.raises(InputError, match="expected validation records of both classes, found 0"):
         PruningProblem(library)
+
+
+@pytest.mark.parametrize("threshold", ["gene", "majority"])
+def test_alternatives_are_the_whole_pool_its_best_and_the_largest_class(threshold):
+    library = made_up(k=6, n=50, classes=2)
+    problem = PruningProblem(library, threshold=threshold)
+    pool, best, largest = problem.alternatives()
+    weights = np.random.default_rng(0).integers(0, 3, (50, 4))
+    votes, truth = library.validation > 0.5, library.y_validation == 1
+
+    def accuracies(called):
+        return (weights * (called == truth)[:, None]).sum(axis=0) / weights.sum(axis=0)
+
+    found = pool.outcomes.metrics(weights)
+    np.testing.assert_allclose(found["accuracy"][0], accuracies(votes.sum(axis=0) > 3))
+    assert (found["members"] == 6).all()
+    found = best.outcomes.metrics(weights)
+    assert best.points == library.ids
+    assert best.best[0] == "balanced_accuracy"
+    for row, vote in zip(found["accuracy"], votes, strict=True):
+        np.testing.assert_allclose(row, accuracies(vote))
+    code = 2 * truth.sum() > 50
+    found = largest.outcomes.metrics(weights)
+    np.testing.assert_allclose(found["accuracy"][0], accuracies(np.full(50, code)))
+    assert (found["balanced_accuracy"] == 0.5).all()
+    assert (found["members"] == 0).all()
+    for one in (pool, best, largest):
+        assert one.outcomes.names == problem.metric_names
+        assert set(one.test) == set(problem.metric_names)
+    tested = (library.test[2] > 0.5) == (library.y_test == 1)
+    assert best.test["accuracy"][2] == pytest.approx(tested.mean())
+    always = (library.y_test == code).mean()
+    assert largest.test["accuracy"][0] == pytest.approx(always)
