@@ -7,6 +7,8 @@ import json
 import math
 import sys
 import threading
+import time
+from collections import deque
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -31,9 +33,11 @@ _BODY = Path("body")  # as messages call a request's
 _SECONDS = 30  # that a client may take between two pieces of a request
 _WAITING = 128  # connections that the machine keeps waiting
 _LOOK = 0.2  # seconds between looks whether the service ends, while all threads are busy
+_REMEMBERED = 1000  # answers that percentiles are of
 _CALLS = {
     "GET /": "what this is",
     "GET /health": "whether it answers",
+    "GET /metrics": "how long its last 1,000 answers to each call took, as Prometheus reads it",
     "GET /openapi.json": "these calls, as OpenAPI describes them",
     "POST /predict": "records as JSON, {'records': [{...}, ...]}, or as text/csv; answers alike",
     "POST /next": "one record as JSON, what is known of it; the answer, or what to acquire next",
@@ -42,6 +46,43 @@ _NULL = (
     "null where there is none: no label for a record that is not answered yet, no confidence where "
     "too little was known of it to compute one; an empty field in CSV"
 )
+
+
+class Timings:
+    """How long the answers to each call took: the last 1,000, and the sum of all.
+
+    From when a request has come in whole until its answer is made: no network, no waiting for a
+    thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: dict[str, deque[float]] = {}
+        self._sums: dict[str, tuple[int, float]] = {}
+
+    def add(self, call: str, seconds: float) -> None:
+        """Note an answer."""
+        with self._lock:
+            self._last.setdefault(call, deque(maxlen=_REMEMBERED)).append(seconds)
+            count, total = self._sums.get(call, (0, 0.0))
+            self._sums[call] = count + 1, total + seconds
+
+    def text(self) -> str:
+        """Return the median and the 95th percentile of each call, in Prometheus's text format."""
+        name = "paretolab_answer_seconds"
+        lines = [
+            f"# HELP {name} Of the last {_REMEMBERED} answers; sum and count are of all.",
+            f"# TYPE {name} summary",
+        ]
+        with self._lock:
+            for call, last in sorted(self._last.items()):
+                ranked, (count, total) = sorted(last), self._sums[call]
+                for share in (0.5, 0.95):
+                    value = ranked[math.ceil(share * len(ranked)) - 1]
+                    lines.append(f'{name}{{call="{call}",quantile="{share:g}"}} {value:.9f}')
+                lines.append(f'{name}_sum{{call="{call}"}} {total:.9f}')
+                lines.append(f'{name}_count{{call="{call}"}} {count}')
+        return "\n".join(lines) + "\n"
 
 
 class Service(ThreadingHTTPServer):
@@ -65,7 +106,7 @@ class Service(ThreadingHTTPServer):
     request_queue_size = _WAITING
 
     def __init__(self, model: DeployableModel, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.model, self.host = model, host
+        self.model, self.host, self.timings = model, host, Timings()
         self._free = threading.Semaphore(MOST_CONNECTIONS)
         self._ends = False
         try:
@@ -143,8 +184,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: Service
     timeout = _SECONDS
     protocol_version = "HTTP/1.1"
+    _began: float | None = None  # when the request that is answered had come in whole
 
     def do_GET(self) -> None:
+        self._began = None
         if self._refused():
             return
         model, path = self.server.model, urlsplit(self.path).path
@@ -152,17 +195,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, {"model": model.card().title, "calls": _CALLS})
         elif path == "/health":
             self._send(HTTPStatus.OK, {"status": "ok", "model": model.card().title})
+        elif path == "/metrics":
+            text = self.server.timings.text().encode()
+            self._write(HTTPStatus.OK, "text/plain; version=0.0.4", text)
         elif path == "/openapi.json":
             self._send(HTTPStatus.OK, openapi(model))
         else:
             self._send(HTTPStatus.NOT_FOUND, {"error": _unknown(f"GET {self.path}")})
 
     def do_POST(self) -> None:
+        self._began = None
         if self._refused():
             return
         path = urlsplit(self.path).path
         try:
             body = self._body()
+            self._began = time.perf_counter()
             if path == "/predict":
                 self._predict(body)
             elif path == "/next":
@@ -221,6 +269,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(status, "application/json", json.dumps(_plain(content)).encode())
 
     def _write(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        if self._began is not None and status == HTTPStatus.OK:
+            took = time.perf_counter() - self._began
+            self.server.timings.add(urlsplit(self.path).path, took)
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
@@ -271,9 +322,12 @@ def openapi(model: DeployableModel) -> dict[str, Any]:
     answer = record | {"description": f"{card.answers}. A value is {_NULL}."}
     table = {"schema": {"type": "string", "description": "a header, then one line per record"}}
     wrong = _answer("A sentence that says what was expected.", _object(error={"type": "string"}))
-    paths = {
+    plain = {"text/plain": {"schema": {"type": "string"}}}
+    metrics = {"description": "Prometheus's text format.", "content": plain}
+    paths: dict[str, Any] = {
         "/": {"get": _call("GET /", _object(model=cell, calls={"type": "object"}))},
         "/health": {"get": _call("GET /health", _object(status={"const": "ok"}, model=cell))},
+        "/metrics": {"get": {"summary": _CALLS["GET /metrics"], "responses": {"200": metrics}}},
         "/openapi.json": {"get": _call("GET /openapi.json", {"type": "object"})},
     }
     predict = _call("POST /predict", _object(answers={"type": "array", "items": answer}))

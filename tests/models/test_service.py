@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -10,10 +11,11 @@ import time
 import urllib.error
 import urllib.request
 
+import numpy as np
 import pytest
 
 from framework.models import service as services
-from framework.models.service import Service
+from framework.models.service import Service, Timings
 from tests.multistage.test_model import data, fitted
 
 
@@ -90,8 +92,38 @@ def test_health_and_the_calls_in_openapi(service):
         for kind, call in kinds.items():
             status, found = ask(service, path, b"[]" if kind == "post" else None)
             assert str(status) in call["responses"]
-            schema = call["responses"][str(status)]["content"]["application/json"]["schema"]
+            content = call["responses"][str(status)]["content"]
+            if "text/plain" in content:
+                assert found.startswith(b"# HELP paretolab_answer_seconds")
+                continue
+            schema = content["application/json"]["schema"]
             assert set(schema.get("required", ())) <= json.loads(found).keys()
+
+
+def test_metrics_are_the_percentiles_of_the_last_answers(service):
+    timings = Timings()
+    took = np.random.default_rng(0).permutation(np.arange(1, 1501)) / 1000
+    for seconds in took:
+        timings.add("/predict", seconds)
+    found = dict(line.rsplit(" ", 1) for line in timings.text().splitlines()[2:])
+    last, name = np.sort(took[-1000:]), "paretolab_answer_seconds"
+    for quantile, rank in (("0.5", 500), ("0.95", 950)):
+        value = float(found[f'{name}{{call="/predict",quantile="{quantile}"}}'])
+        assert value == pytest.approx(last[rank - 1])
+    assert float(found[f'{name}_sum{{call="/predict"}}']) == pytest.approx(took.sum())
+    assert int(found[f'{name}_count{{call="/predict"}}']) == 1500
+
+    def served():
+        text = ask(service, "/metrics")[1].decode()
+        counts = re.findall(rf'{name}_count{{call="/predict"}} (\d+)', text)
+        return int(counts[0]) if counts else 0
+
+    before, body = served(), data()[0].to_csv(index=False).encode()
+    assert ask(service, "/predict", body, "text/csv")[0] == 200
+    assert ask(service, "/predict", b"[]")[0] == 400  # no answer: it does not count
+    assert ask(service, "/else", b"{}")[0] == 404
+    assert served() == before + 1
+    assert "/else" not in ask(service, "/metrics")[1].decode()
 
 
 def test_another_kind_of_request_is_a_sentence(service):
