@@ -141,7 +141,8 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
     [
         (
             {"directions": [{"metric": "best_f9", "sense": "min"}]},
-            "sweep.directions.0.metric: expected one of hypervolume, front_size, evaluations, "
+            "sweep.directions.0.metric: expected one of hypervolume, "
+            "hypervolume_expected, front_size, evaluations, "
             "wall_s, best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?",
         ),
         (
