@@ -16,6 +16,7 @@ from scipy import stats
 from framework.analysis.compare import ComparedRun, compare_case, compare_cases
 from framework.analysis.report import interval, means, pairs, ranks, tables, verdicts, winners, wins
 from framework.analysis.statistics import rank_sum, score, verdict
+from framework.cli.compare import _new_records
 from framework.front import volume
 from framework.roles import Metric, Objective, Roles
 
@@ -235,3 +236,17 @@ def test_fronts_on_new_records_are_those_of_the_definitions():
     last = frame.iloc[-1]
     assert last[["hypervolume_expected", "hypervolume_pessimistic"]].tolist() == [0, 0]
     assert math.isnan(last["front_test"])
+
+
+def test_the_command_says_of_each_search_what_its_front_is_worth_on_new_records():
+    losses, test = np.array([[0.2, 0.5], [0.5, 0.2]]), np.array([[0.5, 0.5], [0.4, 0.4]])
+    known = ComparedRun("a", 0, 10, 2, 1.0, losses, Path(), "a", expected=losses, test=test)
+    comparison = compare_cases("one", [compare_case("one", [known], ROLES)])
+    ((method, line),) = _new_records(comparison)
+    assert method == "a"
+    assert line == (
+        "hypervolume 0.5500, expected 0.5500, on test records 0.2500 to 0.3600, "
+        "50% of its solutions non-dominated there"
+    )
+    plain = compare_case("one", [corner("a", 0, 0.5)], ROLES)
+    assert _new_records(compare_cases("one", [plain])) == []
