@@ -134,7 +134,7 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         )
         order = np.argsort(self._front.rows.values["cost"], kind="stable")
         genes = pd.DataFrame(self._front.X, columns=list(self.problem_.gene_names))
-        values = pd.DataFrame(dict(self._front.rows.values))
+        values = pd.DataFrame(self._metric_columns())
         self.front_ = pd.concat([values, genes], axis=1).iloc[order].reset_index(drop=True)
         return self.set_budget(np.inf)
 

@@ -164,7 +164,7 @@ class ParetoEnsemble(KeepsModels, FrontEstimator[WeightedEnsemble]):
         )
         order = np.lexsort(self._front.losses.T[::-1])
         counts = pd.DataFrame(self._front.X, columns=list(self.library_.ids))
-        values = pd.DataFrame(dict(self._front.rows.values))
+        values = pd.DataFrame(self._metric_columns())
         self.front_ = pd.concat([values, counts], axis=1).iloc[order].reset_index(drop=True)
         return self
 

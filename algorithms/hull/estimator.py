@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
-from sklearn.utils import column_or_1d
+from sklearn.utils import column_or_1d, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.hull.roc import (
@@ -28,6 +27,7 @@ from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES, Expected
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.columns import to_texts
 from framework.errors import InputError
+from framework.experiment.front_estimator import in_html
 from framework.front import Promise
 from framework.libraries.checks import plain_labels
 from framework.libraries.importing import cross_fitted, measured_costs
@@ -359,8 +359,8 @@ class ROCHull(KeepsModels, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "point_"):
-            return f"<pre>{escape(repr(self))}</pre>"
-        return f"{self.front_.to_html(index=False)}<p>{escape(str(self.point_))}</p>"
+            return str(estimator_html_repr(self))
+        return in_html(self.front_, str(self.point_))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "front_")

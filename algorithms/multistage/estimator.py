@@ -243,11 +243,7 @@ class ParetoMultiStage(ClassifierMixin, FrontEstimator[MultiStageClassifier]):  
             verbose=self.verbose,
         )
         order = np.lexsort(self._front.losses.T[::-1])
-        metrics = self._front.roles.metrics
-        columns: dict[str, Any] = {
-            name: values.astype(np.int64) if metrics[name].size else values
-            for name, values in self._front.rows.values.items()
-        }
+        columns: dict[str, Any] = self._metric_columns()
         columns["features"] = list(map(self._names, self._front.X))
         ids = pd.Index(self._front.ids, name="id")
         self.front_ = pd.DataFrame(columns, index=ids).iloc[order]

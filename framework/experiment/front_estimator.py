@@ -7,9 +7,12 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, Generic, TypeVar
+from html import escape
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from framework import registry
@@ -27,7 +30,12 @@ from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Model = TypeVar("Model")
+
+_SHOWN = 20  # rows and columns in a notebook
 
 _FORMAT = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
@@ -74,8 +82,29 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     def _model_of(self, genome: Array) -> Model:
         """Return the fitted model that a genome, shape (d,), stands for."""
 
+    def _metric_columns(self) -> dict[str, Array]:
+        """Return the metrics of the front; sizes of solutions are whole numbers."""
+        metrics = self._front.roles.metrics
+        return {
+            name: values.astype(np.int64) if metrics[name].size else values
+            for name, values in self._front.rows.values.items()
+        }
+
+    def _repr_html_(self) -> str:
+        """Return the front and the chosen design as a notebook shows them; a diagram before."""
+        if not hasattr(self, "front_"):
+            return str(estimator_html_repr(self))
+        model = getattr(self, "model_", None)
+        card = "choose(...) returns one of them as a model" if model is None else model.card().title
+        return in_html(self.front_, f"{type(self).__name__}: {card}")
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_front")
+
+
+def in_html(front: pd.DataFrame, chosen: str) -> str:
+    """Return a table of solutions as a notebook shows it, with a line on the chosen one."""
+    return f"{front.to_html(max_rows=_SHOWN, max_cols=_SHOWN)}<p>{escape(chosen)}</p>"
 
 
 def roles_for(

@@ -1,13 +1,18 @@
-"""The bar of ``fit``: one line, in a terminal or a notebook alone."""
+"""Estimators that search: what a notebook shows, and the bar of ``fit``, one line."""
 
 from __future__ import annotations
 
 import io
 import sys
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
+from algorithms.cascade.estimator import ParetoCascade
+from algorithms.ensembling.estimator import ParetoEnsemble
 from algorithms.multistage.estimator import ParetoMultiStage
 from framework.experiment.front_estimator import FitProgress
 from framework.run.driver import Progress
@@ -27,6 +32,29 @@ def test_a_fit_fills_one_line(monkeypatch):
     last = shown.split("\r")[-1]
     assert last.startswith("100%")
     assert f"8 evaluations, {len(search.front_)} on the front" in last
+
+
+def test_a_notebook_shows_the_front_and_the_chosen_design():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X = X.rename(columns={"petal width (cm)": "<width>"})
+    search = ParetoMultiStage(budget=8)
+    assert "ParetoMultiStage" in search._repr_html_()
+    search.fit(X, y)
+    shown = search._repr_html_()
+    assert shown.count("<tr") >= min(len(search.front_), 10)
+    assert search.model_.card().title in shown
+    assert "<width>" not in shown
+
+
+def test_sizes_of_ensembles_and_cascades_are_whole_numbers():
+    X, y = load_iris(return_X_y=True)
+    models = {"bayes": GaussianNB(), "linear": LogisticRegression(max_iter=1000)}
+    ensembles = ParetoEnsemble(models, budget=10, folds=2).fit(X, y)
+    cascades = ParetoCascade(models, costs=[1, 2], cv=2).fit(X, y)
+    assert ensembles.front_["members"].dtype == np.int64
+    assert cascades.front_["chain_length"].dtype == np.int64
+    assert "choose(...)" in ensembles._repr_html_()
+    assert cascades.model_.card().title in cascades._repr_html_()
 
 
 def test_it_never_goes_back(monkeypatch):
