@@ -46,6 +46,7 @@ class RunDir:
     ``course.jsonl``     numbers that long work reported, such as bound and gap
     ``front.csv``        the front, with test metrics where the problem has test records
     ``returned.csv``     what the method returns by its own definition, if that is another set
+    ``resamples.npz``    metrics of the front's solutions in resamples of the records, where known
     ``summary.json``     status, evaluations, indicators, versions
     ``about.json``       metrics, roles, names of genes and the data, for readers
     ``plots/``           figures
@@ -79,6 +80,7 @@ class RunDir:
         self.journal_file = self.path / "journal.sqlite"
         self.front_file = self.path / "front.csv"
         self.returned_file = self.path / "returned.csv"
+        self.resamples_file = self.path / "resamples.npz"
         self.notes_file = self.path / "notes.sqlite"
         self.progress_log_file = self.path / "course.jsonl"
         self.summary_file = self.path / "summary.json"

@@ -305,7 +305,9 @@ class SingleRun:
         Where it is not known the fronts are as they were, and the latter says why.
         """
         from framework.experiment.expected import evidence, with_expected
+        from framework.experiment.resamples import keep_resamples
 
+        self._run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
         kind = self._config.problem["kind"]
         try:
             self.evidence = found = evidence(self._journal, self._problem, self._config.seed)
@@ -315,6 +317,7 @@ class SingleRun:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
             return list(fronts), {"unknown": why}
         first, about = with_expected(fronts[0], found)
+        keep_resamples(self._run_dir, first, found)
         told = [first]
         for front in fronts[1:]:
             inside = len(front) and np.isin(front.ids, first.ids).all()

@@ -17,7 +17,7 @@ _PLOTLY = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 _TEMPLATE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
+{head}<style>
 body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; }}
 h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.4rem 0 .3rem; }}
 p {{ color: #555; margin: .3rem 0; }}
@@ -41,7 +41,13 @@ background: #fff; } }
 
 
 def write_page(
-    path: Path, title: str, subtitle: str, sections: Sequence[str], *, style: str = ""
+    path: Path,
+    title: str,
+    subtitle: str,
+    sections: Sequence[str],
+    *,
+    style: str = "",
+    head: str = "",
 ) -> None:
     """Write a page of sections; the file appears complete or not at all.
 
@@ -54,11 +60,14 @@ def write_page(
         HTML, as :func:`section` makes it.
     style : str
         Further rules of CSS.
+    head : str
+        HTML that the head of the page begins with.
     """
     page = _TEMPLATE.format(
         title=html.escape(title),
         subtitle=html.escape(subtitle),
         style=style,
+        head=head,
         body="\n".join(sections),
     )
     write_whole(path, page)

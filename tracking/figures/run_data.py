@@ -102,19 +102,20 @@ class RunData:
                 pieces += [b.take(b.ok & (b.ids % step == 0)) for b, _ in journal.batches()]
         return _background(pieces, self.whole or self.front)
 
-    def reduced(self) -> RunData:
-        """Return it with no more of the front's solutions than a picture can show.
+    def reduced(self, most: int | None = None) -> RunData:
+        """Return it with no more of the front's solutions than a picture, or ``most``, can show.
 
         Of solutions in one cell of a grid over all objectives the first is kept, and the chosen
         design; the subtitle says how many.
         """
-        if len(self.front) <= _DRAWN:
+        most = _DRAWN if most is None else most
+        if len(self.front) <= most:
             return self
         columns = []
         for objective in self.roles.objectives:
             values = self.front.rows.values[objective.metric]
             columns.append(np.log(values) if self.scale(objective) == "log" else values)
-        kept = np.union1d(_spread(np.column_stack(columns), _DRAWN), [self.position])
+        kept = np.union1d(_spread(np.column_stack(columns), most), [self.position])
         return replace(
             self,
             front=self.front.take(kept),

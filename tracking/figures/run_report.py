@@ -58,16 +58,18 @@ def write_plots(run_dir: RunDir) -> list[Path]:
 def write_chosen(run_dir: RunDir) -> list[Path]:
     """Write what shows the chosen design to ``plots/``; return the paths.
 
-    ``front`` (.png and .html) has it marked, ``system`` shows what it is, where it is the run's
+    ``front`` (.png and .html) has it marked, ``explore.html`` has the whole front and every limit
+    and rule to choose by, ``system`` shows what it is, where it is the run's
     model and has stages. A front of a single objective is not drawn.
     """
-    from tracking.figures import run_figures, system_figures
+    from tracking.figures import explore, run_figures, system_figures
 
     data = read_run_data(run_dir)
     if len(data.roles.objectives) < 2 or not len(data.front):
         return []
-    data = data.reduced()
+    whole, data = data, data.reduced()
     drawings: dict[str, Callable[[Path], None]] = {
+        "explore.html": partial(explore.explore_html, run_dir, whole),
         "front.html": partial(run_figures.front_html, data),
         "front.png": partial(run_figures.front_png, data),
     }

@@ -1,0 +1,106 @@
+"""Metrics of a front's solutions in resamples of the records, kept beside the front for pages.
+
+``resamples.npz`` has ``ids`` of the solutions, ``metrics``, the positions of those kept among the
+run's, and for each of these ``low`` and ``high`` and its values in 65,534 equal steps between them
+(``steps``). A page can so tell in how many of them some limits hold, without data or problem.
+"""
+
+from __future__ import annotations
+
+import zlib
+from io import BytesIO
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from framework.analysis.expectations import parts
+from framework.arrays import Array, FloatArray
+from framework.errors import DAMAGED
+from framework.experiment.expected import Evidence
+from framework.experiment.run_dir import RunDir
+from framework.files import write_whole
+from framework.front import Front
+from framework.security import JSON_BYTES, arrays_of, read_bytes
+
+STEPS = 65_534  # one more stands for "not known"
+_RESAMPLES, _FEWEST = 200, 25  # kept; the fewest of a large front
+_VALUES = 2_000_000  # of all solutions, metrics and resamples together, about
+
+
+class FrontResamples(NamedTuple):
+    """What ``resamples.npz`` holds.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The metrics, m of them.
+    low, high : numpy.ndarray of float64, shape (m,)
+        The values that the steps 0 and 65,534 stand for.
+    steps : numpy.ndarray of uint16, shape (m, solutions, resamples)
+        65,535 where a solution has no value.
+    """
+
+    names: tuple[str, ...]
+    low: FloatArray
+    high: FloatArray
+    steps: Array
+
+
+def keep_resamples(run_dir: RunDir, front: Front, found: Evidence) -> None:
+    """Write ``resamples.npz`` of a front: the first 200 resamples or, of a large one, fewer."""
+    if not len(front):
+        return
+    outcomes = found.resamples.outcomes
+    kept = [k for k, name in enumerate(front.roles.metrics) if name in outcomes.names]
+    names = [[*front.roles.metrics][k] for k in kept]
+    count = max(_VALUES // (len(front) * max(len(names), 1)), _FEWEST)
+    weights = found.resamples.weights[:, : min(count, _RESAMPLES)]
+    positions = found.positions(front.ids)
+    values = np.empty((len(names), len(front), weights.shape[1]))
+    for part in parts(np.arange(len(front)), weights.shape[1]):
+        columns = outcomes.metrics(weights, positions[part], names)
+        for k, name in enumerate(names):
+            values[k, part] = columns[name]
+    known = np.isfinite(values)
+    low = np.where(known, values, np.inf).min(axis=(1, 2), initial=np.inf)
+    high = np.where(known, values, -np.inf).max(axis=(1, 2), initial=-np.inf)
+    low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
+    span = np.where(high > low, high - low, 1.0)[:, None, None]
+    steps = np.full(values.shape, STEPS + 1, dtype=np.uint16)
+    steps[known] = np.rint(((values - low[:, None, None]) / span * STEPS)[known])
+    content = BytesIO()
+    np.savez_compressed(
+        content,
+        ids=front.ids,
+        metrics=np.array(kept, dtype=np.int64),
+        low=low,
+        high=high,
+        steps=steps,
+    )
+    write_whole(run_dir.resamples_file, content.getvalue())
+
+
+def read_resamples(run_dir: RunDir, front: Front) -> FrontResamples | None:
+    """Return what is kept of a front; None where nothing is, or another front's, or damaged."""
+    if not run_dir.resamples_file.is_file():
+        return None
+    try:
+        kept = arrays_of(read_bytes(run_dir.resamples_file, JSON_BYTES), JSON_BYTES)
+        low, high, steps = kept["low"], kept["high"], kept["steps"]
+        names = tuple([*front.roles.metrics][k] for k in kept["metrics"].tolist())
+        fits = (
+            np.array_equal(kept["ids"], front.ids)
+            and len(set(names)) == len(names)
+            and kept["metrics"].min(initial=0) >= 0
+            and steps.dtype == np.uint16
+            and steps.ndim == 3
+            and steps.shape[:2] == (len(names), len(front))
+            and steps.shape[2] > 0
+            and low.shape == high.shape == (len(names),)
+            and low.dtype == high.dtype == np.float64
+            and bool(np.isfinite([low, high]).all())
+        )
+    except (*DAMAGED, OSError, BadZipFile, zlib.error, EOFError):
+        return None
+    return FrontResamples(names, low, high, steps) if fits else None
