@@ -3,15 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := .venv/.run-installed
 TEST := .venv/.test-installed
+DOCS := .venv/.docs-installed
 QUICK := -m 'not slow'
 
-.PHONY: help run test test-all dist bench promises ui emsco-paper hapens-paper hull-paper pruning-paper \
+.PHONY: help run test test-all docs dist bench promises ui emsco-paper hapens-paper hull-paper pruning-paper \
 	clean
 
 help:
 	@echo "make run       install into .venv, then search the quickstart: front, plots, model"
 	@echo "make test      install the tools of development; style, types, quick tests"
 	@echo "make test-all  the same with the slow tests, and how much of the code they cover"
+	@echo "make docs      build the documentation as a site in build/site/"
 	@echo "make dist      build a wheel and a source archive in dist/"
 	@echo "make bench     measure the search on the paper's data sets"
 	@echo "make promises  measure what fronts promise against test records; MORE='--splits 10'"
@@ -43,6 +45,11 @@ tests: $(TEST)
 test-all: QUICK := --hypothesis-profile thorough --cov=framework --cov=algorithms --cov=tracking \
 	--cov=paretolab --cov-report=term:skip-covered --cov-fail-under=80
 test-all: test
+
+# Any warning is an error. The variable silences an advertisement.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 dist: $(TEST)
 	rm -rf build dist
@@ -100,3 +107,7 @@ $(RUN): pyproject.toml constraints.txt | $(BIN)/pip
 $(TEST): pyproject.toml constraints.txt | $(BIN)/pip
 	$(BIN)/pip install -q -c constraints.txt -e '.[all,test]'
 	@touch $(RUN) $@
+
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/pip
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	@touch $@
