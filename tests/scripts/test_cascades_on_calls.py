@@ -33,3 +33,9 @@ def test_it_prints_a_line_per_method(tmp_path, capsys):
     areas = {line[:22].strip(): float(line[22:].split()[0]) for line in printed.splitlines()[2:]}
     assert len(areas) == 5
     assert all(0 < value < 1 for value in areas.values())
+    assert main([*words, "--sure", "95"]) == 0
+    kept = {
+        line[:11].strip(): float(line[11:].split()[0])
+        for line in capsys.readouterr().out.splitlines()[2:]
+    }
+    assert kept["1/2 plain"] <= kept["1/2 sure"] <= 1

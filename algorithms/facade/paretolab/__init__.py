@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from paretolab.hiding import check_packages
 
 if TYPE_CHECKING:
+    from algorithms.cascade.calling import CalledModel as CalledModel
     from algorithms.cascade.estimator import ParetoCascade as ParetoCascade
     from algorithms.cascade.model import CascadeClassifier as CascadeClassifier
     from algorithms.cascade.problem import CascadeProblem as CascadeProblem
@@ -126,6 +127,7 @@ _HOMES = {
     "Card": "framework.models.model:Card",
     "Indicator": "framework.analysis.indicators:Indicator",
     "Outcome": "framework.algorithm:Outcome",
+    "CalledModel": "algorithms.cascade.calling:CalledModel",
     "ParetoCascade": "algorithms.cascade.estimator:ParetoCascade",
     "CascadeClassifier": "algorithms.cascade.model:CascadeClassifier",
     "CascadeProblem": "algorithms.cascade.problem:CascadeProblem",

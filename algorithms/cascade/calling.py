@@ -1,0 +1,156 @@
+"""Models that are functions: behind a network, say, where calls are slow and fail."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from framework.arrays import Array, FloatArray
+from framework.errors import InputError
+
+
+class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that is a function, called with a timeout and tried again.
+
+    A record whose calls all fail has NaN as probabilities: a cascade asks the next model about it.
+
+    Parameters
+    ----------
+    call : callable or async function
+        Takes records, (n, d) as they came, and returns their probabilities (n, C).
+    classes : sequence, optional
+        Labels in the order of the probabilities; those of ``fit``, ascending, if None.
+    timeout : float
+        Seconds for one call. A function that is not async goes on in its thread, unheard.
+    retries : int
+        How often a call that failed, or came too late, is made again.
+    batch : int
+        Records in one call, at most.
+    at_once : int
+        Calls under way, at most.
+
+    Attributes
+    ----------
+    classes_ : (C,)
+    """
+
+    def __init__(
+        self,
+        call: Callable[[Any], Any],
+        classes: Sequence[Any] | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: int = 1,
+        batch: int = 32,
+        at_once: int = 8,
+    ) -> None:
+        self.call = call
+        self.classes = classes
+        self.timeout = timeout
+        self.retries = retries
+        self.batch = batch
+        self.at_once = at_once
+
+    def fit(self, X: Any, y: Array) -> CalledModel:
+        """Take the classes; nothing is called."""
+        for name, value, least in (
+            ("timeout", self.timeout, 1e-9),
+            ("retries", self.retries, 0),
+            ("batch", self.batch, 1),
+            ("at_once", self.at_once, 1),
+        ):
+            if not value >= least:
+                raise InputError(f"{name}: expected at least {least:g}, found {value!r}")
+        self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities (n, C); NaN for the records that nothing came back for."""
+        count = len(X)
+        if not hasattr(self, "classes_"):
+            self.fit(X, np.zeros(0))
+        starts = range(0, count, self.batch)
+        pieces = [_piece(X, start, start + self.batch) for start in starts]
+        if not pieces:
+            return np.zeros((0, len(self.classes_)))
+        found: list[FloatArray] = []
+        # in a thread of its own: the caller may have a running loop, as a notebook has
+        worker = threading.Thread(target=lambda: found.extend(asyncio.run(self._all(pieces))))
+        worker.start()
+        worker.join()
+        return np.concatenate(found)
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest class (n,).
+
+        Raises
+        ------
+        InputError
+            Nothing came back for a record.
+        """
+        found = self.predict_proba(X)
+        failed = int(np.isnan(found).any(axis=1).sum())
+        if failed:
+            raise InputError(f"model: expected answers to {len(found)} records, {failed} failed")
+        return np.asarray(self.classes_[found.argmax(axis=1)])
+
+    async def _all(self, pieces: Sequence[Any]) -> list[FloatArray]:
+        gate = asyncio.Semaphore(self.at_once)
+        return list(await asyncio.gather(*(self._one(gate, piece) for piece in pieces)))
+
+    async def _one(self, gate: asyncio.Semaphore, piece: Any) -> FloatArray:
+        shape = len(piece), len(self.classes_)
+        async with gate:
+            for _ in range(1 + self.retries):
+                try:
+                    answer = await asyncio.wait_for(self._answer(piece), self.timeout)
+                    found = np.asarray(answer, dtype=np.float64)
+                except Exception:  # whatever a call does: it is made again
+                    continue
+                if found.shape == shape and ((found >= 0) & (found <= 1)).all():
+                    return found
+        return np.full(shape, np.nan)
+
+    async def _answer(self, piece: Any) -> Any:
+        if inspect.iscoroutinefunction(self.call):
+            return await self.call(piece)
+        # not asyncio.to_thread: the end of a loop waits for its threads, a daemon is left behind
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def settle(answer: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(answer)
+            else:
+                future.set_exception(error)
+
+        def work() -> None:
+            answer, error = None, None
+            try:
+                answer = self.call(piece)
+            except Exception as caught:
+                error = caught
+            with suppress(RuntimeError):  # too late: the loop has ended
+                loop.call_soon_threadsafe(settle, answer, error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return await future
+
+
+def called(model: Any) -> Any:
+    """Return a bare function as a model; anything else as it is."""
+    return CalledModel(model) if callable(model) and not hasattr(model, "fit") else model
+
+
+def _piece(X: Any, start: int, end: int) -> Any:
+    return X.iloc[start:end] if isinstance(X, pd.DataFrame) else X[start:end]
