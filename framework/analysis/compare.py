@@ -110,6 +110,8 @@ class ComparedRun:
         What the algorithm knows of its result besides.
     expected, test : numpy.ndarray, shape (n, objectives), or None
         Losses that are to be expected of these solutions, and those on test records, where known.
+    stopped : str
+        Why it ended: the bound of its budget, or what the search says.
     """
 
     method: str
@@ -124,6 +126,7 @@ class ComparedRun:
     findings: Mapping[str, Any] = field(default_factory=dict)
     expected: FloatArray | None = None
     test: FloatArray | None = None
+    stopped: str = ""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from framework.settings import Section
 LEVEL = 0.95  # of intervals
 CHANCE = 0.05  # what is less probable by chance alone counts as more than chance
 _LISTED = 8  # cases that a sentence names
+_BOUNDS = {"", "evaluations", "generations", "seconds"}  # what ends a run that used its budget up
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
@@ -152,6 +153,23 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         sentences.append(
             f"(Rank-sum test over runs at {CHANCE:.0%}, not corrected for the number of pairs.)"
         )
+    return sentences
+
+
+def early_stops(comparison: Comparison) -> list[str]:
+    """Say in sentences which runs ended before their budget was used up, and why."""
+    ended: dict[tuple[str, str], list[str]] = {}
+    runs: dict[str, int] = {}
+    for case in comparison.cases:
+        for run in case.runs:
+            runs[run.method] = runs.get(run.method, 0) + 1
+            if run.stopped not in _BOUNDS:
+                ended.setdefault((run.method, run.stopped), []).append(case.name)
+    sentences = []
+    for (method, reason), cases in ended.items():
+        on = f" (on {_some(list(dict.fromkeys(cases)))})" if len(comparison.cases) > 1 else ""
+        often = f"{len(cases)} of {runs[method]} runs"
+        sentences.append(f"{method} ended before its budget in {often}{on}: {reason}.")
     return sentences
 
 

@@ -94,12 +94,17 @@ class Compare:
 def show(
     comparison: Comparison, paths: Sequence[Path], more: Sequence[tuple[str, str]] = ()
 ) -> None:
-    """Print the table, what the tests say, and where the files are."""
+    """Print the table, what the tests say, what ended early, and where the files are."""
+    from framework.analysis.report import early_stops, verdicts, winners
+
     out = console()
     out.print(summary_table(comparison))
     lines = [("judged", comparison.judged), *_reference_lines(comparison)]
     lines += _new_records(comparison)
     lines += test_lines(comparison)
+    if len(comparison.methods) > 1:
+        lines += [("result", sentence) for sentence in verdicts(winners(comparison))]
+    lines += [("ended early", sentence) for sentence in early_stops(comparison)]
     pages = [path for path in paths if path.suffix == ".html"]
     home = pages[0].parent if pages else paths[0].parent.parent
     lines += [("report", str(path)) for path in pages]

@@ -219,6 +219,7 @@ def _run(
             dict(summary.get("findings") or {}),
             front.expected_losses(),
             None if front.test is None else front.roles.losses(front.test),
+            str(summary.get("stopped", "")),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from framework.analysis.compare import ComparedRun, compare_case, compare_cases
-from framework.analysis.report import interval, means, pairs, ranks, tables, verdicts, winners, wins
+from framework.analysis.report import (
+    early_stops,
+    interval,
+    means,
+    pairs,
+    ranks,
+    tables,
+    verdicts,
+    winners,
+    wins,
+)
 from framework.analysis.statistics import rank_sum, score, verdict
 from framework.cli.compare import _new_records
 from framework.front import volume
@@ -250,3 +261,20 @@ def test_the_command_says_of_each_search_what_its_front_is_worth_on_new_records(
     )
     plain = compare_case("one", [corner("a", 0, 0.5)], ROLES)
     assert _new_records(compare_cases("one", [plain])) == []
+
+
+def test_runs_that_ended_before_their_budget_are_named_with_the_reason(comparison):
+    assert early_stops(comparison) == []
+    first, *others = comparison.cases
+    method = first.runs[0].method
+    why = "elite fills the population; raise algorithm.population"
+    stopped = [
+        replace(run, stopped=why if run.method == method else "seconds") for run in first.runs
+    ]
+    cases = (replace(first, runs=tuple(stopped)), *others)
+    here = sum(run.method == method for run in first.runs)
+    total = sum(run.method == method for case in cases for run in case.runs)
+    (said,) = early_stops(replace(comparison, cases=cases))
+    assert said == (
+        f"{method} ended before its budget in {here} of {total} runs (on {first.name}): {why}."
+    )

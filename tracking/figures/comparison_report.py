@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from framework.analysis.compare import NUMBERS, Case, Claim, Comparison, Page
-from framework.analysis.report import claims_table, has_groups, tables, verdicts
+from framework.analysis.report import claims_table, early_stops, has_groups, tables, verdicts
 from tracking.figures.comparison_figures import (
     ARROW,
     anytime,
@@ -58,8 +58,10 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     found = tables(comparison)
     sections = []
     if "winners" in found:
-        said = " ".join(verdicts(found["winners"]))
+        said = " ".join([*verdicts(found["winners"]), *early_stops(comparison)])
         sections.append(section("Result", said, _winners(comparison, found["winners"])))
+    elif stops := early_stops(comparison):
+        sections.append(section("Ended early", " ".join(stops), ""))
     sections.append(section("Methods", _note(comparison), _methods(comparison)))
     if comparison.claims:
         sections.append(section(_SAID, "", _claims(comparison.claims)))

@@ -4,7 +4,7 @@
   const D = JSON.parse(document.getElementById("front-data").textContent);
   const $ = (id) => document.getElementById(id);
   const BLUE = "#0072B2", ORANGE = "#D55E00", GREY = "#C3C8D0", INK = "#333";
-  const QUICK = 1500; // lines drawn at once while something moves; the rest follows when it rests
+  const QUICK = 600; // lines drawn at once while something moves; the rest follows when it rests
   const M = D.metrics, n = D.n, none = 65535;
 
   function bytes(text) {
@@ -374,12 +374,12 @@
     g.textAlign = "center"; g.fillText(title(X), P.l + (w - P.l - P.r) / 2, h - 6);
     g.save(); g.translate(11, P.t + (h - P.t - P.b) / 2); g.rotate(-Math.PI / 2); g.fillText(title(Y), 0, 0); g.restore();
     const r = n > 3000 ? 1.5 : n > 300 ? 2.5 : 3.5;
-    for (const on of [0, 1]) { // hollow where limits are broken: shape and colour tell them apart
-      g.fillStyle = BLUE; g.strokeStyle = GREY;
+    for (const on of [0, 1]) { // hollow where limits are broken; of many solutions there is no room for that
+      g.fillStyle = on ? BLUE : GREY; g.strokeStyle = GREY;
       for (let i = 0; i < n; i++) {
         if (pass[i] !== on) continue;
         const x = px(X.values[i]), y = py(Y.values[i]);
-        if (on) g.fillRect(x - r, y - r, 2 * r, 2 * r); else g.strokeRect(x - r + 0.5, y - r + 0.5, 2 * r - 1, 2 * r - 1);
+        if (on || n > 3000) g.fillRect(x - r, y - r, 2 * r, 2 * r); else g.strokeRect(x - r + 0.5, y - r + 0.5, 2 * r - 1, 2 * r - 1);
       }
     }
     if (chosen >= 0) star(g, px(X.values[chosen]), py(Y.values[chosen]));
@@ -412,19 +412,24 @@
       for (let i = 0; i < n; i += step) { q.beginPath(); line(q, i, w, h); q.stroke(); }
     }
     g.save(); g.setTransform(1, 0, 0, 1, 0, 0); g.drawImage(grey, 0, 0); g.restore();
+    const heading = (j, k) => {
+      const m = M[j], x = axisX(k, w), last = axes.length - 1;
+      g.textAlign = k === 0 ? "left" : k === last ? "right" : "center";
+      const tx = k === 0 ? Math.max(2, x - 30) : k === last ? Math.min(w - 2, x + 30) : x;
+      const room = Math.max(10, Math.floor((2 * (w / axes.length)) / 6.6)), t = title(m);
+      g.fillText(t.length > room ? `${t.slice(0, room - 1)}…` : t, tx, k % 2 ? 27 : 12);
+      g.fillText(digits(m.greatest), tx, Q.t - 5); g.fillText(digits(m.least), tx, h - Q.b + 15);
+    };
+    g.fillStyle = INK; axes.forEach(heading);
     const over = () => {
-      g.globalAlpha = 1; g.fillStyle = INK; g.strokeStyle = "#777"; g.lineWidth = 1;
+      g.globalAlpha = 1; g.strokeStyle = "#777"; g.lineWidth = 1;
       axes.forEach((j, k) => {
         const m = M[j], x = axisX(k, w);
         g.beginPath(); g.moveTo(x, Q.t); g.lineTo(x, h - Q.b); g.stroke();
-        g.textAlign = k === 0 ? "left" : k === axes.length - 1 ? "right" : "center";
-        const tx = k === 0 ? Math.max(2, x - 30) : k === axes.length - 1 ? Math.min(w - 2, x + 30) : x;
-        const room = Math.max(10, Math.floor((2 * (w / axes.length)) / 6.6)), t = title(m);
-        g.fillText(t.length > room ? `${t.slice(0, room - 1)}…` : t, tx, k % 2 ? 27 : 12);
-        g.fillText(digits(m.greatest), tx, Q.t - 5); g.fillText(digits(m.least), tx, h - Q.b + 15);
         if (state.lo[j] > -Infinity || state.hi[j] < Infinity) {
-          const top = up(m, Math.min(state.hi[j], m.greatest), h), low = up(m, Math.max(state.lo[j], m.least), h);
-          g.globalAlpha = 0.35; g.fillStyle = ORANGE; g.fillRect(x - 6, Math.max(Q.t, top), 12, Math.max(2, Math.min(h - Q.b, low) - Math.max(Q.t, top))); g.fillStyle = INK; g.globalAlpha = 1;
+          const top = Math.max(Q.t, up(m, Math.min(state.hi[j], m.greatest), h));
+          const low = Math.min(h - Q.b, up(m, Math.max(state.lo[j], m.least), h));
+          g.strokeStyle = ORANGE; g.strokeRect(x - 6, top, 12, Math.max(2, low - top)); g.strokeStyle = "#777";
         }
       });
       if (chosen >= 0) { g.strokeStyle = ORANGE; g.lineWidth = 3; g.beginPath(); line(g, chosen, w, h); g.stroke(); g.lineWidth = 1; }
