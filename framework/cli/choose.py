@@ -357,6 +357,11 @@ def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
         raise InputError(f"--costs: expected fp=NUMBER,fn=NUMBER, found {args.costs!r}")
     if args.prior is None:
         raise InputError("--costs: expected --prior, the share of positive records to come, too")
+    if not 0 < args.prior < 1:
+        raise InputError(
+            f"--prior: expected a share above 0 and below 1, found {args.prior:g}; where one class "
+            "never occurs, always say the other"
+        )
     per_unit = _numbers(args.per_unit, "--per-unit", "METRIC") or {}
     return ExpectedCost(costs["fp"], costs["fn"], args.prior, per_unit)
 

@@ -114,6 +114,12 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
             made.n_features_in_ = len(features)
             made.feature_names_in_ = np.array(features, dtype=object)
         made.columns_ = None if columns is None else list(columns)
+        read = getattr(model, "feature_names_in_", columns)
+        if read is not None and not set(read) <= set(getattr(made, "feature_names_in_", ())):
+            raise InputError(
+                f"features: expected those that the model reads ({', '.join(map(str, read))}), "
+                "found others"
+            )
         return made
 
     def fit(self, X: Any, y: Any = None) -> ThresholdClassifier:

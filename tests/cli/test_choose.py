@@ -80,6 +80,7 @@ def test_choose(finished, command, options, expected):
         (["--costs", "fp=1"], "--costs: expected fp=NUMBER,fn=NUMBER"),
         (["--costs", "fp=1,fn=2"], "--costs: expected --prior"),
         (["--prior", "0.1"], "expected with --costs"),
+        (["--costs", "fp=1,fn=2", "--prior", "0"], "--prior: expected a share above 0"),
         (
             ["--costs", "fp=1,fn=2", "--prior", "0.1", "--per-unit", "complexity=1"],
             "the metric 'complexity'",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import pickle
 
 import numpy as np
@@ -20,7 +22,7 @@ from algorithms.hull.estimator import ROCHull
 from algorithms.hull.roc import Curves, priced_corners, roc_corners
 from framework.errors import InputError
 from framework.models.store import load_model, save_model
-from framework.models.threshold import GroupwiseClassifier
+from framework.models.threshold import GroupwiseClassifier, ThresholdClassifier
 from tests.command import call
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
@@ -225,6 +227,33 @@ def test_models_with_a_decision_function_and_the_other_class_as_positive():
         of = hull.point_.of
         assert said[~truth].mean() == pytest.approx(of["false_positive_rate"].claimed)
         assert 1 - said[truth].mean() == pytest.approx(of["false_negative_rate"].claimed)
+
+
+FORGED = [
+    ({"threshold": "NaN"}, "threshold: expected a finite number"),
+    ({"positive": 7}, "found it damaged"),
+    ({"classes": ["no", "maybe"]}, "classes: expected those of the model"),
+    ({"features": ["a"]}, "features: expected those that the model reads"),
+    ({"columns": 3}, "found it damaged"),
+]
+
+
+@pytest.mark.parametrize(("forged", "said"), FORGED, ids=[said for _, said in FORGED])
+def test_a_forged_model_is_refused(tmp_path, forged, said):
+    scores, y = made(60)
+    X = pd.DataFrame(scores, columns=["a", "b", "c"])
+    model = ThresholdClassifier.from_fitted(LogisticRegression().fit(X, y), 0.3, "yes")
+    save_model(model, tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    plain = json.loads(path.read_text())
+    plain["model"] |= forged
+    path.write_text(json.dumps(plain))
+    lines = (tmp_path / "model" / "SHA256SUMS").read_text().splitlines()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    lines = [line if "model.json" not in line else f"{digest}  model.json" for line in lines]
+    (tmp_path / "model" / "SHA256SUMS").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=said):
+        load_model(tmp_path / "model")
 
 
 SCORES, LABELS = made(40)
