@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -34,12 +35,6 @@ LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
 MODEL_SNIPPET = '.load_model("models/'  # needs the model that the page made before
 
 
-def pieces(page: Path, language: str) -> list[str]:
-    """Return the code blocks of a language."""
-    found = BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [code for name, code in found if name == language]
-
-
 def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Check a file, one with a section sweep or experiment as such."""
     if path.parent.name == "sweeps":
@@ -49,22 +44,105 @@ def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return load_config(path, overrides)
 
 
+def outputs(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the Python blocks of a page, each with the block right after it, if one is."""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        if block[1] == "python":
+            after = BLOCK.match(text, block.end() + 2)
+            yield block[2], after[2] if after and not after[1] else ""
+
+
 SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{number}")
+    pytest.param(code, shown, id=f"{page.name}-{number}")
     for page in PAGES
-    for number, code in enumerate(pieces(page, "python"))
+    for number, (code, shown) in enumerate(outputs(page))
     if MODEL_SNIPPET not in code
 ]
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
-def test_python_runs(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "shown"), SNIPPETS)
+def test_python_runs(code: str, shown: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     assert main(["init", "multistage", "--out", str(tmp_path / "loans")]) == 0
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"expected the snippet to run, found:\n{done.stderr}"
+    assert not (lost := missing(shown, done.stdout)), f"not printed: {lost}\n{done.stdout}"
+
+
+MACHINE = re.compile(r"[\d,.]+/s\b|\b[\d,.]+ (s|[kMG]B)\b")  # depends on the machine
+
+
+def words(text: str) -> list[str]:
+    """Return what is printed without frames, line ends and what depends on the machine."""
+    return re.sub(r"[\u2500-\u257f]", " ", MACHINE.sub("", text)).split()
+
+
+def same(shown: str, printed: str) -> bool:
+    """Compare two words: numbers to a thousandth; an ellipsis stands for anything."""
+    try:
+        return float(shown.replace(",", "")) == pytest.approx(
+            float(printed.replace(",", "")), rel=1e-3
+        )
+    except ValueError:
+        return re.fullmatch(re.escape(shown).replace("…", ".*"), printed) is not None
+
+
+def missing(shown: str, printed: str) -> str:
+    """Return the first words shown that are not printed in this order, if any."""
+    found = iter(words(printed))
+    expected = words(shown)
+    for at, word in enumerate(expected):
+        if not any(same(word, candidate) for candidate in found):
+            return " ".join(expected[max(0, at - 8) : at + 1])
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ("│ 0.8151 │ …/x.csv", ""),
+        ("12,000 evals · 7/s", ""),
+        ("│ 0.82 │", "0.82"),
+        ("x.csv 0.8151", "x.csv"),
+    ],
+)
+def test_output_is_compared(shown: str, expected: str) -> None:
+    assert missing(shown, "┃ 12,000 evals · 99/s ┃ 0.8150 /tmp/x.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("multistage.md", "## 2 "),
+        pytest.param("multistage.md", "## 6 ", marks=pytest.mark.slow),
+    ],
+)
+def test_pages_show_what_their_commands_print(name: str, end: str, tmp_path: Path) -> None:
+    """Run the commands of a page in an empty folder, up to a heading."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed, compared = "", 0
+    for language, code in BLOCK.findall(text[: text.index(end)]):
+        if language:
+            continue
+        if all(line.startswith(("paretolab ", "head ")) for line in code.splitlines()):
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", code.replace("| head -6", "| sed -n 1,6p")],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": path, "COLUMNS": "110"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"{code}\n{done.stderr}"
+            printed = done.stdout + done.stderr
+        elif printed:
+            assert not (lost := missing(code, printed)), f"{name}: not printed: {lost}\n{printed}"
+            printed, compared = "", compared + 1
+    assert compared > 0
 
 
 EXAMPLES = sorted(
