@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,49 @@ def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
             len(solver._open),
         )
         assert np.array_equal(stored.incumbent.x, solver.incumbent.x)
+
+
+class Elsewhere:
+    """Workers that get copies of everything and answer in no particular order."""
+
+    def map(self, function, shared, pieces):
+        order = np.random.default_rng(len(pieces)).permutation(len(pieces))
+        copies = pickle.loads(pickle.dumps((shared, list(pieces))))
+        answers = {i: pickle.loads(pickle.dumps(function(copies[0], copies[1][i]))) for i in order}
+        return iter([answers[i] for i in range(len(pieces))])
+
+
+@pytest.mark.parametrize("boxes", [1, 5])
+def test_a_proof_depends_on_the_boxes_of_a_round_and_not_on_who_solves_them(boxes):
+    votes, y = pool(14, 120, 5)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    here, elsewhere = (BranchAndBound(instance, looks=20) for _ in range(2))
+    for _ in range(40):
+        here.step(boxes)
+        elsewhere.step(boxes, Elsewhere())
+        elsewhere, _ = unpack(instance, pack(elsewhere))
+        assert (here.bound, here.iterations, here.nodes, here.programs) == (
+            elsewhere.bound,
+            elsewhere.iterations,
+            elsewhere.nodes,
+            elsewhere.programs,
+        )
+        assert np.array_equal(here.incumbent.x, elsewhere.incumbent.x)
+    assert here.programs > 40 or boxes == 1 or here.done
+
+
+@pytest.mark.parametrize("boxes", [2, 7])
+def test_rounds_of_several_boxes_prove_the_same_value(boxes):
+    for seed in range(6):
+        votes, y = pool(9, 60, seed, skill=0.6)
+        instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+        one, several = (BranchAndBound(instance, looks=3) for _ in range(2))
+        while not one.done:
+            one.step()
+        while not several.done:
+            several.step(boxes)
+            assert several.bound >= one.incumbent.value
+        assert several.incumbent.value == one.incumbent.value == several.bound
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"x" * 99])

@@ -1,9 +1,9 @@
 """Branch and bound over boxes of sizes, thresholds and calls; one linear program per step.
 
 Nothing depends on the machine or on when it is interrupted: a step takes the open box with the
-greatest bound, solves its relaxation from the basis that the box carries, and either adds cuts or
-divides it. What is between two steps is plain data (:func:`pack`, :func:`unpack`): arrays and JSON,
-so that reading it runs nothing.
+greatest bound, or several of them, whose relaxations workers solve side by side from the bases that
+the boxes carry; then it adds cuts to each or divides it, in their order. What is between two steps
+is plain data (:func:`pack`, :func:`unpack`): arrays and JSON, so that reading it runs nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -31,6 +31,7 @@ from algorithms.pruning.branch_and_bound.relaxation import (
 )
 from framework.arrays import Array
 from framework.errors import DAMAGED
+from framework.preparation import InProcess, Workforce
 from framework.security import ESTIMATOR_BYTES, arrays_of
 
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
@@ -53,6 +54,35 @@ class OpenBox:
     basis: Array | None = field(compare=False, default=None)
     status: Array | None = field(compare=False, default=None)
     rounds: int = field(compare=False, default=0)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the box holds one ensemble."""
+        return bool((self.box.x >= 0).all())
+
+
+class _Asked(NamedTuple):
+    """A box whose linear program a worker solves."""
+
+    node: OpenBox
+    cutoff: float
+
+
+def _solved(relaxation: Relaxation, asked: _Asked) -> tuple[Relaxed, Cuts | None]:
+    """Return a box's relaxation and the cuts that it breaks; no cuts where the box is closed."""
+    node = asked.node
+    with _threads().limit(limits=1):
+        found = relaxation.solve(node.box, node.cuts, node.basis, node.status)
+        bound = min(node.bound, _rounded(relaxation.instance, found.bound))
+        return found, relaxation.broken(found, node.box) if bound > asked.cutoff else None
+
+
+def _rounded(instance: Instance, bound: float) -> float:
+    """Return the greatest value that an ensemble can have within a bound."""
+    if not instance.step or not np.isfinite(bound):
+        return bound
+    constant = instance.constant
+    return float(np.floor((bound - constant) / instance.step + _WHOLE) * instance.step + constant)
 
 
 class BranchAndBound:
@@ -124,28 +154,41 @@ class BranchAndBound:
             return 0.0 if self.done else float("inf")
         return share_of_gap(self.bound, self.incumbent.value)
 
-    def step(self) -> None:
-        """Solve one linear program and act on it, by one thread; nothing once done."""
+    def step(self, boxes: int = 1, workers: Workforce | None = None) -> None:
+        """Solve the linear programs of the best boxes and act on them; nothing once done.
+
+        Parameters
+        ----------
+        boxes : int
+            How many, at most. What is found depends on it.
+        workers : Workforce, optional
+            Solve the programs, each by one thread; this process if None. What is found does not
+            depend on them.
+        """
         if not self.done:
             with _threads().limit(limits=1):  # more get in each other's way
-                self._step()
+                self._step(boxes, workers or InProcess())
 
-    def _step(self) -> None:
+    def _step(self, boxes: int, workers: Workforce) -> None:
         if self._any is not None:
             self._step_to_any(self._any)
             return
-        node = heapq.heappop(self._open)
-        relaxation = self._relaxation
-        if (node.box.x >= 0).all():
-            self._take(self.instance.best_threshold(node.box.x), node.box.x)
-            self.nodes += 1
-        else:
-            found = relaxation.solve(node.box, node.cuts, node.basis, node.status)
+        nodes = [heapq.heappop(self._open) for _ in range(min(boxes, len(self._open)))]
+        # what is known before the round counts for all of it, whoever solves which program first
+        cutoff = self._cutoff()
+        asked = [_Asked(node, cutoff) for node in nodes if not node.is_decided]
+        answers = workers.map(_solved, self._relaxation, asked)
+        for node in nodes:
+            if node.is_decided:
+                self._take(self.instance.best_threshold(node.box.x), node.box.x)
+                self.nodes += 1
+                continue
+            found, new = next(answers)
             self.programs += 1
             self.iterations += found.iterations
-            bound = min(node.bound, self._rounded(found.bound))
-            if bound > self._cutoff():
-                self._go_on(node, found, bound)
+            bound = min(node.bound, _rounded(self.instance, found.bound))
+            if new is not None and bound > self._cutoff():
+                self._go_on(node, found, bound, new)
             else:
                 self.nodes += 1
         self._prune()
@@ -159,13 +202,12 @@ class BranchAndBound:
     def _relaxation(self) -> Relaxation:
         return Relaxation(self.instance)
 
-    def _go_on(self, node: OpenBox, found: Relaxed, bound: float) -> None:
+    def _go_on(self, node: OpenBox, found: Relaxed, bound: float, new: Cuts) -> None:
         """Add cuts to a box where that pays, else divide it."""
         self._round_up(found)
         if bound <= self._cutoff():
             self.nodes += 1
             return
-        new = self._relaxation.broken(found, node.box)
         gap = bound - self._cutoff()
         pays = node.rounds == 0 or node.bound - bound > _WORTH * gap
         most = _ROOT_ROUNDS if self.nodes == 0 else _ROUNDS
@@ -224,13 +266,6 @@ class BranchAndBound:
         if self.incumbent is None or found.value > self.incumbent.value:
             self.incumbent = found
 
-    def _rounded(self, bound: float) -> float:
-        """Return the greatest value that an ensemble can have within a bound."""
-        step, constant = self.instance.step, self.instance.constant
-        if not step or not np.isfinite(bound):
-            return bound
-        return float(np.floor((bound - constant) / step + _WHOLE) * step + constant)
-
     def _cutoff(self) -> float:
         """Return the bound up to which a box need not be looked at."""
         if self.incumbent is None:
@@ -273,7 +308,7 @@ class BranchAndBound:
         status: Array | None = None,
         rounds: int = 0,
     ) -> None:
-        bound = self._rounded(bound)
+        bound = _rounded(self.instance, bound)
         if bound <= self._cutoff():
             return
         self._made += 1

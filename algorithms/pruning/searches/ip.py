@@ -37,6 +37,9 @@ class IntegerProgram(ProgramSearch):
         if it is None.
     looks : int
         Ensembles that the first local search looks at, at most.
+    boxes : int
+        Boxes whose linear programs are solved in one round, side by side where there are workers.
+        The proof depends on this number, not on how many workers there are.
     iterations : int
         Simplex iterations, at most. The same number gives the same answer on any machine.
     seconds : float, optional
@@ -60,6 +63,7 @@ class IntegerProgram(ProgramSearch):
         tau: Share | None = None,
         gamma: Share | None = None,
         looks: Annotated[int, Field(ge=1)] = 1_000_000,
+        boxes: Annotated[int, Field(ge=1)] = 1,
         iterations: Annotated[int, Field(ge=0)] = 500_000,
         seconds: Annotated[float, Field(gt=0)] | None = None,
         **options: Any,
@@ -69,7 +73,7 @@ class IntegerProgram(ProgramSearch):
         diversity = _one_of(diversity, tau, gamma)
         super().__init__(problem, roles, seed=seed, diversity=diversity, **options)
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
-        self._seed, self._looks = seed, looks
+        self._seed, self._looks, self._boxes = seed, looks, boxes
         self.iterations, self.seconds = iterations, seconds
         self._solver: BranchAndBound | None = None
         self._trace: list[dict[str, float]] = []
@@ -151,7 +155,7 @@ class IntegerProgram(ProgramSearch):
         pause = _NOTE_EVERY
         while not (self._over(solver) or work.out_of_time()):
             known = solver.bound, solver.incumbent
-            solver.step()
+            solver.step(self._boxes, work.workers)
             self._spent = time.process_time() - before
             if known[0] != solver.bound or known[1] is not solver.incumbent:
                 self._note()
