@@ -133,12 +133,13 @@ def test_pages_show_what_their_commands_print(name: str, end: str, tmp_path: Pat
                 ["bash", "-e", "-o", "pipefail", "-c", code.replace("| head -6", "| sed -n 1,6p")],
                 cwd=tmp_path,
                 env={**os.environ, "PATH": path, "COLUMNS": "110"},
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,  # in the order in which a user sees both
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, f"{code}\n{done.stderr}"
-            printed = done.stdout + done.stderr
+            assert done.returncode == 0, f"{code}\n{done.stdout}"
+            printed = done.stdout
         elif printed:
             assert not (lost := missing(code, printed)), f"{name}: not printed: {lost}\n{printed}"
             printed, compared = "", compared + 1
