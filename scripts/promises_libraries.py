@@ -28,6 +28,7 @@ from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.problem import Problem
 from framework.roles import Objective, Roles
+from framework.streams import CandidateStreams
 
 FAMILIES = (
     "logistic_regression", "lda", "naive_bayes", "knn", "decision_tree", "random_forest",
@@ -94,7 +95,7 @@ def measured(library: Library, case: Case, evaluations: int, seed: int) -> Found
         seen.append(np.array(X))
         return evaluate(X, streams)
 
-    problem.evaluate = recording
+    problem.evaluate = recording  # type: ignore[method-assign]
     roles = Roles(problem.metrics, [Objective(case.best, "max"), Objective("members", "min")])
     _, front = search(problem, roles, case.algorithm, evaluations, seed)
     X = np.unique(np.concatenate(seen), axis=0)
@@ -104,7 +105,8 @@ def measured(library: Library, case: Case, evaluations: int, seed: int) -> Found
     assert outcomes is not None
     rule = Rule(front, where=[case.where], best=case.best)
     promise = expect(Resamples(outcomes, seed), rule, position).of[case.best]
-    tested = problem.evaluate_test(X[position : position + 1])
+    one = np.zeros(1, dtype=np.int64)
+    tested = problem.evaluate_test(X[position : position + 1], CandidateStreams(seed, one))
     assert tested is not None
     return Found(*promise[:2], float(tested[case.best][0]), promise.low, promise.high)
 

@@ -26,7 +26,8 @@ def table(frame, **split):
 
 
 def divided(frame, measure=FOLDS, **split):
-    return divide(*table(frame, **split), measure)
+    made, config = table(frame, **split)
+    return divide(made, config, measure)
 
 
 def records(n=60, seed=0, **columns):

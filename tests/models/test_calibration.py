@@ -62,7 +62,7 @@ def test_out_of_fold_probabilities_are_those_of_fits_on_the_other_folds(classes)
     X, y = records(classes=classes)
     folds = folds_of(y)
     S, P = np.vstack([X.T, np.ones(len(X))]), np.empty((classes, len(y)))
-    assert out_of_fold(S, y, folds, class_basis(classes), 2.0, P)
+    assert out_of_fold(S, y, np.ones(len(y)), folds, class_basis(classes), 2.0, P)
     for fold in range(5):
         model = LogisticRegression(C=2.0, solver="newton-cholesky", tol=1e-12)
         model.fit(X[folds != fold], y[folds != fold])

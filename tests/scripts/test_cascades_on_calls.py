@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from cascades_on_calls import area, main
 
-from scripts.cascades_on_calls import area, main
 from tests.cascade.tables import made_up
 
 
