@@ -161,6 +161,7 @@ def problem_of(method, kind="logistic_regression", classes=2, **section):
         "threshold": 0.7,
         "max_stages": 3,
         "classifier": {"kind": kind},
+        "measure": {"kind": "holdout"},
         "calibration": method,
         **section,
     }
