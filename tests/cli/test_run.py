@@ -41,6 +41,7 @@ def test_run_directory(finished):
         "model",
         "plots",
         "report.html",
+        "resamples.npz",
         "summary.json",
     }
     plots = {path.suffix for path in (finished.dir / "plots").iterdir()}
