@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,13 +20,9 @@ from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.libraries.library import Cost
-from framework.libraries.members import load_members
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
-
-if TYPE_CHECKING:
-    from algorithms.cascade.problem import CascadeProblem
 
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
 FORMAT = 1
@@ -451,34 +447,6 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         spread = np.repeat((1 - sure)[:, None] / max(last.shape[1] - 1, 1), last.shape[1], axis=1)
         spread[np.arange(len(said)), said] = sure
         return said, sure, spread
-
-
-def cascade_of(problem: CascadeProblem, x: Array, *, fitted: bool) -> Any:
-    """Return the deployable cascade of a genome: of a library's fitted models, or the policy."""
-    decoded = problem.decoded(x)
-    table = problem.calls
-    values = problem.evaluate(np.asarray(x)[None])
-    policy = Policy(
-        decoded.models,
-        decoded.accept,
-        decoded.refuse,
-        problem.answer,
-        problem.abstain != "no",
-        table.labels if problem.answer == "cumulative_mean" else (),
-        {name: float(value[0]) for name, value in values.items()},
-        table.fingerprint,
-    )
-    cases = cases_of(policy, table)
-    if not fitted:
-        return CascadePolicy(policy, cases)
-    assert problem.library is not None
-    library = problem.library
-    chosen = [library.ids.index(name) for name in decoded.models]
-    models, costs, encoder = load_members(library, chosen, list(problem.costs))
-    assert library.classes is not None
-    return CascadeClassifier.of_policy(
-        models, policy, library.classes, costs=costs, encoder=encoder, cases=cases
-    )
 
 
 def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:

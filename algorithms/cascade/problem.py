@@ -23,7 +23,7 @@ from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
 from framework.libraries.config import CallsSection
 from framework.libraries.library import Library
-from framework.libraries.members import example_records, has_members
+from framework.libraries.members import example_records, has_members, load_members
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
@@ -288,13 +288,35 @@ class CascadeProblem(Problem, Deployable):
         Of a library with fitted models, one that asks them; else the bare policy, which answers
         tables of calls.
         """
-        from algorithms.cascade.model import cascade_of
+        from algorithms.cascade.model import CascadeClassifier
 
-        return cascade_of(self, x, fitted=self._has_fitted)
+        bare, library = self.policy(x), self.library
+        if library is None or not has_members(library.folder):
+            return bare
+        chosen = [library.ids.index(name) for name in bare.policy.models]
+        models, costs, encoder = load_members(library, chosen, list(self.costs))
+        assert library.classes is not None
+        return CascadeClassifier.of_policy(
+            models, bare.policy, library.classes, costs=costs, encoder=encoder, cases=bare.cases
+        )
 
-    @property
-    def _has_fitted(self) -> bool:
-        return self.library is not None and has_members(self.library.folder)
+    def policy(self, x: Array) -> Any:
+        """Return the bare policy of a genome, which answers tables of calls."""
+        from algorithms.cascade.model import CascadePolicy, Policy, cases_of
+
+        decoded, table = self.decoded(x), self.calls
+        values = self.evaluate(np.asarray(x)[None])
+        policy = Policy(
+            decoded.models,
+            decoded.accept,
+            decoded.refuse,
+            self.answer,
+            self.abstain != "no",
+            table.labels if self.answer == "cumulative_mean" else (),
+            {name: float(value[0]) for name, value in values.items()},
+            table.fingerprint,
+        )
+        return CascadePolicy(policy, cases_of(policy, table))
 
     def _measure(self, X: Array, table: CallTable, stages: Stages) -> dict[str, Array]:
         step = max(1, _AT_ONCE // (table.n * (2 + len(self.costs))))

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from algorithms.cascade import reference
 from algorithms.cascade.calling import CalledModel
 from algorithms.cascade.estimator import ParetoCascade, kept_in_resamples
-from algorithms.cascade.model import CascadeClassifier, Policy, cascade_of
+from algorithms.cascade.model import CascadeClassifier, Policy
 from algorithms.cascade.problem import CascadeProblem
 from framework.analysis.expectations import Resamples
 from framework.errors import InputError
@@ -44,7 +44,7 @@ def fitted(classes=3, seed=0):
 
 
 def deployed(problem, x, models, classes):
-    bare = cascade_of(problem, x, fitted=False)
+    bare = problem.policy(x)
     chosen = {name: models[name] for name in bare.policy.models}
     return CascadeClassifier.of_policy(chosen, bare.policy, classes, cases=bare.cases)
 
@@ -74,7 +74,7 @@ def test_the_reference_evaluator_agrees_with_the_kernel(answer, abstain):
     table = made_up(3, 60, 4, tied=tied)
     problem = CascadeProblem(table, answer=answer, abstain=abstain)
     for x in problem.space.sample(np.random.default_rng(2), 20):
-        policy = cascade_of(problem, x, fitted=False).policy
+        policy = problem.policy(x).policy
         plain = policy.to_json()
         right = asked = answered = 0
         for r in range(table.n):
@@ -135,7 +135,7 @@ def test_models_survive_saving_and_nothing_forged_gets_through(tmp_path):
     problem = CascadeProblem(CallTable.of(library), abstain="early")
     x = problem.space.sample(np.random.default_rng(3), 1)[0]
     check_model(deployed(problem, x, models, library.classes), pd.DataFrame(X[:5]))
-    bare = cascade_of(problem, x, fitted=False)
+    bare = problem.policy(x)
     check_model(bare, pd.DataFrame(problem.example()))
     save_model(bare, tmp_path / "policy")
     again = load_model(tmp_path / "policy")

@@ -53,7 +53,7 @@ def test_another_classifier_stands_beside_a_logistic_regression(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     config = MultiStageConfig.model_validate(
         {"dataset": {"path": str(tmp_path / "t.csv"), "target": "y"},
-         "classifier": {"kind": "decision_tree", "max_depth": 3}}
+         "classifier": {"kind": "decision_tree", "max_depth": 3}, "measure": {"kind": "holdout"}}
     )  # fmt: skip
     problem = MultiStageProblem.from_config(config)
     tree, plain, _ = problem.alternatives()
