@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 
 import numpy as np
 import pytest
@@ -228,32 +227,6 @@ def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
     third = ExactCascades(problem, roles, seed=0, max_models=3)
     third.prepare(Preparation(checkpoints=work.checkpoints))
     np.testing.assert_array_equal(third.propose(), whole)
-
-
-@pytest.mark.slow
-def test_five_models_and_three_hundred_records_take_seconds():
-    problem = CascadeProblem(made_up(5, 300))
-    roles = roles_of(problem, "accuracy", "cost")
-    ExactCascades(CascadeProblem(made_up(3, 20)), roles, seed=0, outcomes="raw").propose()
-    start = time.process_time()
-    ExactCascades(problem, roles, seed=0, outcomes="raw", max_models=5).propose()
-    assert time.process_time() - start < 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("outcomes", ["raw", "calibrated"])
-def test_the_hull_of_five_models_and_two_thousand_records_takes_a_second(outcomes):
-    problem = CascadeProblem(made_up(5, 2000))
-    roles = roles_of(problem, "accuracy", "cost")
-    options = {"outcomes": outcomes, "front": "hull", "max_models": 5}
-    ExactCascades(CascadeProblem(made_up(4, 20)), roles, seed=0, **options).propose()
-    problem.evaluate(np.eye(5, dtype=problem.space.dtype))  # calibrates
-    seconds = []
-    for _ in range(3):  # the fastest: a machine may have other work
-        start = time.process_time()
-        ExactCascades(problem, roles, seed=0, **options).propose()
-        seconds.append(time.process_time() - start)
-    assert min(seconds) < 2  # one on an idle machine
 
 
 @pytest.mark.parametrize(
