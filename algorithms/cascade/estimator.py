@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.cascade.calling import CalledModel, called
-from algorithms.cascade.model import CascadeClassifier, Policy, cases_of
+from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.problem import Abstain, CascadeProblem
 from algorithms.cascade.stages import AnswerRule
 from framework.analysis.expectations import Resamples
@@ -233,25 +233,9 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         return {"cost": list(self.costs)}
 
     def _model_of(self, genome: Array) -> CascadeClassifier:
-        decoded = self.problem_.decoded(genome)
-        values = self.problem_.evaluate(np.asarray(genome)[None])
-        policy = Policy(
-            decoded.models,
-            decoded.accept,
-            decoded.refuse,
-            self.answer,
-            self.abstain != "no",
-            (),
-            {name: float(value[0]) for name, value in values.items()},
-            self.calls_.fingerprint,
-        )
-        known = {**policy.__dict__, "classes": tuple(self.classes_.tolist())}
-        return CascadeClassifier.of_policy(
-            {name: self.models_[name] for name in decoded.models},
-            policy,
-            self.classes_,
-            cases=cases_of(Policy(**known), self.problem_.calls),
-        )
+        bare = self.problem_.policy(genome)
+        models = {name: self.models_[name] for name in bare.policy.models}
+        return CascadeClassifier.of_policy(models, bare.policy, self.classes_, cases=bare.cases)
 
 
 def kept_in_resamples(

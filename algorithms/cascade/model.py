@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.encoding import Encoder
 from framework.errors import InputError
+from framework.front import Promise
 from framework.libraries.calls import CallTable
 from framework.libraries.library import Cost
 from framework.models.files import ModelFiles
@@ -30,6 +31,7 @@ FORMAT = 1
 _CASES = 25
 _decide: Any = reference.decide
 _RULES = ("own", "cumulative_mean", "vote")
+_FIGURES = ("claimed", "expected", "low", "high", "budget")
 _TEXT = """\
 It asks {first} first. A model's answer is taken from its confidence on; else the next one is
 asked{end}
@@ -57,8 +59,10 @@ class Policy:
         Whether there may be no answer.
     classes : tuple
         Labels in the order of probabilities; empty where they are not known.
-    promises : mapping of str to float
-        What it is worth on the tuning records.
+    promises : mapping of str to mapping of str to float
+        Of each metric what is ``claimed`` on the tuning records; where it is known, what is
+        ``expected`` on new ones and a 95% range of it, from ``low`` to ``high``; of a mean cost the
+        ``budget`` that is kept in 95% of the resamples of the records.
     table : str
         Digest of the table of calls that it was chosen on.
     """
@@ -69,7 +73,7 @@ class Policy:
     answer: str = "own"
     abstains: bool = False
     classes: tuple[Any, ...] = ()
-    promises: Mapping[str, float] = field(default_factory=dict)
+    promises: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     table: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +86,7 @@ class Policy:
             "answer": self.answer,
             "abstains": self.abstains,
             "classes": list(self.classes),
-            "promises": dict(self.promises),
+            "promises": {name: dict(figures) for name, figures in self.promises.items()},
             "table": self.table,
         }
 
@@ -119,7 +123,10 @@ class Policy:
         classes = tuple(_listed(plain["classes"], "classes"))
         if not all(isinstance(label, str | int | float) for label in classes):
             raise InputError(f"{POLICY_FILE}: classes: expected texts or numbers, found others")
-        promises = {str(name): float(value) for name, value in dict(plain["promises"]).items()}
+        promises = {
+            str(name): {figure: float(figures[figure]) for figure in _FIGURES if figure in figures}
+            for name, figures in dict(plain["promises"]).items()
+        }
         return cls(
             models,
             accept,
@@ -130,6 +137,12 @@ class Policy:
             promises,
             plain["table"],
         )
+
+    def promising(self, promises: Mapping[str, Promise]) -> Policy:
+        """Return the policy with what to expect of it on new records, by metric."""
+        told = {name: promise._asdict() for name, promise in promises.items()}
+        known = {name: {**figures, **told.get(name, {})} for name, figures in self.promises.items()}
+        return replace(self, promises=known)
 
     def write(self, files: ModelFiles, cases: Sequence[Mapping[str, Any]]) -> None:
         """Write it with its evaluator and its cases, for whoever wants no dependency."""
@@ -170,6 +183,9 @@ class CascadePolicy(DeployableModel):
 
     def __init__(self, policy: Policy, cases: Sequence[Mapping[str, Any]] = ()) -> None:
         self.policy, self.cases = policy, list(cases)
+
+    def take_promises(self, promises: Mapping[str, Promise]) -> None:
+        self.policy = self.policy.promising(promises)
 
     def save_into(self, files: ModelFiles) -> Mapping[str, Any]:
         self.policy.write(files, self.cases)
@@ -217,12 +233,16 @@ class CascadePolicy(DeployableModel):
             wanted = [said, f"{name}:confidence"]
         for column in wanted:
             if column not in frame.columns:
-                raise InputError(f"data: expected a column {column!r}, found none")
+                instead = f" or {name}:answer" if column == f"{name}:correct" else ""
+                raise InputError(f"data: expected a column {column}{instead}, found none")
         first = 0 if self.policy.answer == "cumulative_mean" else 1
+        told = [frame[column].tolist() for column in wanted[:first]]
         for column in wanted[first:]:
-            if frame[column].dtype.kind not in "fiub":
-                raise InputError(f"data: {column}: expected numbers, found texts")
-        return [frame[column].tolist() for column in wanted]
+            try:
+                told.append(frame[column].astype(np.float64).tolist())  # None is NaN: it failed
+            except (TypeError, ValueError) as error:
+                raise InputError(f"data: {column}: expected numbers, found texts") from error
+        return told
 
     def card(self) -> Card:
         return Card(
@@ -312,7 +332,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return made
 
     def _take(self, policy: Policy, cases: Sequence[Mapping[str, Any]]) -> None:
-        self.policy_ = Policy(**{**policy.__dict__, "classes": tuple(self.classes_.tolist())})
+        self.policy_ = replace(policy, classes=tuple(self.classes_.tolist()))
         self.cases_ = list(cases)
         self.failures_ = dict.fromkeys(self.names_, 0)
 
@@ -327,6 +347,10 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def calls(self, X: pd.DataFrame | Array) -> IntArray:
         """Return how many models are asked, (n,), for records (n, d)."""
         return self._run(self._records(X)).calls
+
+    def take_promises(self, promises: Mapping[str, Promise]) -> None:
+        """Keep what to expect on new records, for ``cascade.json``."""
+        self.policy_ = self.policy_.promising(promises)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write members and policy; see :class:`~framework.models.model.DeployableModel`."""
@@ -357,7 +381,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def predict_cost(self) -> dict[str, float]:
         """Return what a record costs on average, as the tuning records said."""
         promised = self.policy_.promises
-        return {name: float(promised[name]) for name in self.costs_ if name in promised}
+        return {name: promised[name]["claimed"] for name in self.costs_ if name in promised}
 
     def _labels_of(self, said: IntArray) -> Array:
         labels = self.classes_[np.maximum(said, 0)]

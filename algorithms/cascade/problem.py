@@ -18,6 +18,7 @@ from pydantic import Field
 
 from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
 from algorithms.cascade.stages import TENS, AnswerRule, Stages
+from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
@@ -306,6 +307,11 @@ class CascadeProblem(Problem, Deployable):
 
         decoded, table = self.decoded(x), self.calls
         values = self.evaluate(np.asarray(x)[None])
+        promises = {name: {"claimed": float(value[0])} for name, value in values.items()}
+        resamples = Resamples(self.outcomes(np.asarray(x)[None]), 0)
+        paid = resamples.outcomes.metrics(resamples.weights, names=self.costs)
+        for name in self.costs:
+            promises[name]["budget"] = float(np.quantile(paid[name][0], 0.95, method="higher"))
         policy = Policy(
             decoded.models,
             decoded.accept,
@@ -313,7 +319,7 @@ class CascadeProblem(Problem, Deployable):
             self.answer,
             self.abstain != "no",
             table.labels if self.answer == "cumulative_mean" else (),
-            {name: float(value[0]) for name, value in values.items()},
+            promises,
             table.fingerprint,
         )
         return CascadePolicy(policy, cases_of(policy, table))

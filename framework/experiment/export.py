@@ -237,6 +237,7 @@ def export(
     model = problem.decode(front.X[position].astype(problem.space.dtype))
     if not isinstance(model, DeployableModel):
         return False
+    model.take_promises(told)
     identifier = problem.describe().get("identifier")
     model.keeps = () if identifier is None else (str(identifier),)
     example = pd.DataFrame(dict(problem.example()))

@@ -12,6 +12,8 @@ from framework.models.files import ModelFiles
 if TYPE_CHECKING:
     import pandas as pd
 
+    from framework.front import Promise
+
 
 class Card(NamedTuple):
     """The description of a model in its README, to which the store adds how to use it.
@@ -99,6 +101,12 @@ class DeployableModel(ABC):
         ------
         InputError
             A column is missing, or a value cannot be used.
+        """
+
+    def take_promises(self, promises: Mapping[str, Promise]) -> None:  # noqa: B027
+        """Keep what to expect on new records, by metric, where a format of its own says it.
+
+        Called before a solution of a run is saved. The README says it of every model.
         """
 
     def answers(self, frame: pd.DataFrame) -> pd.DataFrame:

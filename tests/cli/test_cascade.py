@@ -1,0 +1,111 @@
+"""A cascade as its users have it: a run, its exported model, predict, serve and MLflow."""
+
+from __future__ import annotations
+
+import io
+import json
+import urllib.request
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.cascade.model import CascadeClassifier, Policy
+from framework.libraries.call_files import read_calls
+from framework.libraries.calls import UNIT
+from framework.models.store import save_model
+from tests.cascade.tables import made_up
+from tests.cascade.test_model import fitted
+from tests.command import call, start, write
+from tracking.mlflow_log import deploy
+
+CONFIG = {
+    "name": "asked",
+    "problem": {"kind": "cascade", "calls": {"path": "calls.csv"}},
+    "objectives": [
+        {"metric": "calibrated_accuracy", "sense": "max"},
+        {"metric": "cost", "sense": "min"},
+    ],
+    "algorithm": {"kind": "cascade_exact"},
+    "budget": {"evaluations": 100},
+    "workers": "serial",
+    "tracking": None,
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with a run on a table of calls, and a cascade of fitted models."""
+    folder = tmp_path_factory.mktemp("cascade")
+    table, columns = made_up(3, 120), {}
+    for m, name in enumerate(table.ids):
+        columns[f"{name}:correct"] = table.right[m].astype(int)
+        columns[f"{name}:confidence"] = table.confidence[m]
+        columns[f"{name}:cost"] = table.costs["cost"].values[m] / UNIT
+    pd.DataFrame(columns).to_csv(folder / "calls.csv", index=False)
+    write(folder / "asked.yaml", CONFIG)
+    X, _, models = fitted()
+    policy = Policy(tuple(models), (0.75, 0.7, -np.inf), (None, 0.5, None), "cumulative_mean")
+    names = [f"x{i}" for i in range(X.shape[1])]
+    records = pd.DataFrame(X, columns=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the models were fitted without names
+        model = CascadeClassifier.of_policy(models, policy, [0, 1, 2])
+        save_model(model, folder / "model", example=records[250:280])
+        answers = model.predict_table(records[250:280]).reset_index(drop=True)
+    answers["label"] = answers["label"].astype(float)  # as a file has it: none is NaN
+    return folder, answers
+
+
+def test_the_exported_policy_says_what_the_front_says(place):
+    folder, _ = place
+    done = call("run", "asked.yaml", "--out", "run", cwd=folder)
+    assert done.code == 0, done.err
+    model = folder / "run" / "model"
+    policy = json.loads((model / "cascade.json").read_text())
+    chosen = json.loads((model / "model.json").read_text())["about"]["solution"]
+    row = pd.read_csv(folder / "run" / "front.csv").set_index("id").loc[chosen]
+    for name in ("calibrated_accuracy", "accuracy", "cost"):
+        columns = {"claimed": name, "expected": f"expected_{name}", "low": f"{name}_low"}
+        for figure, column in {**columns, "high": f"{name}_high"}.items():
+            assert policy["promises"][name][figure] == pytest.approx(row[column])
+    cost = policy["promises"]["cost"]
+    assert cost["claimed"] <= cost["budget"] <= 1.3 * cost["claimed"]
+    assert policy["table"] == read_calls(folder / "calls.csv").fingerprint
+
+
+def test_predict_asks_the_models(place):
+    folder, answers = place
+    done = call("predict", "model", "model/example.csv", cwd=folder)
+    assert done.code == 0, done.err
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(done.out)), answers)
+    assert answers["calls"].nunique() == 3
+    assert answers["label"].isna().any()
+
+
+@pytest.mark.slow
+def test_a_service_answers_alike(place):
+    folder, answers = place
+    service = start("serve", "model", "--port", 0, cwd=folder)
+    try:
+        address = service.stdout.readline().split()[2].rstrip(",")
+        body = (folder / "model" / "example.csv").read_bytes()
+        request = urllib.request.Request(f"{address}/predict", body, {"Content-Type": "text/csv"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            pd.testing.assert_frame_equal(pd.read_csv(answer), answers)
+    finally:
+        service.terminate()
+        service.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_mlflow_answers_alike(place):
+    import mlflow.pyfunc
+
+    folder, answers = place
+    deploy.save_model(folder / "model", folder / "mlflow")
+    records = pd.read_csv(folder / "model" / "example.csv")
+    found = mlflow.pyfunc.load_model(str(folder / "mlflow")).predict(records)
+    found["label"] = found["label"].astype(float)
+    pd.testing.assert_frame_equal(found, answers)
