@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from framework.cli.results import json_argument, tell
 from framework.cli.tables import certified_table, console, program, show_written
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
@@ -45,6 +46,7 @@ class Certify:
             metavar="MODEL_DIR",
             help="write the best that is certified as a model, in a new directory",
         )
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -82,6 +84,21 @@ class Certify:
         for line in (guarantee, *_remarks(front, found, args.delta)):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
         out.print(f"best {found.best} that is certified (*): solution {id}")
+        tell(
+            lambda: {
+                "directory": run_dir.path,
+                "records": found.records,
+                "guarantee": guarantee,
+                "certified": [
+                    {"solution": front.ids[one.position], "measured": one.measured, "p": one.p}
+                    for one in found.certified
+                ],
+                "best": found.best,
+                "solution": id,
+                "remarks": _remarks(front, found, args.delta),
+                "model": args.export,
+            }
+        )
         if args.export:
             about = {"run": config.name, "seed": config.seed, "guarantee": guarantee}
             directory = Path(args.export)

@@ -16,7 +16,8 @@ from framework.cli.arguments import (
     overrides,
     shipped,
 )
-from framework.cli.tables import console, show_steps
+from framework.cli.results import json_argument
+from framework.cli.tables import console, show_facts
 from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
 from framework.errors import NotBuiltError, listed
@@ -46,6 +47,7 @@ class Check:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         config_arguments(parser)
         add_cluster_arguments(parser)
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -64,7 +66,7 @@ class Check:
             try:
                 problem = make_problem(config)
             except NotBuiltError:
-                show_steps(console(), [("name", config.name), *built_first(put_off)])
+                show_facts([("name", config.name), *built_first(put_off)])
                 console().print("nothing is wrong with it, as far as can be told before that")
                 return 0
             algorithm = make_algorithm(config, problem, make_roles(config, problem))
@@ -108,7 +110,7 @@ class Check:
         ]
         for advice in _max_pending_advice(config, candidates):
             lines.append(("max_pending", advice))
-        show_steps(out, lines)
+        show_facts(lines)
         out.print("nothing is wrong with it")
         return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from framework.analysis.choose import (
     FALSE_POSITIVES,
     ExpectedCost,
     Mixture,
+    Range,
     choose,
     mix,
     with_trivial,
 )
 from framework.analysis.hulls import recommend
+from framework.cli.results import json_argument, model_of, records, solution, tell
 from framework.cli.tables import (
     console,
     expectation_table,
@@ -111,6 +113,7 @@ class Choose:
             "--register", metavar="NAME", help="in MLflow, as the next version of this model"
         )
         parser.add_argument("--no-mlflow", action="store_true", help="do not log the chosen model")
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -173,7 +176,10 @@ class Choose:
         returned = None if prices is not None else run_dir.returned()
         out.print(front_table(front, mark=position, returned=returned))
         out.print(f"chosen (*): solution {front.ids[position]}")
+        tell(lambda: {"directory": run_dir.path, **solution(front, position)})
         if sure is not None:
+            share = sure.share[int(front.ids[position])]
+            tell(lambda: {"limits_hold": share, "without_sure": front.ids[plain]})
             out.print(_price(front, position, plain, sure, args.sure), soft_wrap=True)
         if args.id is None:
             promises = _show_expectation(source, front, position, rule)
@@ -183,6 +189,7 @@ class Choose:
         if expected is not None:
             _show_costs(candidates, trivial, position, expected)
         if prices is not None:  # the run, and what was chosen of it, stay as they are
+            tell(lambda: {"front": records(front), "model": args.export})
             if args.export:
                 about = {"run": config.name, "seed": config.seed, "prices": prices}
                 target = Path(args.export)
@@ -199,6 +206,7 @@ class Choose:
             except ParetolabError as error:  # the choice stands, data or not
                 say(f"its model and picture are not written: {error}", sys.stderr)
         run_dir.write_choice(int(front.ids[position]))
+        tell(lambda: {"model": args.export or model_of(run_dir)})
         for name in ("chosen", "whole"):
             if name in registry.names("reports"):
                 registry.load("reports", name)(run_dir)
@@ -266,6 +274,12 @@ def _show_expectation(
         say(f"what to expect of this rule is not known: {error}", sys.stderr)
         show_promises(console(), front, position, {})
         return front.promises(position)
+    tell(
+        lambda: (
+            solution(front, position, known.of)
+            | {"again": known.again, "others": known.others, "unmet": known.unmet}
+        )
+    )
     out = console()
     out.print(expectation_table(front, position, known.of))
     out.print(sentence_of(known), soft_wrap=True)
@@ -411,6 +425,15 @@ def _choose_trivial(
         sentence += "; no solution meets the conditions"
     out = console()
     out.print(front_table(front, mark=best, returned=run_dir.returned()))
+    tell(
+        lambda: {
+            "directory": run_dir.path,
+            "solution": None,
+            "trivial": {"name": found.name, "label": found.label},
+            "why": sentence,
+            "model": args.export,
+        }
+    )
     out.print(f"no solution is chosen: {sentence}", markup=False, highlight=False, soft_wrap=True)
     _show_costs(candidates, trivial, position, expected)
     if args.export:
@@ -429,12 +452,15 @@ def _show_costs(
 
     ``front`` has the trivial classifiers behind its solutions.
     """
-
-    def named(position: int) -> str:
-        id = int(front.ids[position])
-        return trivial[-1 - id].name if id < 0 else f"solution {id}"
-
-    print(f"expected cost of a record: {expected.of(front)[position]:.6g}")
+    cost = expected.of(front)[position]
+    tell(
+        lambda: {
+            "expected_cost": cost,
+            "best_by_prior": _best_by(expected.by_prior(front), front, trivial),
+            "best_by_cost_ratio": _best_by(expected.by_ratio(front), front, trivial),
+        }
+    )
+    print(f"expected cost of a record: {cost:.6g}")
     if not front.roles.metrics[FALSE_POSITIVES].mixes:
         print("rates are of the answered records: what an unanswered one costs is not in it")
     for what, ranges in (
@@ -443,7 +469,22 @@ def _show_costs(
     ):
         print(f"best by {what}:")
         for piece in ranges:
-            print(f"  {piece.low:.4g} to {piece.high:.4g}: {named(piece.position)}")
+            name = _named(front, piece.position, trivial)
+            print(f"  {piece.low:.4g} to {piece.high:.4g}: {name}")
+
+
+def _named(front: Front, position: int, trivial: Sequence[TrivialClassifier]) -> str:
+    id = int(front.ids[position])
+    return trivial[-1 - id].name if id < 0 else f"solution {id}"
+
+
+def _best_by(
+    ranges: Iterable[Range], front: Front, trivial: Sequence[TrivialClassifier]
+) -> list[dict[str, Any]]:
+    return [
+        {"low": piece.low, "high": piece.high, "best": _named(front, piece.position, trivial)}
+        for piece in ranges
+    ]
 
 
 def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> int:
@@ -469,6 +510,17 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     found = mix(candidates, best=args.best, where=args.where)
     out = console()
     out.print(_mixture_table(candidates, trivial, found))
+    tell(
+        lambda: {
+            "directory": run_dir.path,
+            "mixture": [
+                {"name": _named(candidates, position, trivial), "chance": chance}
+                for position, chance in zip(found.positions, found.chances, strict=True)
+            ],
+            "metrics": found.expected,
+            "model": args.export,
+        }
+    )
     if not args.export:
         return 0
     directory = Path(args.export)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import registry
+from framework.cli.results import json_argument, tell
 from framework.cli.tables import console, show_steps
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Compare:
             action="store_true",
             help="have MLflow hold the report too, in the experiment of the first run",
         )
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -98,6 +100,7 @@ def show(
     from framework.analysis.report import early_stops, verdicts, winners
 
     out = console()
+    tell(lambda: _fields(comparison, paths))
     out.print(summary_table(comparison))
     lines = [("judged", comparison.judged), *_reference_lines(comparison)]
     lines += _new_records(comparison)
@@ -114,6 +117,27 @@ def show(
         if any(path.parent.name == name for path in paths)
     ]
     show_steps(out, [*lines, *more])
+
+
+def _fields(comparison: Comparison, paths: Sequence[Path]) -> dict[str, Any]:
+    """Return a comparison as ``--json`` has it."""
+    from framework.analysis.report import early_stops, means, ranks, verdicts, winners
+
+    several = len(comparison.methods) > 1
+    found = winners(comparison) if several else None
+    return {
+        "title": comparison.title,
+        "judged": comparison.judged,
+        "methods": comparison.ordered(),
+        "indicators": {name: one.better for name, one in comparison.indicators.items()},
+        "result": [] if found is None else verdicts(found),
+        "winners": found if found is not None else [],
+        "means": means(comparison),
+        "ranks": ranks(comparison) if comparison.tests else [],
+        "ended_early": early_stops(comparison),
+        "runs": comparison.frame,
+        "files": paths,
+    }
 
 
 def summary_table(comparison: Comparison) -> Table:

@@ -25,7 +25,8 @@ from framework.cli.arguments import (
     workers_of,
 )
 from framework.cli.compare import show
-from framework.cli.tables import console, program, show_steps
+from framework.cli.results import json_argument, tell
+from framework.cli.tables import console, program, show_facts
 from framework.components import building_nothing
 from framework.experiment.execute import Options, new_run
 from framework.experiment.run_dir import RunDir
@@ -55,6 +56,7 @@ class Experiment:
         )
         workers_argument(parser)
         run_arguments(parser)
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -90,7 +92,7 @@ class Experiment:
             *built_first(put_off),
         ]
         out = console()
-        show_steps(out, lines)
+        show_facts(lines)
         out.print("nothing is wrong with it")
         return 0
 
@@ -149,6 +151,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> int:
         more += [("MLflow pages", f"{program()} ui")] if tracked else []
         show(compare_grid(grid, out), paths, more)
     failed = summary["failed_cells"]
+    tell(lambda: {"directory": out.path, "status": summary["status"], "failed_runs": failed})
     for place, error in failed.items():
         report(f"{out.path / place}: could not be run: {error}")
     if failed:

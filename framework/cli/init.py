@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from framework.cli.arguments import SHIPPED, config_path
+from framework.cli.results import json_argument, tell
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError
 from framework.registry import nearest
@@ -32,6 +33,7 @@ class Init:
         )
         parser.add_argument("--out", metavar="DIR", help="folder to write to (default: KIND)")
         parser.add_argument("--list", action="store_true", help="say what there is to start with")
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -54,6 +56,7 @@ class Init:
                 f"init --list` names, found {args.kind!r}{near}"
             )
         main, command = shlex.quote(str(file)), _command_of(file)
+        tell(lambda: {"folder": folder, "file": file, "then": f"{program()} {command} {main}"})
         show_steps(
             console(),
             [
@@ -96,6 +99,15 @@ def _command_of(file: Path) -> str:
 def _show_known(templates: Iterable[str]) -> None:
     """Show the templates, and each configuration with the command that takes it."""
     out = console()
+    tell(
+        lambda: {
+            "kinds": list(templates),
+            "configurations": [
+                {"file": path, "command": _command_of(SHIPPED.parent / path)}
+                for path in _configurations()
+            ],
+        }
+    )
     out.print(f"To change, `{program()} init KIND`: {', '.join(templates)}", highlight=False)
     out.print(f"To run as they are; `{program()} init CONFIG` writes a copy:", highlight=False)
     for path in _configurations():

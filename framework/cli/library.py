@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from framework.cli.arguments import (
     workers_argument,
     workers_of,
 )
+from framework.cli.results import json_argument, tell
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError, listed
 from framework.experiment.config import check, override, read_yaml
@@ -49,6 +51,7 @@ class LibraryCommand:
         show = actions.add_parser("show", help="list a library's models, scores and costs")
         show.add_argument("directory", metavar="DIR", help="directory of a library")
         show.add_argument("--by", metavar="COLUMN", help="score (default), id or a cost")
+        json_argument(show)
         show.set_defaults(action=_show)
 
     @staticmethod
@@ -61,6 +64,7 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
     config_argument(parser, name="file", help="YAML file with a section `library`")
     set_argument(parser, example="library.models=24")
     parser.add_argument("--out", metavar="DIR", help="directory (default: libraries/NAME)")
+    json_argument(parser)
 
 
 def read_section(path: Path, overrides: list[str], model: type[Any]) -> Any:
@@ -147,15 +151,44 @@ def _target(out: str | None, name: str) -> Path:
 
 def _finish(library: Library, folder: Path) -> None:
     out = console()
+    tell(lambda: _fields(library, folder))
     show_steps(out, [*_lines(library), ("look at it", f"{program()} library show {folder}")])
 
 
 def _show(args: argparse.Namespace) -> int:
     library = load_library(args.directory)
     out = console()
+    tell(lambda: _fields(library, Path(args.directory)))
     show_steps(out, _lines(library))
     out.print(library_table(library, args.by or "score"))
     return 0
+
+
+def _fields(library: Library, folder: Path) -> dict[str, Any]:
+    """Return a library as ``--json`` has it; its models in their own order."""
+    name, best_first, scores = validation_scores(library)
+    configs: Sequence[Mapping[str, Any]] = library.configs or [{}] * len(library)
+    return {
+        "directory": folder,
+        "name": library.name,
+        "fingerprint": library.fingerprint,
+        "classes": library.classes,
+        "records": {
+            "validation": library.validation.shape[1],
+            "test": None if library.test is None else library.test.shape[1],
+        },
+        "score": {"name": name.split("\n")[0], "better": "high" if best_first > 0 else "low"},
+        "units": {key: cost.unit for key, cost in library.costs.items()},
+        "models": [
+            {
+                "id": id,
+                "family": config.get("family"),
+                "score": score,
+                "costs": {key: cost.values[i] for key, cost in library.costs.items()},
+            }
+            for i, (id, config, score) in enumerate(zip(library.ids, configs, scores, strict=True))
+        ],
+    }
 
 
 def _lines(library: Library) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from framework import registry
+from framework.cli.results import json_argument, solution, tell
 from framework.cli.tables import console, show_steps
 from framework.errors import InputError, ParetolabError
 from framework.experiment.export import marked
@@ -25,6 +26,7 @@ class List:
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         kinds = ["algorithms", "problems", "functions", "datasets", "metrics"]
         parser.add_argument("what", nargs="?", choices=kinds, help="(default: all of them)")
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -36,12 +38,17 @@ class List:
             "metrics": _metrics,
         }
         out = console()
-        for name, lines in groups.items():
-            if args.what in (None, name):
-                if args.what is None:
-                    out.print(f"\n{name}", style="bold")
-                show_steps(out, lines())
+        shown = {name: of() for name, of in groups.items() if args.what in (None, name)}
+        tell(lambda: {name: _named(lines) for name, lines in shown.items()})
+        for name, lines in shown.items():
+            if args.what is None:
+                out.print(f"\n{name}", style="bold")
+            show_steps(out, lines)
         return 0
+
+
+def _named(lines: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "text": text} for name, text in lines]
 
 
 def _summaries(group: registry.Group) -> list[tuple[str, str]]:
@@ -90,6 +97,7 @@ class Runs:
         parser.add_argument(
             "directory", nargs="?", default="runs", metavar="DIR", help="(default: runs)"
         )
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -99,6 +107,7 @@ class Runs:
                 f"{folder}: expected a folder of runs, found none; `paretolab run` makes one"
             )
         found = list(_runs(folder))
+        tell(lambda: {"folder": folder, "runs": [_fields(run_dir) for run_dir in found]})
         if not found:
             say(f"no runs in {folder}")
             return 0
@@ -136,6 +145,30 @@ def _row(run_dir: RunDir) -> list[str]:
     evaluations = summary.get("evaluations")
     cells.append(f"{evaluations:,}" if isinstance(evaluations, int) else "")
     return [*cells, *_front(run_dir)]
+
+
+def _fields(run_dir: RunDir) -> dict[str, object]:
+    """Return a run as ``--json`` has it; of one that cannot be read, only that."""
+    place: dict[str, object] = {"run": run_dir.path.name, "directory": run_dir.path}
+    try:
+        config, summary = run_dir.config(), run_dir.summary()
+    except ParetolabError:
+        return place | {"state": "damaged"}
+    place |= {
+        "state": summary.get("status", "running or stopped"),
+        "problem": config.problem["kind"],
+        "algorithm": _method(run_dir, config.algorithm),
+        "evaluations": summary.get("evaluations"),
+    }
+    try:
+        front = run_dir.front() if run_dir.front_file.is_file() else None
+        if front is None or not len(front):
+            return place | {"front_size": None if front is None else 0}
+        chosen = solution(front, marked(run_dir, front))
+        ours = run_dir.choice() is None
+    except ParetolabError:
+        return place | {"state": "damaged"}
+    return place | {"front_size": len(front), "recommended" if ours else "chosen": chosen}
 
 
 def _method(run_dir: RunDir, algorithm: dict[str, object]) -> str:

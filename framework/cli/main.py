@@ -19,6 +19,7 @@ from typing import Any
 
 from framework import registry
 from framework.cli.arguments import refuses
+from framework.cli.results import as_json, tell
 from framework.errors import InputError, ParetolabError
 from framework.extras import missing
 from framework.run.interruption import interruptible
@@ -78,8 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 check_working_folder()  # before the command imports what obeys it
             args = command_parser(called).parse_args(arguments)
             trust(args.trust)
-            with allowing(args.allow):
+            with allowing(args.allow), as_json(called[0], wanted=getattr(args, "json", False)):
                 code: int = args.run(args)
+                tell(lambda: {"exit_code": code})
             sys.stdout.flush()
             return code
     except ParetolabError as error:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from framework.cli.results import json_argument, tell
 from framework.errors import InputError, ParetolabError
 from framework.files import write_whole
 from framework.security import csv_text_value, terminal_text
@@ -24,6 +25,7 @@ class Predict:
             action="store_true",
             help="put ' before labels that a spreadsheet would take for formulas (=, +, -, @)",
         )
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -43,7 +45,9 @@ class Predict:
             ) from error
         try:
             written = answers.map(_without_formula) if args.safe_csv else answers
-            _write(written.to_csv(index=False), args.out)
+            tell(lambda: {"model": args.model, "out": args.out, "answers": written})
+            if args.out is not None or not args.json:
+                _write(written.to_csv(index=False), args.out)
         except BrokenPipeError:  # whoever reads has enough, as `head` has
             raise
         except OSError as error:

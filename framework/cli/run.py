@@ -22,6 +22,7 @@ from framework.cli.arguments import (
     workers_of,
 )
 from framework.cli.progress import ProgressBar, ProgressLines
+from framework.cli.results import json_argument, model_of, records, solution, tell
 from framework.cli.tables import (
     console,
     front_table,
@@ -45,6 +46,11 @@ from framework.experiment.single_run import FAILED
 from framework.models.walk import Chosen
 from framework.security import keep
 
+_SUMMARY = (  # what --json has of summary.json
+    "status", "stopped", "evaluations", "distinct_evaluations", "rows_failed", "wall_s", "seed",
+    "repeats", "indicators",
+)  # fmt: skip
+
 
 class Run:
     """Start a new run."""
@@ -55,6 +61,7 @@ class Run:
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
         run_arguments(parser)
         _plots_argument(parser)
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -73,6 +80,7 @@ class Resume:
         workers_argument(parser)
         run_arguments(parser)
         _plots_argument(parser)
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -125,8 +133,23 @@ def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iter
 def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options: Options) -> int:
     """Show the front and the next steps; return the exit code."""
     out, front = console(), run_dir.front()
+    tell(
+        lambda: {
+            "directory": run_dir.path,
+            **{key: summary.get(key) for key in _SUMMARY},
+            "objectives": [objective.model_dump() for objective in config.objectives],
+            "front": records(front),
+        }
+    )
     if len(front):
         position = marked(run_dir, front)
+        tell(
+            lambda: {
+                "recommended": solution(front, position),
+                "model": model_of(run_dir),
+                "verdict": verdict_of(run_dir, front),
+            }
+        )
         out.print(front_table(front, mark=position, returned=run_dir.returned()))
         show_promises(out, front, position, summary.get("expected") or {})
         show_walk(out, Chosen.read(run_dir.model))
@@ -135,6 +158,7 @@ def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options
         tracked = config.tracking is not None and options.track
         show_steps(out, next_steps(run_dir, front, tracked))
     else:
+        tell(lambda: {"recommended": None, "why_empty": run_dir.why_empty()})
         out.print(f"the front is empty: {run_dir.why_empty()}", markup=False, highlight=False)
     if summary["rows_failed"]:
         options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")

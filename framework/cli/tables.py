@@ -19,6 +19,7 @@ from rich.table import Table
 from framework.analysis.expectations import Expectation
 from framework.analysis.front_expectations import standing_of
 from framework.arrays import Array, IntArray
+from framework.cli.results import tell, wants_json
 from framework.experiment.certification import Certification
 from framework.experiment.run_dir import RunDir
 from framework.extras import installed
@@ -34,9 +35,11 @@ _MOST_CLASSES = 12  # the 3 largest and the 9 smallest ones
 def console(stderr: bool = False) -> Console:
     """Return a console; it does not fold tables if the output is not a terminal.
 
-    What is in brackets or between colons is printed as it is: names of columns may have such.
+    What is in brackets or between colons is printed as it is: names of columns may have such. With
+    ``--json``, nothing is printed on standard output.
     """
-    as_it_is = partial(_PlainConsole, stderr=stderr, markup=False, emoji=False)
+    quiet = wants_json() and not stderr
+    as_it_is = partial(_PlainConsole, stderr=stderr, quiet=quiet, markup=False, emoji=False)
     plain = as_it_is()
     return plain if plain.is_terminal else as_it_is(width=120)
 
@@ -291,6 +294,21 @@ def show_steps(out: Console, steps: list[tuple[str, str]]) -> None:
     for label, text in steps:
         out.print(f"{label:<{width}}  ", end="", style="bold", highlight=False)
         out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_facts(lines: list[tuple[str, str]]) -> None:
+    """Print what a check found out; tell it by label, what has several lines as a list."""
+    facts: dict[str, Any] = {}
+    for label, text in lines:
+        facts.setdefault(label.replace(", ", "_").replace(" ", "_"), []).append(text)
+    warnings = facts.pop("warning", [])
+    tell(
+        lambda: {
+            "facts": {key: texts[0] if len(texts) == 1 else texts for key, texts in facts.items()},
+            "warnings": warnings,
+        }
+    )
+    show_steps(console(), lines)
 
 
 def show_written(directory: Path) -> None:

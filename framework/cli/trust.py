@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from framework import registry
+from framework.cli.results import json_argument, tell
 from framework.cli.tables import console, program, show_steps
 from framework.errors import InputError, damaged
 from framework.experiment.config import load_config, read_yaml
@@ -42,6 +43,7 @@ class Trust:
         )
         parser.add_argument("--list", action="store_true", help="show what is trusted")
         parser.add_argument("--forget", action="store_true", help="trust the FILEs no longer")
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -54,6 +56,14 @@ class Trust:
             raise InputError(
                 f"{error.filename}: expected a file to remember it in, found: {error.strerror}"
             ) from error
+        tell(
+            lambda: {
+                "trusted": [
+                    {"file": entry.file, "may": ["=".join(effect) for effect in entry.effects]}
+                    for entry in listed()
+                ]
+            }
+        )
         if args.list:
             _show()
         return 0
@@ -103,11 +113,14 @@ def effects_of(
 def show_effects(found: Received) -> None:
     """Print what a file would do, one effect a line, and whether it may."""
     missing = found.missing()
-    lines = []
+    lines, effects = [], []
     for effect in found.distinct():
         free = "free" if found.is_free(effect) else "granted"
         may = f"NOT granted: {effect.grant}" if effect in missing else free
         lines.append(("effect", f"{found.key_of(effect)}: {text_of(effect)} ({may})"))
+        known = {"key": found.key_of(effect), "effect": text_of(effect)}
+        effects.append(known | {"granted": effect not in missing})
+    tell(lambda: {"effects": effects})
     if lines:
         show_steps(console(), lines)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from framework.cli.results import json_argument, tell
 from framework.errors import InputError, ParetolabError
 from framework.experiment.run_dir import RunDir
 from framework.extras import needed
@@ -52,13 +53,17 @@ class Sync:
         parser.add_argument(
             "--register", metavar="NAME", help="its model becomes the next version of this one"
         )
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Upload each directory; return 0, or 2 if one could not be."""
-        return max(
-            Sync.upload(directory, args.uri, args.register) for directory in args.directories
-        )
+        codes = {
+            directory: Sync.upload(directory, args.uri, args.register)
+            for directory in args.directories
+        }
+        tell(lambda: {"logged": {directory: code == 0 for directory, code in codes.items()}})
+        return max(codes.values())
 
     @staticmethod
     def upload(directory: str, uri: str | None = None, register: str | None = None) -> int:

@@ -25,7 +25,8 @@ from framework.cli.arguments import (
     workers_argument,
     workers_of,
 )
-from framework.cli.tables import console, program, show_steps
+from framework.cli.results import json_argument, tell
+from framework.cli.tables import console, program, show_facts, show_steps
 from framework.components import building_nothing
 from framework.errors import InputError, NotBuiltError
 from framework.experiment.config import read_yaml
@@ -63,6 +64,7 @@ class Sweep:
         parser.add_argument("--out", metavar="DIR", help="new directory (default: runs/NAME-NNN)")
         workers_argument(parser)
         run_arguments(parser)
+        json_argument(parser)
 
     @staticmethod
     def run(args: argparse.Namespace) -> int:
@@ -114,7 +116,7 @@ class Sweep:
             *built_first(put_off),
         ]
         out = console()
-        show_steps(out, lines)
+        show_facts(lines)
         out.print("nothing is wrong with it")
         return 0
 
@@ -217,6 +219,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> int:
     with resumable(out), _Shown(plan, errors, quiet=args.quiet) as shown:
         options = Options(args.address, not args.no_mlflow, report, ended=shown)
         summary, table = run_sweep(plan, out, options)
+    tell(lambda: {"directory": out.path, **summary, "page": out.path / PAGE})
     if summary["trials_failed"]:
         report(f"{summary['trials_failed']} of {summary['trials']} trials failed")
     if summary["trials_left"]:
