@@ -14,7 +14,7 @@ from framework.analysis.front_expectations import expect_front
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Archive, Front
+from framework.front import Archive, Front, expected_columns
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Roles
@@ -146,7 +146,8 @@ class Sure(NamedTuple):
     front : Front
         These alone.
     share : mapping of int to float
-        Share of the resamples in which all limits hold together, by id, of the whole front.
+        Share of the resamples in which all limits hold together, less the luck of being on the
+        front, by id, of the whole front.
     """
 
     front: Front
@@ -157,6 +158,9 @@ def sure_front(
     found: Evidence, front: Front, where: Sequence[str | Condition], percent: float
 ) -> Sure:
     """Return the part of a front whose limits all hold in at least so many per cent of resamples.
+
+    A solution's figures in the resamples lie around what it claims. They are moved to what to
+    expect of it: by the optimism of its spot on the front.
 
     Raises
     ------
@@ -170,7 +174,10 @@ def sure_front(
         raise InputError("sure: expected with at least one limit, such as --where coverage>=0.8")
     rule = Rule(front, where=conditions)
     resamples = found.resamples
+    if front.expected is None:
+        front, _ = with_expected(front, found)
     values = resamples.outcomes.metrics(resamples.weights, found.positions(front.ids), rule.needs)
+    values = {name: column - _luck(front, name)[:, None] for name, column in values.items()}
     held = rule.holds(values)
     met = held.mean(axis=1)
     claimed = np.ones(len(front), dtype=bool)
@@ -191,6 +198,15 @@ def sure_front(
         f"sure: no solution meets {text} together in {percent:g}% of the resamples{surest}"
         f"{_highest(rule, conditions, values, percent)}"
     )
+
+
+def _luck(front: Front, name: str) -> FloatArray:
+    """Return by how much what solutions claim is above what to expect of them; 0 if unknown."""
+    columns = expected_columns(front.roles.metrics).get(name, ("",))
+    expected = (front.expected or {}).get(columns[0])
+    if expected is None:
+        return np.zeros(len(front))
+    return np.nan_to_num(front.rows.values[name] - expected)
 
 
 def _highest(

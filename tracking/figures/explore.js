@@ -56,7 +56,9 @@
     if (!limits.length || known.some((k) => k < 0)) { share.fill(NaN); return; }
     const bounds = known.map((k, q) => {
       const span = (draws.high[k] - draws.low[k]) / (none - 1) || 1;
-      return [k * n * B, (state.lo[limits[q]] - draws.low[k]) / span - 0.5, (state.hi[limits[q]] - draws.low[k]) / span + 0.5];
+      const { values, expected } = M[limits[q]];
+      const luck = values.map((v, i) => (expected && Number.isFinite(expected[i]) ? (v - expected[i]) / span : 0));
+      return [k * n * B, (state.lo[limits[q]] - draws.low[k]) / span - 0.5, (state.hi[limits[q]] - draws.low[k]) / span + 0.5, luck];
     });
     const data = draws.data;
     for (let i = 0; i < n; i++) {
@@ -65,7 +67,8 @@
         let all = 1;
         for (let q = 0; q < bounds.length && all; q++) {
           const v = data[bounds[q][0] + i * B + b];
-          all = v !== none && v >= bounds[q][1] && v <= bounds[q][2] ? 1 : 0;
+          const moved = v - bounds[q][3][i]; // to what to expect of the solution
+          all = v !== none && moved >= bounds[q][1] && moved <= bounds[q][2] ? 1 : 0;
         }
         held += all;
       }
