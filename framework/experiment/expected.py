@@ -206,7 +206,7 @@ def _luck(front: Front, name: str) -> FloatArray:
     expected = (front.expected or {}).get(columns[0])
     if expected is None:
         return np.zeros(len(front))
-    return np.nan_to_num(front.rows.values[name] - expected)
+    return np.asarray(np.nan_to_num(front.rows.values[name] - expected))
 
 
 def _highest(
