@@ -37,7 +37,8 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         :class:`~algorithms.cascade.calling.CalledModel`, which they are wrapped in.
     costs : mapping of str to float, sequence of float, or 'measured'
         What a prediction of each costs. ``'measured'``: milliseconds for a batch of 1,000 records
-        on one thread, each model in a process of its own.
+        on one thread, each model in a process of its own; a model that a cascade has costs its
+        share of a call for every record, and the rest for those that it is asked for.
     answer : {'own', 'cumulative_mean', 'vote'}
         See :class:`~algorithms.cascade.problem.CascadeProblem`.
     abstain : {'no', 'last', 'early'}
@@ -119,7 +120,7 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         else:
             validation = self._cross_fitted(models, X, targets)
             self.models_ = {name: clone(model).fit(X, y) for name, model in models.items()}
-        costs = self._costs(models, X)
+        costs, fixed = self._costs(models, X)
         self.library_ = (
             from_models(self.models_, X, targets, costs=costs)
             if validation is None
@@ -127,7 +128,7 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
                 list(models), validation, targets, self.classes_.tolist(), costs
             )
         )
-        self.calls_ = CallTable.of(self.library_)
+        self.calls_ = CallTable.of(self.library_, fixed=fixed)
         self.problem_ = CascadeProblem(self.calls_, answer=self.answer, abstain=self.abstain)
         objectives = ["calibrated_accuracy", "cost"]
         if self.abstain != "no":
@@ -214,7 +215,10 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
                 tables[i][held] = found
         return np.stack(tables).astype(np.float32)
 
-    def _costs(self, models: Mapping[str, Any], X: Any) -> dict[str, Cost | Any]:
+    def _costs(
+        self, models: Mapping[str, Any], X: Any
+    ) -> tuple[dict[str, Cost | Any], dict[str, FloatArray]]:
+        """Return what a call of each model costs, and what of that is paid for any batch."""
         if isinstance(self.costs, str):
             if self.costs != "measured":
                 raise InputError(f"costs: expected numbers or 'measured', found {self.costs!r}")
@@ -223,14 +227,14 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
                     "costs: expected numbers for models that are functions, found 'measured'; give "
                     "what a call of each model costs"
                 )
-            found = measured_costs(self.models_, X)["inference_time"]
-            return {"cost": found}
+            found = measured_costs(self.models_, X, call_time=True)
+            return {"cost": found["inference_time"]}, {"cost": found["call_time"].values}
         if isinstance(self.costs, Mapping):
             lacks = [name for name in models if name not in self.costs]
             if lacks:
                 raise InputError(f"costs: expected one of each model, found none of {lacks[0]!r}")
-            return {"cost": [float(self.costs[name]) for name in models]}
-        return {"cost": list(self.costs)}
+            return {"cost": [float(self.costs[name]) for name in models]}, {}
+        return {"cost": list(self.costs)}, {}
 
     def _model_of(self, genome: Array) -> CascadeClassifier:
         bare = self.problem_.policy(genome)

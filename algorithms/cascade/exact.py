@@ -14,7 +14,7 @@ from algorithms.cascade.prices import corners_of, fits
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.cascade.stages import TENS
 from framework.algorithm import Algorithm, Outcome
-from framework.arrays import Array, IntArray
+from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.libraries.calls import UNIT
@@ -240,12 +240,12 @@ class Task:
 
     def __init__(self, problem: CascadeProblem, against: str, calibrated: bool) -> None:
         self.stages, self.abstain = problem.stages, problem.abstain
-        self.costs: IntArray = np.asarray(problem.calls.costs[against].values)
+        self.cost = problem.calls.costs[against]
         self.calibrated = calibrated
 
     def sweeps_of(self, chain: tuple[int, ...]) -> Sweeps:
         """Return a chain as sweeps (see :class:`~algorithms.cascade.enumeration.Sweeps`)."""
-        n = self.costs.shape[1]
+        n = self.cost.values.shape[1]
         none = np.zeros(n, dtype=np.int64)
         level, gain, cost, answered, nobody = [], [], [], [], []
         abstains = self.abstain != "no"
@@ -253,7 +253,7 @@ class Task:
             key = self.stages.key(chain[: j + 1])
             stage = self.stages[key]
             gain.append(self.stages.tens(key) if self.calibrated else stage.right.astype(np.int64))
-            cost.append(self.costs[m])
+            cost.append(self.cost.values[m])
             answered.append(1)
             last = j == len(chain) - 1
             if not last or abstains:
@@ -265,6 +265,8 @@ class Task:
                 cost.append(none)
                 answered.append(0)
                 nobody.append(True)
+        if self.cost.fixed is not None:  # all pay it, whatever becomes of them
+            cost[0] = cost[0] + self.cost.fixed[list(chain)].sum()
         if abstains:
             gain.append(none)
             cost.append(none)

@@ -412,28 +412,33 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         calls = np.zeros(n, dtype=np.int64)
         confidence = np.full(n, np.nan)
         chosen = np.zeros((n, len(self.classes_)))
-        heard = np.full((len(self.names_), n, len(self.classes_)), np.nan, dtype=np.float32)
+        heard: list[Array] = []  # of the records that are left, whose rows are ``open_``
         open_ = np.arange(n)
         for j, name in enumerate(self.names_):
             if not len(open_):
                 break
-            calls[open_] += 1
+            calls[open_] = j + 1
+            found = np.full((len(open_), len(self.classes_)), np.nan, dtype=np.float32)
             with suppress(Exception):  # whatever a model does: the next one is asked
-                heard[j, open_] = self._asked(j, _rows(records, open_))
-            failed = np.isnan(heard[j, open_]).any(axis=1)
-            self.failures_[name] += int(failed.sum())
-            told = open_[~failed]
-            if not len(told):
-                continue
-            answer, sure, given = self._stated(heard[: j + 1, told])
-            said[told], confidence[told], by[told], chosen[told] = answer, sure, j, given
-            taken = (sure >= policy.accept[j]) | (policy.accept[j] == -math.inf)
-            refused = np.zeros(len(told), dtype=bool)
+                found = self._asked(j, records)
+            heard = [found] if policy.answer == "own" else [*heard, found]
+            on = np.asarray(np.isnan(found).any(axis=1))
+            told = ~on if on.any() else slice(None)
+            self.failures_[name] += int(on.sum())
+            answer, sure, given = self._stated(np.stack([part[told] for part in heard]))
+            at = open_[told]
+            said[at], confidence[at], by[at], chosen[at] = answer, sure, j, given
+            left = ~((sure >= policy.accept[j]) | (policy.accept[j] == -math.inf))
             low = policy.refuse[j]
             if low is not None:
-                refused = ~taken & (sure <= low)
-            said[told[refused]], by[told[refused]] = -1, -1
-            open_ = np.setdiff1d(open_, told[taken | refused], assume_unique=True)
+                refused = at[left & (sure <= low)]
+                said[refused], by[refused] = -1, -1
+                left &= ~(sure <= low)
+            on[told] = left
+            open_ = open_[on]
+            if len(open_):
+                records = records.iloc[on] if isinstance(records, pd.DataFrame) else records[on]
+                heard = [part[on] for part in heard]
         if policy.abstains:
             said[open_], by[open_] = -1, -1
         return Run(said, confidence, by, calls, chosen)
@@ -512,10 +517,6 @@ def _call(policy: Policy, table: CallTable, m: int, r: int) -> list[Any]:
 
 def _floats(call: Sequence[Any]) -> list[float]:
     return [value for value in call if isinstance(value, float)]
-
-
-def _rows(records: Any, rows: IntArray) -> Any:
-    return records.iloc[rows] if isinstance(records, pd.DataFrame) else records[rows]
 
 
 def _count(policy: Policy) -> str:

@@ -44,6 +44,8 @@ class Facts(NamedTuple):
         See :class:`~algorithms.cascade.stages.Stage`; ``tens`` 0 where they are not asked for.
     costs : numpy.ndarray of int64, shape (costs, K, N)
         In multiples of ``scale``.
+    fixed : numpy.ndarray of int64, shape (costs, K)
+        Of every record, asked or not, for each model of a cascade.
     scale : numpy.ndarray of float64, shape (costs,)
         One such multiple, in the unit of the cost.
     """
@@ -53,6 +55,7 @@ class Facts(NamedTuple):
     tens: IntArray
     said: IntArray
     costs: IntArray
+    fixed: IntArray
     scale: FloatArray
 
 
@@ -68,6 +71,7 @@ def walk(
     tens: IntArray,
     said: IntArray,
     costs: IntArray,
+    fixed: IntArray,
 ) -> tuple[Array, IntArray]:
     """Send every record through every cascade; see :class:`Policies` and :class:`Facts`.
 
@@ -89,6 +93,9 @@ def walk(
         length = 0
         while length < most and models[c, length] >= 0:
             length += 1
+        for kind in range(costs.shape[0]):
+            for j in range(length):
+                paid[kind, c] += fixed[kind, models[c, j]]
         for r in range(records):
             planes[4, c, r] = -1
             for j in range(length):
@@ -185,7 +192,7 @@ class CascadeOutcomes(RecordOutcomes):
         rows = [np.ascontiguousarray(part[candidates]) for part in p[:4]]
         planes, paid = walk(
             *(rows[0], rows[1], rows[2], rows[3], p.abstains),
-            *(f.level, f.right, f.tens, f.said, f.costs),
+            *(f.level, f.right, f.tens, f.said, f.costs, f.fixed),
         )
         total = weights.sum(axis=0, dtype=np.float64)
         answered = weighted_sums(planes[ANSWERED], weights)

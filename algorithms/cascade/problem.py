@@ -20,11 +20,13 @@ from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
 from algorithms.cascade.stages import TENS, AnswerRule, Stages
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray
+from framework.data.splits import MeasureConfig
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
-from framework.libraries.config import CallsSection
+from framework.libraries.config import CallsSection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
+from framework.libraries.selection import describe
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
 from framework.settings import Section
@@ -57,6 +59,8 @@ class CascadeConfig(Section):
     """The ``problem`` section of kind ``cascade``.
 
     calls : ``{path: FILE}``, a table of calls, or ``{library: {...}}``.
+    measure : what the models of a library that is built are measured on: out-of-fold on all records
+        but the test records, or a holdout; as the build's own keys say unless given.
     order : ``price`` (by mean cost on the tuning records) or ``free`` (genes say).
     answer : ``own`` (of the model asked last), ``cumulative_mean`` (of the probabilities of all
         asked so far) or ``vote``.
@@ -69,6 +73,7 @@ class CascadeConfig(Section):
     """
 
     calls: CallsSection
+    measure: MeasureConfig | None = None
     order: Order = "price"
     answer: AnswerRule = "own"
     abstain: Abstain = "no"
@@ -192,10 +197,10 @@ class CascadeProblem(Problem, Deployable):
         InputError
             Whatever is wrong with them or with the other keys.
         """
-        calls, test, library = obtain_calls(config.calls)
+        calls, test, library = obtain_calls(config.calls, config.measure)
         others = {name: getattr(config, name) for name in type(config).model_fields}
-        others.pop("calls")
-        others.pop("kind", None)
+        for name in ("calls", "measure", "kind"):
+            others.pop(name, None)
         return cls(calls, test=test, library=library, **others)
 
     @property
@@ -210,7 +215,9 @@ class CascadeProblem(Problem, Deployable):
 
     def describe(self) -> Mapping[str, Any]:
         tested = 0 if self.test is None else self.test.n
+        known = {} if self.library is None else describe(self.library, "")
         return {
+            **{key: known[key] for key in ("measured", "measure") if key in known},
             "name": self.source,
             "source": self.source,
             "fingerprint": self.calls.fingerprint,
@@ -340,13 +347,19 @@ class CascadeProblem(Problem, Deployable):
         policies, keys = self._policies(X)
         known = [stages[key] for key in keys]
         none = np.full(table.n, -1, dtype=np.int64)
-        scale = [max(int(np.gcd.reduce(c.values, axis=None)), 1) for c in table.costs.values()]
+        costs = [table.costs[name] for name in self.costs]
+        fixed = [np.zeros(table.k, np.int64) if c.fixed is None else c.fixed for c in costs]
+        scale = [
+            max(int(np.gcd(np.gcd.reduce(c.values, axis=None), np.gcd.reduce(paid))), 1)
+            for c, paid in zip(costs, fixed, strict=True)
+        ]
         facts = Facts(
             np.stack([s.level for s in known]),
             np.stack([s.right for s in known]),
             np.stack([stages.tens(key) if tuning else TENS * stages[key].right for key in keys]),
             np.stack([none if s.said is None else s.said for s in known]),
-            np.stack([table.costs[c].values // g for c, g in zip(self.costs, scale, strict=True)]),
+            np.stack([c.values // g for c, g in zip(costs, scale, strict=True)]),
+            np.stack([paid // g for paid, g in zip(fixed, scale, strict=True)]),
             np.array([g / UNIT for g in scale]),
         )
         return CascadeOutcomes(
@@ -385,8 +398,8 @@ class CascadeProblem(Problem, Deployable):
         found += [_COVERAGE._replace(steps=n), _CALLS._replace(low=1.0, high=float(k) or 1.0)]
         found += [_MODELS._replace(high=float(k))]
         for name, cost in self.calls.costs.items():
-            tests = () if self.test is None else (self.test.costs[name].values,)
-            tables = [cost.values, *tests]
+            tests = () if self.test is None else (self.test.costs[name].alone(),)
+            tables = [cost.alone(), *tests]
             mean = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9)
             most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9)
             found.append(
@@ -424,7 +437,9 @@ class CascadeProblem(Problem, Deployable):
         return tuple(found)
 
 
-def obtain_calls(section: CallsSection) -> tuple[CallTable, CallTable | None, Library | None]:
+def obtain_calls(
+    section: CallsSection, measure: MeasureConfig | None = None
+) -> tuple[CallTable, CallTable | None, Library | None]:
     """Return the tables that a section describes, tuning and test, and the library they are of.
 
     Raises
@@ -437,8 +452,14 @@ def obtain_calls(section: CallsSection) -> tuple[CallTable, CallTable | None, Li
 
     library = None
     test: CallTable | None = None
+    if section.library is None and measure is not None:
+        raise InputError(
+            "problem.measure: expected together with problem.calls.library.build, found a table in "
+            "a file; what it is of was decided when it was made, so leave measure out"
+        )
     if section.library is not None:
-        library = obtain_library(section.library, where="problem.calls.library")
+        built = measured_as(section.library, measure)
+        library = obtain_library(built, where="problem.calls.library")
         calls = CallTable.of(library, costs=section.costs)
         if library.test is not None:
             test = CallTable.of(library, "test", section.costs)
@@ -471,7 +492,7 @@ def _with_costs(calls: CallTable, names: Sequence[str]) -> CallTable:
 
 def _by_price(calls: CallTable) -> CallTable:
     """Return the table with the models by their mean cost, the cheapest first."""
-    first = next(iter(calls.costs.values())).values
+    first = next(iter(calls.costs.values())).alone()
     order = np.argsort(first.sum(axis=1), kind="stable").tolist()
     return calls.only([calls.ids[m] for m in order])
 

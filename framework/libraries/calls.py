@@ -36,10 +36,23 @@ class CallCost(NamedTuple):
     values : numpy.ndarray of int64, shape (K, N)
         In 1e-9 of the unit, at least 0.
     unit : str
+    fixed : numpy.ndarray of int64, shape (K,), or None
+        What a model adds to the cost of every record, asked of it or not, as soon as a cascade has
+        it: a record's share of what a call takes however few records of a batch it has.
     """
 
     values: IntArray
     unit: str = ""
+    fixed: IntArray | None = None
+
+    def take(self, models: Any = slice(None), records: Any = slice(None)) -> CallCost:
+        """Return the cost of some models and records."""
+        fixed = None if self.fixed is None else self.fixed[models]
+        return CallCost(self.values[models][:, records], self.unit, fixed)
+
+    def alone(self) -> IntArray:
+        """Return what each record costs where one model is asked alone, shape (K, N)."""
+        return self.values if self.fixed is None else self.values + self.fixed[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +119,7 @@ class CallTable:
         costs: Mapping[str, Any],
         *,
         units: Mapping[str, str] | None = None,
+        fixed: Mapping[str, Any] | None = None,
         answers: Any = None,
         truth: Any = None,
         labels: Sequence[Any] | None = None,
@@ -125,6 +139,8 @@ class CallTable:
         costs : mapping of str to array_like, shape (K, N) or (K,)
             In their unit; one value a model is the price of each of its calls.
         units : mapping of str to str, optional
+        fixed : mapping of str to array_like, shape (K,), optional
+            See :class:`CallCost`; none unless given.
         answers, truth : array_like, shapes (K, N) and (N,), optional
             As ``labels`` spells them, which is made of them where it is not given.
         labels : sequence, optional
@@ -161,9 +177,12 @@ class CallTable:
                 f"found {correct.shape}"
             )
         sure = _confidence(confidence, ids, n, name)
+        always = fixed or {}
         table = {
             str(key): CallCost(
-                _whole(given, ids, n, key, name), (units or _UNITS).get(key, _UNITS.get(key, ""))
+                _whole(given, ids, n, key, name),
+                (units or _UNITS).get(key, _UNITS.get(key, "")),
+                _whole(always[key], ids, 1, key, name)[:, 0] if key in always else None,
             )
             for key, given in costs.items()
         }
@@ -191,7 +210,11 @@ class CallTable:
 
     @classmethod
     def of(
-        cls, library: Library, part: str = "validation", costs: Sequence[str] | None = None
+        cls,
+        library: Library,
+        part: str = "validation",
+        costs: Sequence[str] | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> CallTable:
         """Return the calls that a library of classifiers knows: each costs what its model costs.
 
@@ -204,6 +227,8 @@ class CallTable:
         part : {'validation', 'test'}
         costs : sequence of str, optional
             Which; all of them if None.
+        fixed : mapping of str to array_like, shape (K,), optional
+            The part of them that is paid however few records a model is asked for.
 
         Raises
         ------
@@ -236,7 +261,11 @@ class CallTable:
             library.ids,
             codes == np.asarray(y)[None, :],
             found.max(axis=2).astype(np.float64),
-            {name: library.costs[name].values for name in names},
+            {
+                name: np.subtract(library.costs[name].values, (fixed or {}).get(name, 0.0))
+                for name in names
+            },
+            fixed=fixed,
             units={name: library.costs[name].unit for name in names},
             answers=np.asarray(library.classes, dtype=object)[codes],
             truth=np.asarray(library.classes, dtype=object)[np.asarray(y)],
@@ -253,7 +282,7 @@ class CallTable:
             self,
             right=frozen(self.right[:, rows]),
             confidence=frozen(self.confidence[:, rows]),
-            costs={key: CallCost(c.values[:, rows], c.unit) for key, c in self.costs.items()},
+            costs={key: c.take(records=rows) for key, c in self.costs.items()},
             answers=None if self.answers is None else self.answers[:, rows],
             truth=None if self.truth is None else self.truth[rows],
             probabilities=None if self.probabilities is None else self.probabilities[:, rows],
@@ -285,7 +314,7 @@ class CallTable:
             ids=tuple(models),
             right=frozen(self.right[rows]),
             confidence=frozen(self.confidence[rows]),
-            costs={key: CallCost(c.values[rows], c.unit) for key, c in self.costs.items()},
+            costs={key: c.take(rows) for key, c in self.costs.items()},
             answers=None if self.answers is None else self.answers[rows],
             probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
@@ -468,6 +497,7 @@ def _fingerprint(table: CallTable) -> str:
     digest = hashlib.sha256(json.dumps(plain).encode())
     arrays = [table.right, table.confidence, table.answers, table.truth, table.probabilities]
     arrays += [table.groups, *(cost.values for cost in table.costs.values())]
+    arrays += [cost.fixed for cost in table.costs.values()]
     for array in arrays:
         if array is not None:
             digest.update(f"{array.dtype} {array.shape}".encode())

@@ -238,7 +238,7 @@ def copy_bytes(models: Mapping[str, Any]) -> int:
 
 
 def measured_costs(
-    models: Mapping[str, Any], X: Any, *, trusted: Sequence[str] = ()
+    models: Mapping[str, Any], X: Any, *, trusted: Sequence[str] = (), call_time: bool = False
 ) -> dict[str, Cost]:
     """Return inference time, memory and disk of fitted models (:mod:`framework.libraries.measure`).
 
@@ -251,6 +251,8 @@ def measured_costs(
         Records as the models take them; repeated or cut to 1,000.
     trusted : sequence of str
         Types that the models hold beyond scikit-learn's and LightGBM's.
+    call_time : bool
+        Whether the part of inference time that any call takes is returned too.
 
     Raises
     ------
@@ -263,18 +265,24 @@ def measured_costs(
         files = {name: Path(room, f"{i}.skops") for i, name in enumerate(models)}
         for name, path in files.items():
             path.write_bytes(dump_estimator(models[name], f"model {name!r}", trusted))
-        return _costs_of(files, X, trusted, values=_classes_of(models) is None)
+        units = UNITS | ({"call_time": UNITS["inference_time"]} if call_time else {})
+        return _costs_of(files, X, trusted, units, values=_classes_of(models) is None)
 
 
 def _costs_of(
-    files: Mapping[str, Path], X: Any, trusted: Sequence[str], *, values: bool
+    files: Mapping[str, Path],
+    X: Any,
+    trusted: Sequence[str],
+    units: Mapping[str, str],
+    *,
+    values: bool,
 ) -> dict[str, Cost]:
     found = dict(measure(files, X, values=values, trusted=trusted))
     for name, path in files.items():
         found[name]["disk"] = path.stat().st_size / 1e6
     return {
         key: Cost(np.array([found[name][key] for name in files]), unit)
-        for key, unit in UNITS.items()
+        for key, unit in units.items()
     }
 
 
@@ -321,7 +329,7 @@ def _import_models(name: str, config: ModelsConfig, folder: Path) -> Library:
     X_test, y_test = (None, None) if config.test is None else _records(config.test, config.target)
     _, further = read_costs(config.costs, config.units, list(files))
     predicted = from_models(models, X, y, X_test=X_test, y_test=y_test)  # says what is wrong first
-    measured = _costs_of(files, X, (), values=predicted.classes is None)
+    measured = _costs_of(files, X, (), UNITS, values=predicted.classes is None)
     library = Library.from_arrays(
         predicted.ids,
         predicted.validation,

@@ -59,8 +59,9 @@ def test_the_whole_front_is_that_of_every_genome(answer, outcomes):
     for seed in range(90 if (answer, outcomes) == ("own", "raw") else 12):
         tied = seed % 3 == 0
         infinite = answer == "own"
+        fixed = {"fixed": {"cost": [0.001, 0.003, 0.002]}} if seed % 4 == 1 else {}
         table = made_up(
-            3, 4 + seed % 3, seed, tied=tied, **({"infinite": infinite} if tied else {})
+            3, 4 + seed % 3, seed, tied=tied, **({"infinite": infinite} if tied else {}), **fixed
         )
         try:
             problem = CascadeProblem(table, answer=answer)
@@ -110,6 +111,8 @@ def test_prices_find_the_hull_of_every_policy(answer):
     for seed in range(tables):
         tied = seed % 3 == 0  # and infinite
         more = {"infinite": answer == "own"} if tied else {}
+        if seed % 5 == 1:
+            more["fixed"] = {"cost": [0.001, 0.003, 0.002, 0.01][: 3 + seed % 2]}
         table = made_up(3 + seed % 2, sizes[seed % len(sizes)], seed, tied=tied, **more)
         problem = CascadeProblem(table, answer=answer)
         wanted = hull_of(problem, False, seed % 4 == 0)

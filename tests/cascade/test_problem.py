@@ -21,8 +21,10 @@ def twin(problem, table, x, limit):
     """Return the metrics of a genome, asked of a table record by record."""
     policy = problem.decoded(x)
     rows = []
+    whole = table.costs["cost"].fixed
+    always = 0 if whole is None else sum(whole[table.ids.index(m)] for m in policy.models) / 1e9
     for r in range(table.n):
-        asked, paid, late, answered, said = 0, 0.0, 0.0, False, None
+        asked, paid, late, answered, said = 0, always, 0.0, False, None
         for j, name in enumerate(policy.models):
             m = table.ids.index(name)
             asked += 1
@@ -54,10 +56,13 @@ def twin(problem, table, x, limit):
     }
 
 
-@pytest.mark.parametrize("order", ["price", "free"])
+FIXED = {"cost": [0.0005, 0.0, 0.002, 0.0013]}
+
+
+@pytest.mark.parametrize(("order", "fixed"), [("price", None), ("free", None), ("price", FIXED)])
 @pytest.mark.parametrize("abstain", ["no", "last", "early"])
-def test_metrics_are_those_of_asking_one_record_at_a_time(order, abstain):
-    calls, test = made_up(4, 50, 1, tied=True), made_up(4, 33, 2, tied=True)
+def test_metrics_are_those_of_asking_one_record_at_a_time(order, fixed, abstain):
+    calls, test = (made_up(4, n, s, tied=True, fixed=fixed) for n, s in ((50, 1), (33, 2)))
     problem = CascadeProblem(
         calls,
         test=test,
@@ -138,6 +143,27 @@ def test_a_configuration_makes_it(tmp_path):
     assert "over_limit" in problem.metric_names
     with pytest.raises(ValueError, match="found neither"):
         CascadeConfig.model_validate({"calls": {}})
+    with pytest.raises(InputError, match="leave measure out"):
+        CascadeProblem.from_config(
+            CascadeConfig.model_validate({**plain, "measure": {"kind": "holdout"}})
+        )
+
+
+def test_a_library_is_measured_as_the_problem_says(monkeypatch):
+    asked = []
+
+    def obtain(section, where):
+        asked.append(section.build)
+        raise InputError("enough")
+
+    monkeypatch.setattr("framework.libraries.build.obtain_library", obtain)
+    build = {"name": "two", "dataset": {"sklearn": "iris"}}
+    for measure in ({"kind": "holdout"}, {"kind": "cross_validation", "folds": 3}):
+        plain = {"calls": {"library": {"build": build}}, "measure": measure}
+        with pytest.raises(InputError, match="enough"):
+            CascadeProblem.from_config(CascadeConfig.model_validate(plain))
+    assert asked[0].split.validation == 1 / 3
+    assert (asked[1].split.validation, asked[1].folds) == (None, 3)
 
 
 def flat(table, models):

@@ -204,7 +204,10 @@ def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> No
 
 
 def test_models_at_hand_are_measured(fitted: dict[str, Any]) -> None:
-    costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]])
+    costs = measured_costs(fitted, records(40, 1)[["x", "y", "z"]], call_time=True)
+    call = costs.pop("call_time").values
+    assert (call >= 0).all()
+    assert (call <= costs["inference_time"].values).all()
     assert {name: cost.unit for name, cost in costs.items()} == UNITS
     assert all(cost.values.shape == (3,) for cost in costs.values())
     disk = dict(zip(fitted, costs["disk"].values, strict=True))
