@@ -32,6 +32,10 @@ CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path n
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"`(paretolab [a-z][^`]*)`|^(paretolab [a-z][^#\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
+SLOW = {  # blocks of three seconds and more; those that people meet first stay
+    *("cascades.md-0", "decisions.md-0", "decisions.md-1", "ensembling.md-0", "ensembling.md-1"),
+    *("pruning.md-0", "python.md-1"),
+}
 MODEL_SNIPPET = '.load_model("models/'  # needs the model that the page made before
 
 
@@ -54,7 +58,12 @@ def outputs(page: Path) -> Iterator[tuple[str, str]]:
 
 
 SNIPPETS = [
-    pytest.param(code, shown, id=f"{page.name}-{number}")
+    pytest.param(
+        code,
+        shown,
+        id=f"{page.name}-{number}",
+        marks=[pytest.mark.slow] if f"{page.name}-{number}" in SLOW else [],
+    )
     for page in PAGES
     for number, (code, shown) in enumerate(outputs(page))
     if MODEL_SNIPPET not in code
@@ -70,6 +79,10 @@ def test_python_runs(code: str, shown: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, f"expected the snippet to run, found:\n{done.stderr}"
     assert not (lost := missing(shown, done.stdout)), f"not printed: {lost}\n{done.stdout}"
+
+
+def test_slow_blocks_are_there() -> None:
+    assert {param.id for param in SNIPPETS} >= SLOW
 
 
 MACHINE = re.compile(r"[\d,.]+/s\b|\b[\d,.]+ (s|[kMG]B)\b")  # depends on the machine

@@ -33,6 +33,10 @@ from framework.settings import Section
 LEVEL = 0.95  # of intervals
 CHANCE = 0.05  # what is less probable by chance alone counts as more than chance
 _LISTED = 8  # cases that a sentence names
+_NEW = {  # what a front is worth on new records: by what a sentence calls it, column and indicator
+    "expected on new records": ("expected", "hypervolume_expected"),
+    "on test records": ("test", "hypervolume_pessimistic"),
+}
 _BOUNDS = {"", "evaluations", "generations", "seconds"}  # what ends a run that used its budget up
 
 
@@ -73,16 +77,17 @@ def winners(comparison: Comparison) -> pd.DataFrame:
 
     One row per case and method: ``runs``, ``mean``, ``least`` and ``greatest`` over them, ``best``
     ("yes" where the mean is the best of the case), and ``p``, of the rank-sum test against the
-    best one (NaN for itself, and where there are too few runs to tell).
+    best one (NaN for itself, and where there are too few runs to tell). ``lead``, from
+    ``lead_low`` to ``lead_high``, is by how much the best one is better (see :func:`lead`).
+    ``expected`` and ``test`` are the means of the hypervolume to expect on new records, and on test
+    records of the pessimistic front, where they are known, with ``expected_lead`` and so on.
     """
     name = comparison.first
     better = comparison.indicators[name].better
     rows: list[dict[str, Any]] = []
     for case, part in comparison.units.groupby("case", sort=False):
-        values = {
-            str(method): own[name].to_numpy(dtype=np.float64)
-            for method, own in part.groupby("method", sort=False)
-        }
+        runs = {str(m): own.set_index("seed") for m, own in part.groupby("method", sort=False)}
+        values = {method: own[name].to_numpy(dtype=np.float64) for method, own in runs.items()}
         known = {method: float(own.mean()) for method, own in values.items() if len(own)}
         finite = [mean for mean in known.values() if not math.isnan(mean)]
         top = (max if better == "high" else min)(finite, default=math.nan)
@@ -101,7 +106,44 @@ def winners(comparison: Comparison) -> pd.DataFrame:
                     "p": math.nan if first in (None, method) else _chance(values[first], own),
                 }
             )
+            if first not in (None, method):
+                rows[-1] |= _leads(runs[first][name], runs[method][name], better, "lead")
+            for column, indicator in _NEW.values():
+                if indicator not in comparison.indicators:
+                    continue
+                rows[-1][column] = float(runs[method][indicator].mean())
+                if first not in (None, method):
+                    new, old = runs[first][indicator], runs[method][indicator]
+                    rows[-1] |= _leads(new, old, "high", f"{column}_lead")
     return pd.DataFrame(rows)
+
+
+def lead(first: pd.Series[float], other: pd.Series[float]) -> tuple[float, float, float]:
+    """Return how much greater the mean of the first is, and the ends of the 95% interval of that.
+
+    By the difference of each seed where both have the same ones (Student's t), else by Welch's t.
+    Both ends are NaN for fewer than two runs.
+
+    Parameters
+    ----------
+    first, other : Series
+        By seed.
+    """
+    if set(first.index) == set(other.index) and first.index.is_unique:
+        gaps: FloatArray = first.to_numpy(np.float64) - other[first.index].to_numpy(np.float64)
+        return interval(gaps)
+    gap = float(first.mean() - other.mean())
+    if min(len(first), len(other)) < 2:
+        return gap, math.nan, math.nan
+    found = stats.ttest_ind(first, other, equal_var=False).confidence_interval(LEVEL)
+    return gap, float(found.low), float(found.high)
+
+
+def _leads(
+    first: pd.Series[float], other: pd.Series[float], better: str, name: str
+) -> dict[str, float]:
+    found = lead(first, other) if better == "high" else lead(other, first)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
 
 
 def _chance(a: FloatArray, b: FloatArray) -> float:
@@ -119,6 +161,7 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         As :func:`winners` returns it.
     """
     won: dict[str, list[str]] = {}
+    leads: list[str] = []
     sure, doubtful, unknown = [], [], []
     for case, part in table.groupby("case", sort=False):
         best = part[part["best"] == "yes"]
@@ -128,6 +171,7 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         rest = part[part["best"] != "yes"]
         if len(best) > 1 or rest.empty:
             continue
+        leads += _lead_sentence(str(case), str(best["method"].iloc[0]), rest)
         if rest["p"].isna().any():
             unknown.append(str(case))
         elif (rest["p"] < CHANCE).all():
@@ -141,6 +185,9 @@ def verdicts(table: pd.DataFrame) -> list[str]:
     leaders = sorted(won, key=lambda name: -len(won[name]))
     parts = [f"{name} on {len(won[name])} of {cases} ({_some(won[name])})" for name in leaders]
     sentences = [f"The best mean {indicator.replace('_', ' ')} has {'; '.join(parts)}."]
+    sentences += leads[:_LISTED]
+    if len(leads) > _LISTED:
+        sentences.append(f"(And {len(leads) - _LISTED} more cases, in tables/winners.csv.)")
     if sure:
         sentences.append(f"More than chance, against every other method: on {_some(sure)}.")
     if doubtful:
@@ -149,11 +196,29 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         )
     if unknown:
         sentences.append(f"Too few runs to tell from chance: on {_some(unknown)}.")
-    if sure or doubtful:
+    if sure or doubtful or leads:
         sentences.append(
-            f"(Rank-sum test over runs at {CHANCE:.0%}, not corrected for the number of pairs.)"
+            "(Ranges in brackets: 95%, over runs with other seeds, not over other records. "
+            f"Rank-sum test over runs at {CHANCE:.0%}, not corrected for the number of pairs.)"
         )
     return sentences
+
+
+def _lead_sentence(case: str, best: str, rest: pd.DataFrame) -> list[str]:
+    """Say by how much the best one of a case is better than the next; nothing where not known."""
+    if "lead" not in rest or rest["lead"].isna().all():
+        return []
+    rival = dict(rest.sort_values("lead").iloc[0].items())
+    columns = {"": "lead"} | {f"; {what}": f"{name}_lead" for what, (name, _) in _NEW.items()}
+    text = f"{case}: {best} before {rival['method']} by"
+    for what, column in columns.items():
+        gap = rival.get(column, math.nan)
+        if math.isnan(gap):
+            continue
+        low, high = rival[f"{column}_low"], rival[f"{column}_high"]
+        known = "" if math.isnan(low) else f" ({low:+.4f} to {high:+.4f})"
+        text += f"{what} {gap:+.4f}{known}"
+    return [f"{text}."]
 
 
 def early_stops(comparison: Comparison) -> list[str]:

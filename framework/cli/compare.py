@@ -102,6 +102,8 @@ def show(
     out = console()
     tell(lambda: _fields(comparison, paths))
     out.print(summary_table(comparison))
+    if len(comparison.cases) > 1:
+        out.print(result_table(comparison))
     lines = [("judged", comparison.judged), *_reference_lines(comparison)]
     lines += _new_records(comparison)
     lines += test_lines(comparison)
@@ -173,6 +175,44 @@ def summary_table(comparison: Comparison) -> Table:
             *(_spread(row, name) for name in names),
             "-" if rank is None else f"{rank:.2f}",
         )
+    return table
+
+
+def result_table(comparison: Comparison) -> Table:
+    """Return the table of data by methods that the report begins with: the first indicator.
+
+    The mean over runs, with the least and the greatest; a star marks the best of a case, ``~`` what
+    chance may explain, ``?`` what is too little to tell.
+    """
+    from rich.table import Table
+
+    from framework.analysis.report import CHANCE, winners
+
+    found = winners(comparison)
+    indicator = comparison.indicators[comparison.first]
+    arrow = {"high": "↑", "low": "↓"}[indicator.better]
+    several = len(comparison.methods) > 1
+    key = "; * best, ~ chance may explain the gap to it, ? too few runs to tell" if several else ""
+    table = Table(
+        title=f"{indicator.label} {arrow} by case{key}", title_justify="left", pad_edge=False
+    )
+    cells: dict[tuple[str, str], str] = {}
+    for row in found.to_dict("records"):
+        text = f"{row['mean']:.4f}"
+        if row["runs"] > 1:
+            text += f" ({row['least']:.4f} to {row['greatest']:.4f})"
+        unsure = " ?" if math.isnan(row["p"]) else " ~" if row["p"] >= CHANCE else ""
+        mark = (" *" if row["best"] else unsure) if several else ""
+        cells[str(row["case"]), str(row["method"])] = text + mark
+    methods, cases = comparison.methods, list(dict.fromkeys(map(str, found["case"])))
+    wide = len(methods) <= len(cases)  # the fewer are the columns
+    table.add_column("case" if wide else "method")
+    for name in methods if wide else cases:
+        table.add_column(name, justify="right")
+    for name in cases if wide else methods:
+        others = methods if wide else cases
+        keys = [(name, other) if wide else (other, name) for other in others]
+        table.add_row(name, *(cells.get(key, "-") for key in keys))
     return table
 
 

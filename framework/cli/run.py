@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framework import registry
 from framework.cli.arguments import (
@@ -31,6 +31,7 @@ from framework.cli.tables import (
     show_steps,
     show_walk,
 )
+from framework.errors import ParetolabError
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.config import RunConfig
 from framework.experiment.execute import (
@@ -45,6 +46,9 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 from framework.models.walk import Chosen
 from framework.security import keep
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SUMMARY = (  # what --json has of summary.json
     "status", "stopped", "evaluations", "distinct_evaluations", "rows_failed", "wall_s", "seed",
@@ -155,6 +159,8 @@ def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options
         show_walk(out, Chosen.read(run_dir.model))
         if sentence := verdict_of(run_dir, front):
             out.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        if config.repeats > 1:
+            _show_repeats(out, run_dir)
         tracked = config.tracking is not None and options.track
         show_steps(out, next_steps(run_dir, front, tracked))
     else:
@@ -163,3 +169,20 @@ def _result(config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options
     if summary["rows_failed"]:
         options.report(f"{summary['rows_failed']:,} of {summary['evaluations']:,} rows failed")
     return 3 if summary["status"] == FAILED or not len(front) else 0
+
+
+def _show_repeats(out: Console, run_dir: RunDir) -> None:
+    """Print what the repeats found, as `paretolab compare` does, and which of them ended early."""
+    from framework.analysis.report import early_stops
+    from framework.cli.compare import result_table
+    from framework.experiment.comparison import compare
+
+    try:
+        comparison = compare([run_dir.path])
+    except ParetolabError:  # nothing that is measured has a meaning for these objectives
+        return
+    stops = early_stops(comparison)
+    tell(lambda: {"repeats_found": comparison.frame, "ended_early": stops})
+    out.print(result_table(comparison))
+    if stops:
+        show_steps(out, [("ended early", sentence) for sentence in stops])

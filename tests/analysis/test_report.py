@@ -18,6 +18,7 @@ from framework.analysis.compare import ComparedRun, compare_case, compare_cases
 from framework.analysis.report import (
     early_stops,
     interval,
+    lead,
     means,
     pairs,
     ranks,
@@ -27,7 +28,7 @@ from framework.analysis.report import (
     wins,
 )
 from framework.analysis.statistics import rank_sum, score, verdict
-from framework.cli.compare import _new_records
+from framework.cli.compare import _new_records, result_table
 from framework.front import volume
 from framework.roles import Metric, Objective, Roles
 
@@ -190,7 +191,8 @@ def test_verdicts_say_who_won_on_which_case_and_what_chance_may_explain():
         "The best mean hypervolume has EMSCO on 2 of 3 (pima, heart); random on 1 of 3 (credit). "
         "More than chance, against every other method: on pima. Chance may explain the lead, over "
         "the methods in brackets: on heart (random). Too few runs to tell from chance: on credit. "
-        "(Rank-sum test over runs at 5%, not corrected for the number of pairs.)"
+        "(Ranges in brackets: 95%, over runs with other seeds, not over other records. Rank-sum "
+        "test over runs at 5%, not corrected for the number of pairs.)"
     )
 
 
@@ -278,3 +280,51 @@ def test_runs_that_ended_before_their_budget_are_named_with_the_reason(compariso
     assert said == (
         f"{method} ended before its budget in {here} of {total} runs (on {first.name}): {why}."
     )
+
+
+def test_leads_are_the_gap_and_its_interval_by_seed_or_by_welch():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(1.0, 0.2, 6), rng.normal(0.7, 0.3, 6)
+    first, other = pd.Series(a, index=range(6)), pd.Series(b, index=range(6))
+    gap, low, high = lead(first, other.sample(frac=1, random_state=0))  # by seed, in any order
+    paired = stats.ttest_rel(a, b).confidence_interval()
+    assert (gap, low, high) == pytest.approx((np.mean(a - b), paired.low, paired.high))
+    gap, low, high = lead(first, pd.Series(b, index=range(10, 16)))
+    welch = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert (gap, low, high) == pytest.approx((np.mean(a) - np.mean(b), welch.low, welch.high))
+    assert math.isnan(lead(first[:1], other[:1])[1])
+    assert math.isnan(lead(first[:1], other[3:5])[2])
+
+
+def test_a_lead_is_told_with_its_range_expected_and_on_test():
+    def run(method, seed, value):
+        losses = np.array([[value, value]])
+        place = f"{method} {seed}"
+        new = {"expected": losses + 0.01, "test": losses + 0.02}
+        return ComparedRun(method, seed, 10, 10, 1.0, losses, Path("."), place, **new)
+
+    runs = [run("good", s, 0.1 + s / 100) for s in range(5)]
+    runs += [run("bad", s, 0.3 + s / 50) for s in range(5)]
+    runs += [run("worst", s, 0.6 + s / 100) for s in range(5)]
+    table = winners(compare_cases("one", [compare_case("here", runs, ROLES)]))
+    rows = table.set_index("method")
+    for name, shift in (("lead", 0.0), ("expected_lead", 0.01), ("test_lead", 0.02)):
+        seeds = np.arange(5)
+        gaps = (0.9 - shift - seeds / 100) ** 2 - (0.7 - shift - seeds / 50) ** 2
+        assert rows.loc["bad", name] == pytest.approx(gaps.mean())
+        assert rows.loc["bad", f"{name}_low"] == pytest.approx(interval(gaps)[1])
+    (said,) = [sentence for sentence in verdicts(table) if sentence.startswith("here: ")]
+    assert said.startswith("here: good before bad by +0.3")
+    assert "; expected on new records +0.3" in said
+    assert "; on test records +0.3" in said
+
+
+def test_the_terminal_shows_data_by_methods(comparison):
+    table = result_table(comparison)
+    names = [column.header for column in table.columns]
+    cases = [case.name for case in comparison.cases]
+    assert set(names[1:]) in ({*comparison.methods}, {*cases})
+    cells = [cell for column in table.columns[1:] for cell in column._cells]
+    stars = sum(cell.endswith(" *") for cell in cells)
+    assert stars >= len(cases)
+    assert len(cells) == len(cases) * len(comparison.methods)

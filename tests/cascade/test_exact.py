@@ -103,10 +103,16 @@ def hull_of(problem, corners_only, calibrated):
     return [(point.gain, point.cost) for point in hull(points)]
 
 
-@pytest.mark.parametrize("answer", ["own", "cumulative_mean"])
-def test_prices_find_the_hull_of_every_policy(answer):
+@pytest.mark.parametrize(
+    ("answer", "tables"),
+    [
+        ("own", 60),
+        pytest.param("own", 200, marks=pytest.mark.slow),
+        ("cumulative_mean", 30),
+    ],
+)
+def test_prices_find_the_hull_of_every_policy(answer, tables):
     sizes = (10, 18, 26) if answer == "own" else (7, 12)
-    tables = 200 if answer == "own" else 30
     longer = 0
     for seed in range(tables):
         tied = seed % 3 == 0  # and infinite

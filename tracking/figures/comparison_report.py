@@ -14,7 +14,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from framework.analysis.compare import NUMBERS, Case, Claim, Comparison, Page
-from framework.analysis.report import claims_table, early_stops, has_groups, tables, verdicts
+from framework.analysis.report import (
+    CHANCE,
+    claims_table,
+    early_stops,
+    has_groups,
+    tables,
+    verdicts,
+)
 from tracking.figures.comparison_figures import (
     ARROW,
     anytime,
@@ -192,6 +199,7 @@ _GROUPS = (
     "Mean ± half the 95% interval over the cases of a group, each with the mean over its runs; the "
     "best mean of a group and indicator in bold; in grey the published value, where there is one."
 )
+_MAYBE = "chance may explain the gap to the best, or runs are too few to tell"
 _SAID = "What the paper says, and what holds here"
 _NOISE = 1e-9  # of a mean: what adding the same numbers in another order may change
 _MOST_PANELS = 12
@@ -252,14 +260,23 @@ def _methods(comparison: Comparison) -> str:
 
 
 def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
-    """Return a line per case and a column per method: the mean and the range over the runs."""
-    cells = {
-        (row["case"], row["method"]): ("<b>{}</b>" if row["best"] else "{}").format(
-            digits(row["mean"])
-            + ("" if row["runs"] < 2 else f" ({digits(row['least'])} to {digits(row['greatest'])})")
-        )
-        for row in table.to_dict("records")
-    }
+    """Return a line per case and a column per method: the mean and the range over the runs.
+
+    Below it the hypervolume that is expected and the one on test records, where they are known.
+    """
+    cells = {}
+    for row in table.to_dict("records"):
+        text = digits(row["mean"])
+        if row["runs"] > 1:
+            text += f" ({digits(row['least'])} to {digits(row['greatest'])})"
+        if row["best"]:
+            text = f"<b>{text}</b>"
+        elif not row["p"] < CHANCE:
+            text += f' <abbr title="{_MAYBE}">~</abbr>'
+        new = {name: row.get(name, math.nan) for name in ("expected", "test")}
+        known = [f"{name} {digits(value)}" for name, value in new.items() if not math.isnan(value)]
+        below = f'<br><span class="paper">{", ".join(known)}</span>' if known else ""
+        cells[row["case"], row["method"]] = text + below
     cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
     rows = [
         [html.escape(str(case)), *(cells.get((case, m), "-") for m in comparison.methods)]

@@ -25,6 +25,30 @@ p {{ color: #555; margin: .3rem 0; }}
 {body}
 </body></html>
 """
+_SORTING = """<script>
+document.querySelectorAll("table:not(.text)").forEach((table) => {
+  const key = (row, column) => row.cells[column].textContent.trim();
+  const number = (text) => parseFloat(text.replace(/,/g, ""));
+  Array.from(table.rows[0].cells).forEach((cell, column) => {
+    const button = document.createElement("button");
+    button.append(...cell.childNodes);
+    cell.append(button);
+    button.onclick = () => {
+      const down = cell.getAttribute("aria-sort") === "ascending";
+      const rows = Array.from(table.rows).slice(1);
+      const order = (a, b) => {
+        const [x, y] = [number(key(a, column)), number(key(b, column))];
+        if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1;  // what has no number comes last
+        const found = isNaN(x) ? key(a, column).localeCompare(key(b, column)) : x - y;
+        return down ? -found : found;
+      };
+      Array.from(table.rows[0].cells).forEach((other) => other.removeAttribute("aria-sort"));
+      cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      rows.sort(order).forEach((row) => row.parentNode.append(row));
+    };
+  });
+});
+</script>"""
 _DECIMALS = 8  # of a number that is written without an exponent
 _REPORT = """body { max-width: 76rem; } p { max-width: 60rem; } img { max-width: 100%; }
 table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;
@@ -36,7 +60,12 @@ h1, h2, p { overflow-wrap: anywhere; } pre { overflow-x: auto; }
 @media (max-width: 40rem) { body { margin: .6rem; } td, th { padding: .2rem .4rem; }
 th { white-space: normal; } td:first-child, th:first-child { position: sticky; left: 0;
 background: #fff; } }
-.paper { color: #777; }
+.paper { color: #777; } abbr { text-decoration: none; cursor: help; }
+th button { all: inherit; display: inline; padding: 0; border: 0; cursor: pointer; }
+th button:focus-visible { outline: 2px solid #0072b2; }
+th[aria-sort=ascending] button::after { content: " \\25b2"; }
+th[aria-sort=descending] button::after { content: " \\25bc"; }
+@media print { body { max-width: none; } div { overflow: visible; } }
 """
 
 
@@ -74,8 +103,11 @@ def write_page(
 
 
 def write_report_page(path: Path, title: str, subtitle: str, sections: Sequence[str]) -> None:
-    """Write a page of tables and pictures, of a width that is read with ease."""
-    write_page(path, title, subtitle, sections, style=_REPORT)
+    """Write a page of tables and pictures, of a width that is read with ease.
+
+    A click on a heading sorts a table by that column.
+    """
+    write_page(path, title, subtitle, [*sections, _SORTING], style=_REPORT)
 
 
 def write_figures_page(
