@@ -95,16 +95,19 @@ class Roles:
         if not self.objectives:
             raise InputError("objectives: expected at least one, found none")
         names = [objective.metric for objective in self.objectives]
+        wrong = []
         for place, used in (
             ("objectives", names),
             ("constraints", [c.metric for c in constraints]),
         ):
             for name in used:
                 if name not in self.metrics:
-                    raise InputError(
+                    wrong.append(
                         f"{place}: expected a metric of the problem "
                         f"({', '.join(self.metrics)}), found {name!r}"
                     )
+        if wrong:
+            raise InputError("\n".join(wrong))
         if len(set(names)) < len(names):
             raise InputError(f"objectives: expected each metric once, found {', '.join(names)}")
         self.names = tuple(names)

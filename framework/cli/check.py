@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from framework import registry
-from framework.algorithm import fitting
+from framework.algorithm import Algorithm, fitting
 from framework.cli.arguments import (
     add_cluster_arguments,
     config_arguments,
@@ -20,7 +20,7 @@ from framework.cli.results import json_argument
 from framework.cli.tables import console, show_facts
 from framework.cli.trust import effects_of, show_effects
 from framework.components import building_nothing
-from framework.errors import NotBuiltError, listed
+from framework.errors import InputError, NotBuiltError, listed
 from framework.experiment.config import ConstraintConfig, RunConfig, read_yaml
 from framework.experiment.estimate import (
     built_first,
@@ -29,6 +29,7 @@ from framework.experiment.estimate import (
     memory_warning,
 )
 from framework.experiment.single_run import make_algorithm, make_problem, make_roles
+from framework.problem import Problem
 
 _ROWS_A_WORKER = 4  # of max_pending, below which workers wait for each other
 _PARTS = {
@@ -64,12 +65,11 @@ class Check:
         ships = shipped(config.cluster)
         with building_nothing() as put_off:
             try:
-                problem = make_problem(config)
+                problem, algorithm = _made(config)
             except NotBuiltError:
                 show_facts([("name", config.name), *built_first(put_off)])
                 console().print("nothing is wrong with it, as far as can be told before that")
                 return 0
-            algorithm = make_algorithm(config, problem, make_roles(config, problem))
         out, kind = console(), config.algorithm["kind"]
         data = problem.describe()
         lines = [("name", config.name)]
@@ -113,6 +113,46 @@ class Check:
         show_facts(lines)
         out.print("nothing is wrong with it")
         return 0
+
+
+def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
+    """Return the problem and the algorithm of a configuration.
+
+    Raises
+    ------
+    InputError
+        Whatever is wrong with the problem, the metrics and the algorithm, one line per error.
+    """
+    kind = str(config.algorithm["kind"])
+    try:
+        problem = make_problem(config)
+    except InputError as error:
+        raise InputError("\n".join([str(error), *_misspelt(config)])) from error
+    try:
+        roles = make_roles(config, problem)
+    except InputError as error:
+        lines = [str(error)]
+        if kind not in (others := fitting(problem)):
+            lines.append(
+                f"algorithm.kind: expected one that searches this problem ({', '.join(others)}), "
+                f"found {kind!r}"
+            )
+        raise InputError("\n".join(lines)) from error
+    return problem, make_algorithm(config, problem, roles)
+
+
+def _misspelt(config: RunConfig) -> Iterator[str]:
+    """Yield what is wrong with the names of metrics, as far as can be told without the problem.
+
+    A problem may have metrics that its class does not know: a name is wrong if it is nearly one.
+    """
+    known = registry.load("problems", str(config.problem["kind"])).known_metrics
+    names = [metric.name for metric in known]
+    for place, used in (("objectives", config.objectives), ("constraints", config.constraints)):
+        for one in used:
+            near = registry.nearest(one.metric, names)
+            if one.metric not in names and near:
+                yield f"{place}: expected a metric of the problem, found {one.metric!r}{near}"
 
 
 def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:

@@ -108,3 +108,21 @@ def test_no_forest_is_fitted_for_costs_and_one_for_all_runs(tmp_path, capsys, ca
     options = ["--out", str(tmp_path / "c"), "--quiet", "--no-plots"]
     assert main(["run", str(tmp_path / "config.yaml"), *options]) == 0
     assert (tmp_path / "c" / "front.csv").read_bytes() == fronts[0]
+
+
+def test_every_mistake_is_told_at_once(tmp_path, capsys, cache):
+    objectives = [{"metric": "covrage", "sense": "max"}, {"metric": "cost", "sense": "min"}]
+    limits = [{"metric": "acuracy", "at_least": 0.5}]
+    wrong = small(objectives=objectives, constraints=limits, algorithm={"kind": "ch_emoa"})
+    text = told(tmp_path, capsys, wrong, 2)
+    for found in ("objectives: ", "found 'covrage'", "constraints: ", "found 'acuracy'"):
+        assert found in text
+    wrong["problem"]["costs"] = {"values": [1, 2]}
+    text = told(tmp_path, capsys, wrong, 2)
+    assert "problem.costs.values: expected 6 entries" in text
+    assert "found 'covrage'; did you mean 'coverage'?" in text
+    assert "found 'acuracy'; did you mean 'accuracy'?" in text
+    wrong = small(objectives=objectives, algorithm={"kind": "hapens"})
+    text = told(tmp_path, capsys, wrong, 2)
+    assert "algorithm.kind: expected one that searches this problem" in text
+    assert "found 'covrage'" in text

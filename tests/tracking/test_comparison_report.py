@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 
 import matplotlib.image
 import numpy as np
@@ -62,6 +65,37 @@ def test_the_page_stands_alone_and_says_it_all(out, comparison):
     first = page[page.index("</h1>") :]
     assert first.index("The best mean hypervolume has ") < first.index("<h2>Methods</h2>")
     assert "&lt;b&gt;random&lt;/b&gt; on 1 of 1" in page or " on 1 of 1 (" in page
+
+
+def test_a_click_on_a_heading_sorts(out, tmp_path):
+    """In a browser, if one is here: by number, down at the second click."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no browser")
+    script = """<pre id="out"></pre><script>
+    const table = Array.from(document.querySelectorAll("table")).find((t) => t.rows.length > 3);
+    const column = Array.from(table.rows[0].cells).findIndex((c) => c.textContent[0] === "h");
+    const told = [];
+    for (let turn = 0; turn < 2; turn++) {
+      table.rows[0].cells[column].querySelector("button").click();
+      const rows = Array.from(table.rows).slice(1);
+      told.push(rows.map((row) => parseFloat(row.cells[column].textContent)));
+    }
+    document.getElementById("out").textContent = JSON.stringify(told);
+    </script></body>"""
+    page = (out / "report.html").read_text(encoding="utf-8").replace("</body>", script)
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    done = subprocess.run(
+        [browser, *options, (tmp_path / "page.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    up, down = json.loads(re.search(r'id="out">([^<]*)', done.stdout)[1])
+    assert up == sorted(up)
+    assert down == sorted(up, reverse=True)
 
 
 @pytest.mark.parametrize(

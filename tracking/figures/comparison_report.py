@@ -35,6 +35,7 @@ from tracking.figures.comparison_figures import (
     rank_diagrams,
 )
 from tracking.figures.html_page import (
+    as_list,
     as_table,
     digits,
     picture,
@@ -65,8 +66,11 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
     found = tables(comparison)
     sections = []
     if "winners" in found:
-        said = " ".join([*verdicts(found["winners"]), *early_stops(comparison)])
-        sections.append(section("Result", said, _winners(comparison, found["winners"])))
+        first, *more = [*verdicts(found["winners"]), *early_stops(comparison)] or [""]
+        shown = _winners(comparison, found["winners"])
+        more += [f"In the table ~: {_MAYBE}."] if "<abbr" in shown else []
+        body = as_list(more) + shown
+        sections.append(section("Result", first, body))
     elif stops := early_stops(comparison):
         sections.append(section("Ended early", " ".join(stops), ""))
     sections.append(section("Methods", _note(comparison), _methods(comparison)))
@@ -266,15 +270,15 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
     """
     cells = {}
     for row in table.to_dict("records"):
-        text = digits(row["mean"])
+        text = _even(row["mean"])
         if row["runs"] > 1:
-            text += f" ({digits(row['least'])} to {digits(row['greatest'])})"
+            text += f" ({_even(row['least'])} to {_even(row['greatest'])})"
         if row["best"]:
             text = f"<b>{text}</b>"
         elif not row["p"] < CHANCE:
             text += f' <abbr title="{_MAYBE}">~</abbr>'
         new = {name: row.get(name, math.nan) for name in ("expected", "test")}
-        known = [f"{name} {digits(value)}" for name, value in new.items() if not math.isnan(value)]
+        known = [f"{name} {_even(value)}" for name, value in new.items() if not math.isnan(value)]
         below = f'<br><span class="paper">{", ".join(known)}</span>' if known else ""
         cells[row["case"], row["method"]] = text + below
     cases = list(dict.fromkeys(table["case"]))[:_MOST_CASES]
@@ -284,6 +288,11 @@ def _winners(comparison: Comparison, table: pd.DataFrame) -> str:
     ]
     headings = [_heading(comparison, comparison.first), *map(html.escape, comparison.methods)]
     return as_table(headings, rows)
+
+
+def _even(value: float) -> str:
+    """Return a number to four digits, zeros at the end too: columns are read down."""
+    return digits(value) if abs(value) >= 1000 or math.isnan(value) else f"{value:#.4g}"
 
 
 def _means(comparison: Comparison, means: pd.DataFrame, by: str) -> str:

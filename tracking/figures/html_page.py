@@ -20,7 +20,7 @@ _TEMPLATE = """<!DOCTYPE html>
 {head}<style>
 body {{ font: 14px sans-serif; margin: 1.2rem; color: #222; }}
 h1 {{ font-size: 1.3rem; margin: 0; }} h2 {{ font-size: 1rem; margin: 1.4rem 0 .3rem; }}
-p {{ color: #555; margin: .3rem 0; }}
+p, ul {{ color: #555; margin: .3rem 0; }}
 {style}</style></head><body><h1>{title}</h1><p>{subtitle}</p>
 {body}
 </body></html>
@@ -50,7 +50,7 @@ document.querySelectorAll("table:not(.text)").forEach((table) => {
 });
 </script>"""
 _DECIMALS = 8  # of a number that is written without an exponent
-_REPORT = """body { max-width: 76rem; } p { max-width: 60rem; } img { max-width: 100%; }
+_REPORT = """body { max-width: 76rem; } p, ul { max-width: 60rem; } img { max-width: 100%; }
 table { border-collapse: collapse; margin: .5rem 0; } td, th { padding: .2rem .7rem;
 text-align: right; border-bottom: 1px solid #e5e7eb; white-space: nowrap; }
 td:first-child, th:first-child, .text td, .text th { text-align: left; }
@@ -143,6 +143,12 @@ def as_table(headings: list[str], rows: list[list[str]], *, text: bool = False) 
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     kind = ' class="text"' if text else ""
     return f"<div><table{kind}><tr>{head}</tr>\n{body}</table></div>"
+
+
+def as_list(sentences: Sequence[str]) -> str:
+    """Return plain sentences one below the other; nothing where there are none."""
+    items = "".join(f"<li>{html.escape(sentence)}</li>\n" for sentence in sentences)
+    return f"<ul>{items}</ul>" if items else ""
 
 
 def digits(value: float) -> str:
