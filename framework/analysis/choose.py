@@ -457,8 +457,6 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
     It has a solution of at most one member more than there are conditions, a corner, which the
     simplex method returns.
     """
-    from scipy.optimize import linprog
-
     if not any(metric.mixes for metric in front.roles.metrics.values()):
         raise InputError(
             "mix: expected solutions whose metrics are means over all records, found none; where "
@@ -467,30 +465,16 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
         )
     conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
     _column(front, best, "best")
-    above, limits, equal, values = [], [], [np.ones(len(front))], [1.0]
+    columns = []
     for condition in conditions:
-        column = _column(front, condition.metric, "where")
-        if condition.operator == "==":
-            equal.append(column)
-            values.append(condition.value)
-        elif condition.operator in ("<=", ">="):
-            side = 1.0 if condition.operator == "<=" else -1.0
-            above.append(side * column)
-            limits.append(side * condition.value)
-        else:
+        columns.append(_column(front, condition.metric, "where"))
+        if condition.operator not in ("==", "<=", ">="):
             raise InputError(
                 f"where: expected >=, <= or == for a mixture, found {condition}; a mixture comes "
                 "as near as one likes"
             )
-    found = linprog(
-        loss_of(front, best, "best"),
-        A_ub=np.array(above) if above else None,
-        b_ub=limits or None,
-        A_eq=np.array(equal),
-        b_eq=values,
-        method="highs-ds",
-    )
-    if found.x is None:
+    found = best_chances(loss_of(front, best, "best"), conditions, columns)
+    if found is None:
         ranges = {
             c.metric: f"{front.rows.values[c.metric].min():.4g} to "
             f"{front.rows.values[c.metric].max():.4g}"
@@ -501,14 +485,56 @@ def mix(front: Front, *, best: str, where: Sequence[str | Condition] = ()) -> Mi
             f"{', '.join(map(str, conditions))}; the solutions have "
             + ", ".join(f"{name} from {text}" for name, text in ranges.items())
         )
-    kept = np.flatnonzero(found.x > _NOTHING)
-    chances = found.x[kept] / found.x[kept].sum()
+    kept, chances = found
     expected = {
         name: float(chances @ front.rows.values[name][kept])
         for name, known in front.roles.metrics.items()
         if known.mixes
     }
-    return Mixture(kept.astype(np.int64), chances, expected)
+    return Mixture(kept, chances, expected)
+
+
+def best_chances(
+    losses: FloatArray, conditions: Sequence[Condition], columns: Sequence[FloatArray]
+) -> tuple[IntArray, FloatArray] | None:
+    """Return who is in the mixture of least expected loss, and with which chance.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray, shape (n,)
+    conditions : sequence of Condition
+        On expected values, with ``>=``, ``<=`` or ``==``.
+    columns : sequence of numpy.ndarray, each shape (n,)
+        The values that these are of.
+
+    Returns
+    -------
+    positions of int64 and chances of float64, each shape (members,), or None
+        None: no mixture meets the conditions.
+    """
+    from scipy.optimize import linprog
+
+    above, limits, equal, values = [], [], [np.ones(len(losses))], [1.0]
+    for condition, column in zip(conditions, columns, strict=True):
+        if condition.operator == "==":
+            equal.append(column)
+            values.append(condition.value)
+        else:
+            side = 1.0 if condition.operator == "<=" else -1.0
+            above.append(side * column)
+            limits.append(side * condition.value)
+    found = linprog(
+        losses,
+        A_ub=np.array(above) if above else None,
+        b_ub=limits or None,
+        A_eq=np.array(equal),
+        b_eq=values,
+        method="highs-ds",
+    )
+    if found.x is None:
+        return None
+    kept = np.flatnonzero(found.x > _NOTHING).astype(np.int64)
+    return kept, found.x[kept] / found.x[kept].sum()
 
 
 def _column(front: Front, name: str, place: str) -> FloatArray:

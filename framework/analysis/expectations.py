@@ -18,6 +18,8 @@ from framework.analysis.choose import (
     Condition,
     ExpectedCost,
     Margin,
+    Mixture,
+    best_chances,
     column_of,
     loss_of,
     parse_condition,
@@ -28,6 +30,7 @@ from framework.errors import InputError
 from framework.front import Front, Promise
 from framework.jit import njit
 from framework.outcomes import RecordOutcomes, resample_weights
+from framework.pareto import nondominated, pareto_layers
 from framework.roles import Metric, Roles
 from framework.streams import resample_stream
 
@@ -37,6 +40,7 @@ _FAR = 4.0  # standard errors behind the winners, or beyond a limit, from which 
 _VALUES = 1 << 17  # of a metric in memory at a time: they stay in the processor's cache
 _FEWEST = 200  # candidates that are looked at whatever they take
 _WORK = 4e9  # candidates x records x resamples of one call: about a second of one core
+_MIXED, _MOST_MIXED = 200, 5000  # resamples and candidates of a mixture
 _NORMAL = 1.96  # standard errors on each side of a range
 _MEASURED, _REFITTED = 0.5, 2.0  # how much of the variance of the gain a range has
 
@@ -402,6 +406,110 @@ def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:
         resampled=len(pool),
         whole=whole,
     )
+
+
+def expect_mixture(
+    resamples: Resamples,
+    front: Front,
+    positions: IntArray,
+    mixture: Mixture,
+    best: str,
+    where: Sequence[str | Condition] = (),
+) -> tuple[dict[str, Promise], float]:
+    """Return what to expect of a mixture that :func:`~framework.analysis.choose.mix` found.
+
+    In each of 200 resamples the best mixture of all designs is found anew.
+
+    Parameters
+    ----------
+    resamples : Resamples
+    front : Front
+        With the trivial classifiers behind its solutions, as the mixture is of.
+    positions : numpy.ndarray of int64, shape (solutions,)
+        Where its solutions are among the candidates.
+    mixture : Mixture
+    best, where
+        As it was asked for.
+
+    Returns
+    -------
+    mapping of str to Promise
+        By metric that mixes.
+    float
+        The share of resamples in which no mixture meets the conditions; they are left out.
+
+    Raises
+    ------
+    InputError
+        None meets them in any.
+
+    Notes
+    -----
+    Of the designs those are looked at that no other one beats, in the resample, in what is wanted
+    and in each condition. A trivial classifier has in a resample what it has on all records.
+    """
+    roles, outcomes = front.roles, resamples.outcomes
+    conditions = [parse_condition(c) if isinstance(c, str) else c for c in where]
+    limits = constraints_of(roles)
+    weights = resamples.weights[:, :_MIXED]
+    names = [name for name in mixture.expected if name in outcomes.names]
+    needs = {best, *(c.metric for c in (*conditions, *limits))}
+    trivial = {name: front.rows.values[name][len(positions) :] for name in needs}
+
+    def wanted(values: Values) -> FloatArray:
+        """Return what no other one may beat, as losses (n, 1 + conditions or more)."""
+        losses = [sign_of(roles, best) * values[best]]
+        for c in conditions:
+            losses += [values[c.metric]] if c.operator != ">=" else []
+            losses += [-values[c.metric]] if c.operator != "<=" else []
+        return np.stack(losses, axis=1)
+
+    pool, claimed = (
+        np.arange(outcomes.candidates),
+        resamples.claimed(np.arange(outcomes.candidates)),
+    )
+    pool = pool[~np.isnan(claimed[best])]
+    if len(pool) > _MOST_MIXED:
+        layers = pareto_layers(wanted({n: claimed[n][pool] for n in needs}), np.zeros(len(pool)))
+        pool = np.sort(pool[np.argsort(layers, kind="stable")[:_MOST_MIXED]])
+    found = [outcomes.metrics(weights, part, needs) for part in parts(pool, weights.shape[1])]
+    drawn = {name: np.concatenate([values[name] for values in found]) for name in needs}
+    held = np.ones(drawn[best].shape, dtype=bool)
+    for c in limits:
+        held &= c.holds(drawn[c.metric])
+    gains: dict[str, list[float]] = {name: [] for name in names}
+    for b in range(weights.shape[1]):
+        here = np.flatnonzero(held[:, b])
+        values = {name: np.append(drawn[name][here, b], trivial[name]) for name in needs}
+        losses = wanted(values)
+        kept = np.flatnonzero(nondominated(losses))
+        columns = [values[c.metric][kept] for c in conditions]
+        mixed = best_chances(losses[kept, 0], conditions, columns)
+        if mixed is None:
+            continue
+        picks, chances = kept[mixed[0]], mixed[1]
+        at, chances = pool[here[picks[picks < len(here)]]], chances[picks < len(here)]
+        there = outcomes.metrics(weights[:, [b]], at, names)
+        for name in names:
+            gains[name].append(float(chances @ (there[name][:, 0] - claimed[name][at])))
+    met = len(gains[names[0]])
+    if not met:
+        raise InputError(
+            f"where: no mixture meets the conditions in any of {weights.shape[1]} resamples of the "
+            "records; nothing can be expected of it"
+        )
+    inside = mixture.positions < len(positions)
+    chances = mixture.chances[inside]
+    ours = outcomes.metrics(resamples.weights, positions[mixture.positions[inside]], names)
+    of = {}
+    for name in names:
+        rest = mixture.chances[~inside] @ front.rows.values[name][mixture.positions[~inside]]
+        figures = chances @ ours[name] + rest
+        gained = np.array(gains[name])
+        of[name] = promised(
+            mixture.expected[name], gained, figures, roles.metrics[name], outcomes.refitted
+        )
+    return of, 1 - met / weights.shape[1]
 
 
 def promised(

@@ -28,6 +28,7 @@ from framework.cli.tables import (
     expectation_table,
     front_table,
     program,
+    promises_table,
     sentence_of,
     show_model,
     show_promises,
@@ -39,6 +40,7 @@ from framework.experiment.expected import (
     Sure,
     evidence,
     expectation,
+    mixture_expectation,
     scored_again,
     sure_front,
     tightened,
@@ -505,11 +507,14 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
     mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
-    problem, trivial = _trivial_classifiers(_Source(run_dir))
+    source = _Source(run_dir)
+    problem, trivial = _trivial_classifiers(source)
     candidates = with_trivial(front, trivial)
     found = mix(candidates, best=args.best, where=args.where)
     out = console()
     out.print(_mixture_table(candidates, trivial, found))
+    if problem is not None:
+        _show_mixture_expectation(source, candidates, found, args)
     tell(
         lambda: {
             "directory": run_dir.path,
@@ -533,8 +538,30 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     return 0
 
 
+def _show_mixture_expectation(
+    source: _Source, candidates: Front, mixture: Mixture, args: argparse.Namespace
+) -> None:
+    """Print what to expect of a mixture on new records, where it is known."""
+    try:
+        found = source.evidence()
+        if found is None:
+            return
+        of, unmet = mixture_expectation(found, candidates, mixture, args.best, args.where)
+    except ParetolabError as error:  # the mixture stands without
+        say(f"what to expect of this mixture is not known: {error}", sys.stderr)
+        return
+    test = {
+        name: float(mixture.chances @ column[mixture.positions])
+        for name, column in (candidates.test or {}).items()
+    }
+    out = console()
+    out.print(promises_table("The mixture on new records", of, test or None))
+    if unmet:
+        out.print(f"in {100 * unmet:.1f}% of resamples no mixture meets the conditions")
+
+
 def _mixture_table(front: Front, trivial: Sequence[TrivialClassifier], mixture: Mixture) -> Table:
-    """Return the members with their chances, and what to expect of all together."""
+    """Return the members with their chances, and what all claim together, as lots fall."""
     table = Table(title="Mixture", title_justify="left", pad_edge=False)
     for heading in ("id", "chance", *mixture.expected):
         table.add_column(heading, justify="right")
@@ -544,5 +571,5 @@ def _mixture_table(front: Front, trivial: Sequence[TrivialClassifier], mixture: 
         name = trivial[-1 - id].name if id < 0 else str(id)
         table.add_row(name, f"{chance:.4f}", *values, end_section=False)
     table.add_section()
-    table.add_row("expected", "1", *(f"{value:.4g}" for value in mixture.expected.values()))
+    table.add_row("together", "1", *(f"{value:.4g}" for value in mixture.expected.values()))
     return table

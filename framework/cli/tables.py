@@ -107,24 +107,27 @@ def expectation_table(front: Front, position: int, of: Mapping[str, Promise]) ->
     ``of`` has them by name. The last column, the test records, only informs: no choice may depend
     on it.
     """
-    table = Table(
-        title=f"Solution {front.ids[position]} on new records",
-        title_justify="left",
-        pad_edge=False,
-    )
+    names = [n for n in _shown(front) if n in of and not front.roles.metrics[n].size]
+    test = None if front.test is None else {n: float(front.test[n][position]) for n in names}
+    title = f"Solution {front.ids[position]} on new records"
+    return promises_table(title, {name: of[name] for name in names}, test)
+
+
+def promises_table(
+    title: str, of: Mapping[str, Promise], test: Mapping[str, float] | None
+) -> Table:
+    """Return what is claimed, what to expect of it, and how it came out on the test records."""
+    table = Table(title=title, title_justify="left", pad_edge=False)
     table.add_column("metric")
     for name in ("claimed", "expected", "95% range"):
         table.add_column(name, justify="right")
-    if front.test is not None:
+    if test is not None:
         table.add_column("test", justify="right", style="dim")
-    for name in _shown(front):
-        if name not in of or front.roles.metrics[name].size:
-            continue
-        promise = of[name]
+    for name, promise in of.items():
         cells = [_cell(promise.claimed), _cell(promise.expected)]
         cells.append(f"{_cell(promise.low)} to {_cell(promise.high)}")
-        if front.test is not None:
-            cells.append(_cell(front.test[name][position]))
+        if test is not None:
+            cells.append(_cell(test[name]))
         table.add_row(name, *cells)
     return table
 

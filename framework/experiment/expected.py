@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.choose import Condition, parse_condition
-from framework.analysis.expectations import Expectation, Resamples, Rule, expect
+from framework.analysis.choose import Condition, Mixture, parse_condition
+from framework.analysis.expectations import Expectation, Resamples, Rule, expect, expect_mixture
 from framework.analysis.front_expectations import expect_front
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Archive, Front, expected_columns
+from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Roles
@@ -136,6 +136,18 @@ def expectation(found: Evidence, front: Front, position: int, **rule: Any) -> Ex
     return expect(
         found.resamples, made, int(found.positions(front.ids[position : position + 1])[0])
     )
+
+
+def mixture_expectation(
+    found: Evidence, front: Front, mixture: Mixture, best: str, where: Sequence[str | Condition]
+) -> tuple[dict[str, Promise], float]:
+    """Return what to expect of a mixture of a front with trivial classifiers behind it.
+
+    See :func:`~framework.analysis.expectations.expect_mixture`.
+    """
+    solutions = front.ids[front.ids >= 0]
+    positions = found.positions(solutions)
+    return expect_mixture(found.resamples, front, positions, mixture, best, where)
 
 
 class Sure(NamedTuple):

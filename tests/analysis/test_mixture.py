@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import numpy as np
@@ -10,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.analysis.choose import mix
+from framework.analysis.choose import mix, with_trivial
+from framework.analysis.expectations import Resamples, expect_mixture, promised
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
+from framework.outcomes import RecordOutcomes, weighted_sums
+from framework.pareto import nondominated
+from framework.problem import TrivialClassifier
 from framework.roles import Metric, Objective, Roles
 from tests.command import call
 
@@ -80,6 +85,55 @@ def test_what_cannot_be_mixed_is_said(best, where, sentence):
     assert sentence in str(error.value).replace("; did", ", did")
 
 
+class Rates(RecordOutcomes):
+    """Candidates that miss records, or raise alarms, by lot; no two are equal."""
+
+    def __init__(self):
+        super().__init__(40, 50, ["misses", "alarms", "gain", "worst"])
+        rng = np.random.default_rng(3)
+        skill = rng.uniform(0.1, 0.6, (4, 40, 1))
+        self.planes = (rng.random((4, 40, 50)) < skill) * rng.integers(900, 1100, (4, 40, 50))
+
+    def metrics(self, weights, candidates=slice(None), names=None):
+        planes = self.planes[:, candidates]
+        sums = (weighted_sums(plane, weights) for plane in planes)
+        return dict(zip(self.names, (s / (1000 * weights.sum(axis=0)) for s in sums), strict=True))
+
+
+@pytest.mark.parametrize(("operator", "limit"), [("<=", 0.2), ("==", 0.3), ("<=", 0.04)])
+def test_what_to_expect_of_a_mixture_is_that_of_mixtures_found_anew(operator, limit):
+    outcomes = Rates()
+    resamples = Resamples(outcomes, 1, 60)
+    never = TrivialClassifier("never", 0, (0, 1), {"misses": 1, "alarms": 0, "gain": 0, "worst": 0})
+    where = [f"alarms{operator}{limit}"]
+
+    def front(weights, ids=None):
+        values = {n: v[:, 0] for n, v in outcomes.metrics(weights[:, None]).items()}
+        whole = front_of(np.stack(list(values.values()), axis=1))
+        return with_trivial(whole if ids is None else whole.take(ids), [never])
+
+    everyone = np.ones(50)
+    ids = np.flatnonzero(nondominated(front(everyone).losses[:-1]))
+    own = front(everyone, ids)
+    mixture = mix(own, best="misses", where=where)
+    of, unmet = expect_mixture(resamples, own, ids, mixture, "misses", where)
+    all_records = front(everyone)
+    gains, figures = [], []
+    for weights in resamples.weights.T:
+        drawn = front(weights)
+        again = mix(drawn, best="misses", where=where)
+        there, here = drawn.rows.values, all_records.rows.values
+        gains.append(again.chances @ (there["misses"] - here["misses"])[again.positions])
+        at = np.append(ids, 40)[mixture.positions]
+        figures.append(mixture.chances @ there["misses"][at])
+    wanted = promised(
+        mixture.expected["misses"], np.array(gains), np.array(figures), METRICS[0], False
+    )
+    assert tuple(of["misses"]) == pytest.approx(tuple(wanted))
+    assert unmet == 0
+    assert set(of) == {"misses", "alarms", "gain"}
+
+
 CONFIG = """
 name: mixed
 problem:
@@ -111,7 +165,8 @@ def test_a_mixture_is_chosen_exported_and_asked(tmp_path):
     where = ["--where", f"false_positive_rate=={limit}", "--best", "false_negative_rate"]
     done = paretolab("choose", "run", "--mix", *where, "--export", "model")
     assert done.code == 0, done.err
-    assert "expected" in done.out
+    assert "The mixture on new records" in done.out
+    assert re.search(r"false_negative_rate +.* to ", done.out)
     assert "A randomised mixture of" in (tmp_path / "model" / "README.md").read_text()
     assert paretolab("predict", "model", "model/example.csv", "--out", "answers.csv").code == 0
     assert set(pd.read_csv(tmp_path / "answers.csv")) == {"label", "confidence", "member"}
