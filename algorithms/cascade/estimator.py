@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from algorithms.cascade.calling import CalledModel, called
 from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.problem import Abstain, CascadeProblem
+from algorithms.cascade.router import Router, cross_fitted_scores
+from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import AnswerRule
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, BoolArray, FloatArray
@@ -24,6 +26,8 @@ from framework.libraries.calls import CallTable
 from framework.libraries.importing import from_models, measured_costs
 from framework.libraries.library import Cost, Library
 from framework.libraries.members import named_models, predictions
+
+_FOLDS = 5  # of a router, where the models have none
 
 
 class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type: ignore[misc]
@@ -42,6 +46,12 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
     answer : {'own', 'cumulative_mean', 'vote'}
         See :class:`~algorithms.cascade.problem.CascadeProblem`.
     abstain : {'no', 'last', 'early'}
+    router : classifier or 'auto', optional
+        Learns, cross-fitted, from the records where each model is right; a cascade may send records
+        past its first model by that, which costs a score for each. ``'auto'``: a logistic
+        regression, on columns of texts by TF-IDF. With ``answer='own'``.
+    router_cost : float
+        What a score costs, where ``costs`` are not measured.
     cv : int or 'prefit'
         Folds: the calls are of models that were not trained on the record. ``'prefit'``: the models
         are fitted, on other records than those of ``fit``.
@@ -80,6 +90,8 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         *,
         answer: AnswerRule = "own",
         abstain: Abstain = "no",
+        router: Any = None,
+        router_cost: float = 0.0,
         cv: int | Literal["prefit"] = 5,
         algorithm: str | Mapping[str, Any] = "cascade_exact",
         budget: int | Mapping[str, Any] = 5000,
@@ -89,6 +101,8 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
         self.costs = costs
         self.answer = answer
         self.abstain = abstain
+        self.router = router
+        self.router_cost = router_cost
         self.cv = cv
         self.algorithm = algorithm
         self.budget = budget
@@ -129,7 +143,10 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
             )
         )
         self.calls_ = CallTable.of(self.library_, fixed=fixed)
-        self.problem_ = CascadeProblem(self.calls_, answer=self.answer, abstain=self.abstain)
+        routing = None if self.router is None else self._routing(X)
+        self.problem_ = CascadeProblem(
+            self.calls_, answer=self.answer, abstain=self.abstain, routing=routing
+        )
         objectives = ["calibrated_accuracy", "cost"]
         if self.abstain != "no":
             objectives.insert(1, "coverage")
@@ -239,7 +256,25 @@ class ParetoCascade(ClassifierMixin, FrontEstimator[CascadeClassifier]):  # type
     def _model_of(self, genome: Array) -> CascadeClassifier:
         bare = self.problem_.policy(genome)
         models = {name: self.models_[name] for name in bare.policy.models}
-        return CascadeClassifier.of_policy(models, bare.policy, self.classes_, cases=bare.cases)
+        router = {name: self.router_.classifiers_[name] for name in bare.policy.routed}
+        return CascadeClassifier.of_policy(
+            models, bare.policy, self.classes_, cases=bare.cases, router=router
+        )
+
+    def _routing(self, X: Any) -> Routing:
+        """Fit the router, and return what routers fitted on other folds say of the records."""
+        router = Router(None if isinstance(self.router, str) else self.router)
+        if isinstance(self.router, str) and self.router != "auto":
+            raise InputError(f"router: expected 'auto' or a classifier, found {self.router!r}")
+        right = dict(zip(self.calls_.ids, self.calls_.right, strict=True))
+        folds = _FOLDS if isinstance(self.cv, str) else self.cv
+        scores = cross_fitted_scores(router, X, right, folds, self.random_state)
+        self.router_ = router.fit(X, right)
+        cost = float(self.router_cost)
+        learned = [m for m in self.router_.classifiers_.values() if not isinstance(m, float)]
+        if isinstance(self.costs, str) and learned:
+            cost = float(measured_costs({"router": learned[0]}, X)["inference_time"].values[0])
+        return Routing(scores, {"cost": cost})
 
 
 def kept_in_resamples(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from algorithms.cascade import reference
+from algorithms.cascade.router import score_of
 from algorithms.cascade.stages import mean_of, vote_of
 from algorithms.ensembling.model import WeightedEnsembleClassifier, places_of
 from framework.arrays import Array, FloatArray, IntArray
@@ -28,6 +29,7 @@ from framework.models.store import cell
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
 FORMAT = 1
 
+_ROUTER = "router_{}.skops"
 _CASES = 25
 _decide: Any = reference.decide
 _RULES = ("own", "cumulative_mean", "vote")
@@ -65,6 +67,9 @@ class Policy:
         ``budget`` that is kept in 95% of the resamples of the records.
     table : str
         Digest of the table of calls that it was chosen on.
+    enter : tuple of float or None
+        Router's score from which on a record begins with a model, else with the next one; None
+        where the router is not asked. Empty without a router.
     """
 
     models: tuple[str, ...]
@@ -75,6 +80,13 @@ class Policy:
     classes: tuple[Any, ...] = ()
     promises: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     table: str = ""
+    enter: tuple[float | None, ...] = ()
+
+    @property
+    def routed(self) -> tuple[str, ...]:
+        """The models that the router is asked about."""
+        pairs = zip(self.models, self.enter, strict=False)
+        return tuple(name for name, enter in pairs if enter is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values, as ``cascade.json`` has it."""
@@ -88,6 +100,7 @@ class Policy:
             "classes": list(self.classes),
             "promises": {name: dict(figures) for name, figures in self.promises.items()},
             "table": self.table,
+            **({"enter": list(self.enter)} if self.routed else {}),
         }
 
     @classmethod
@@ -120,6 +133,14 @@ class Policy:
             )
         if not isinstance(plain["abstains"], bool) or not isinstance(plain["table"], str):
             raise InputError(f"{POLICY_FILE}: expected abstains true or false and table a text")
+        enter = tuple(
+            None if value is None else _number(value)
+            for value in _listed(plain.get("enter", []), "enter")
+        )
+        if enter and len(enter) != len(models):
+            raise InputError(
+                f"{POLICY_FILE}: enter: expected one a model, {len(models)}, found {len(enter)}"
+            )
         classes = tuple(_listed(plain["classes"], "classes"))
         if not all(isinstance(label, str | int | float) for label in classes):
             raise InputError(f"{POLICY_FILE}: classes: expected texts or numbers, found others")
@@ -136,6 +157,7 @@ class Policy:
             classes,
             promises,
             plain["table"],
+            enter,
         )
 
     def promising(self, promises: Mapping[str, Promise]) -> Policy:
@@ -166,6 +188,12 @@ class Policy:
     def text(self) -> str:
         """Return what a README says of it."""
         end = "; what none is sure of gets no answer." if self.abstains else "."
+        for name, enter in zip(self.models, self.enter, strict=False):
+            if enter is not None:
+                end += (
+                    f" Records that its router gives less than {enter:.6g} for\n{cell(name)} begin "
+                )
+                end += "with the next model."
         return _TEXT.format(first=cell(self.models[0]), end=end, rows=self.rows())
 
 
@@ -200,7 +228,7 @@ class CascadePolicy(DeployableModel):
         """Answer a table of calls: columns ``MODEL:answer`` and ``MODEL:confidence``.
 
         For ``cumulative_mean`` columns ``MODEL:probability:CLASS`` instead. A call whose confidence
-        is missing counts as failed.
+        is missing counts as failed. A router's scores are columns ``MODEL:score``.
 
         Returns
         -------
@@ -210,6 +238,7 @@ class CascadePolicy(DeployableModel):
         """
         policy = self.policy
         columns = {name: self._columns(name, frame) for name in policy.models}
+        scores = {name: self._numbers(f"{name}:score", frame) for name in policy.routed}
         plain = policy.to_json()
         found = []
         for i in range(len(frame)):
@@ -220,7 +249,8 @@ class CascadePolicy(DeployableModel):
                     return None if any(v != v for v in values) else [float(v) for v in values]
                 return None if values[1] != values[1] else (values[0], float(values[1]))
 
-            label, confidence, model, asked = _decide(plain, ask)
+            routed = {name: column[i] for name, column in scores.items()}
+            label, confidence, model, asked = _decide(plain, ask, routed)
             found.append((label, confidence, model, len(asked)))
         names = ["label", "confidence", "model", "calls"]
         return pd.DataFrame(found, columns=names, index=frame.index)
@@ -237,12 +267,15 @@ class CascadePolicy(DeployableModel):
                 raise InputError(f"data: expected a column {column}{instead}, found none")
         first = 0 if self.policy.answer == "cumulative_mean" else 1
         told = [frame[column].tolist() for column in wanted[:first]]
-        for column in wanted[first:]:
-            try:
-                told.append(frame[column].astype(np.float64).tolist())  # None is NaN: it failed
-            except (TypeError, ValueError) as error:
-                raise InputError(f"data: {column}: expected numbers, found texts") from error
-        return told
+        return told + [self._numbers(column, frame) for column in wanted[first:]]
+
+    def _numbers(self, column: str, frame: pd.DataFrame) -> list[float]:
+        if column not in frame.columns:
+            raise InputError(f"data: expected a column {column}, found none")
+        try:
+            return frame[column].astype(np.float64).tolist()  # None is NaN: the call failed
+        except (TypeError, ValueError) as error:
+            raise InputError(f"data: {column}: expected numbers, found texts") from error
 
     def card(self) -> Card:
         return Card(
@@ -313,8 +346,11 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         costs: Mapping[str, Cost] | None = None,
         encoder: Encoder | None = None,
         cases: Sequence[Mapping[str, Any]] = (),
+        router: Mapping[str, Any] | None = None,
     ) -> CascadeClassifier:
         """Return a cascade of fitted models, without training.
+
+        ``router`` has the router's classifier or constant for each model that it is asked about.
 
         Raises
         ------
@@ -328,10 +364,19 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             )
         made = cls.from_fitted(models, np.ones(len(models)), classes, costs=costs, encoder=encoder)
         assert isinstance(made, cls)
-        made._take(policy, cases)
+        made._take(policy, cases, router)
         return made
 
-    def _take(self, policy: Policy, cases: Sequence[Mapping[str, Any]]) -> None:
+    def _take(
+        self,
+        policy: Policy,
+        cases: Sequence[Mapping[str, Any]],
+        router: Mapping[str, Any] | None = None,
+    ) -> None:
+        lacks = [name for name in policy.routed if name not in (router or {})]
+        if lacks:
+            raise InputError(f"router: expected one that scores {lacks[0]!r}, found none")
+        self.router_ = {name: (router or {})[name] for name in policy.routed}
         self.policy_ = replace(policy, classes=tuple(self.classes_.tolist()))
         self.cases_ = list(cases)
         self.failures_ = dict.fromkeys(self.names_, 0)
@@ -355,7 +400,13 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
         """Write members and policy; see :class:`~framework.models.model.DeployableModel`."""
         self.policy_.write(files, self.cases_)
-        return super().save_into(files)
+        constants = {}
+        for i, (name, classifier) in enumerate(self.router_.items()):
+            if isinstance(classifier, float):
+                constants[name] = classifier
+            else:
+                files.write_estimator(_ROUTER.format(i), classifier)
+        return {**super().save_into(files), **({"router": constants} if self.router_ else {})}
 
     @classmethod
     def load_from(cls, files: ModelFiles, description: Mapping[str, Any]) -> Any:
@@ -366,7 +417,12 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             raise InputError(f"{POLICY_FILE}: expected the members {made.names_}, found others")
         if list(policy.classes) != made.classes_.tolist():
             raise InputError(f"{POLICY_FILE}: expected the model's classes, found others")
-        made._take(policy, _listed(files.read_json(CASES_FILE), "cases"))
+        constants = {str(k): float(v) for k, v in dict(description.get("router", {})).items()}
+        router = {
+            name: constants[name] if name in constants else files.read_estimator(_ROUTER.format(i))
+            for i, name in enumerate(policy.routed)
+        }
+        made._take(policy, _listed(files.read_json(CASES_FILE), "cases"), router)
         return made
 
     def card(self) -> Card:
@@ -412,19 +468,26 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         calls = np.zeros(n, dtype=np.int64)
         confidence = np.full(n, np.nan)
         chosen = np.zeros((n, len(self.classes_)))
+        start = self._starts(records)
         heard: list[Array] = []  # of the records that are left, whose rows are ``open_``
         open_ = np.arange(n)
         for j, name in enumerate(self.names_):
             if not len(open_):
                 break
-            calls[open_] = j + 1
+            here = None if start is None else start[open_] <= j  # the others begin later
+            if here is not None and not here.any():
+                continue
             found = np.full((len(open_), len(self.classes_)), np.nan, dtype=np.float32)
             with suppress(Exception):  # whatever a model does: the next one is asked
-                found = self._asked(j, records)
+                if here is None or here.all():
+                    found = self._asked(j, records)
+                else:
+                    found[here] = self._asked(j, _rows(records, here))
             heard = [found] if policy.answer == "own" else [*heard, found]
             on = np.asarray(np.isnan(found).any(axis=1))
             told = ~on if on.any() else slice(None)
-            self.failures_[name] += int(on.sum())
+            calls[open_ if here is None else open_[here]] += 1
+            self.failures_[name] += int((on if here is None else on & here).sum())
             answer, sure, given = self._stated(np.stack([part[told] for part in heard]))
             at = open_[told]
             said[at], confidence[at], by[at], chosen[at] = answer, sure, j, given
@@ -437,11 +500,24 @@ class CascadeClassifier(WeightedEnsembleClassifier):
             on[told] = left
             open_ = open_[on]
             if len(open_):
-                records = records.iloc[on] if isinstance(records, pd.DataFrame) else records[on]
+                records = _rows(records, on)
                 heard = [part[on] for part in heard]
         if policy.abstains:
             said[open_], by[open_] = -1, -1
         return Run(said, confidence, by, calls, chosen)
+
+    def _starts(self, records: Any) -> IntArray | None:
+        """Return the place of the model that each record (n,) begins with; None: all at 0."""
+        if not self.router_ or not len(records):
+            return None
+        waiting = np.ones(len(records), dtype=bool)
+        start = np.zeros(len(records), dtype=np.int64)
+        for name, enter in zip(self.names_, self.policy_.enter, strict=True):
+            if enter is None:
+                break
+            waiting &= ~(score_of(self.router_[name], records) >= enter)
+            start += waiting
+        return start
 
     def _asked(self, j: int, records: Any) -> Array:
         """Return a member's probabilities (n, C) as a library keeps them."""
@@ -478,15 +554,22 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return said, sure, spread
 
 
-def cases_of(policy: Policy, table: CallTable) -> list[dict[str, Any]]:
-    """Return calls of a table with what becomes of them, for evaluators to be tested with."""
+def cases_of(
+    policy: Policy, table: CallTable, scores: Mapping[str, FloatArray] | None = None
+) -> list[dict[str, Any]]:
+    """Return calls of a table with what becomes of them, for evaluators to be tested with.
+
+    ``scores`` are the router's, (N,) by model.
+    """
     plain, cases = policy.to_json(), []
     for r in range(min(_CASES, table.n)):
         calls = {name: _call(policy, table, table.ids.index(name), r) for name in policy.models}
-        answer, _, model, asked = _decide(plain, calls.get)
+        routed = {name: float((scores or {})[name][r]) for name in policy.routed}
+        answer, _, model, asked = _decide(plain, calls.get, routed)
         expected = {"answer": answer, "model": model, "asked": asked}
         if all(math.isfinite(v) for call in calls.values() for v in _floats(call)):
-            cases.append({"calls": calls, "expected": expected})
+            case = {"calls": calls, **({"scores": routed} if routed else {}), "expected": expected}
+            cases.append(case)
     return cases
 
 
@@ -517,6 +600,10 @@ def _call(policy: Policy, table: CallTable, m: int, r: int) -> list[Any]:
 
 def _floats(call: Sequence[Any]) -> list[float]:
     return [value for value in call if isinstance(value, float)]
+
+
+def _rows(records: Any, rows: Array) -> Any:
+    return records.iloc[rows] if isinstance(records, pd.DataFrame) else records[rows]
 
 
 def _count(policy: Policy) -> str:

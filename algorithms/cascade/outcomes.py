@@ -24,6 +24,9 @@ class Policies(NamedTuple):
         Positions in the table of calls; rows of the tables of stages.
     accept, refuse : numpy.ndarray of int64, shape (n, K)
         A level of at least ``accept`` is answered; else one of at most ``refuse`` is given up.
+    enter : numpy.ndarray of int64, shape (n, K)
+        A record begins at the first model that it reaches the router's level of, or at the last;
+        0 asks no router.
     abstains : bool
         Whether the last model's threshold counts too.
     """
@@ -32,6 +35,7 @@ class Policies(NamedTuple):
     stages: IntArray
     accept: IntArray
     refuse: IntArray
+    enter: IntArray
     abstains: bool
 
 
@@ -46,6 +50,10 @@ class Facts(NamedTuple):
         In multiples of ``scale``.
     fixed : numpy.ndarray of int64, shape (costs, K)
         Of every record, asked or not, for each model of a cascade.
+    route : numpy.ndarray of int64, shape (K, N)
+        The router's levels, by model; none, shape (K, 0), without one.
+    route_costs : numpy.ndarray of int64, shape (costs,)
+        Of each level that is asked for.
     scale : numpy.ndarray of float64, shape (costs,)
         One such multiple, in the unit of the cost.
     """
@@ -56,6 +64,8 @@ class Facts(NamedTuple):
     said: IntArray
     costs: IntArray
     fixed: IntArray
+    route: IntArray
+    route_costs: IntArray
     scale: FloatArray
 
 
@@ -65,6 +75,7 @@ def walk(
     stages: IntArray,
     accept: IntArray,
     refuse: IntArray,
+    enter: IntArray,
     abstains: bool,
     level: IntArray,
     right: Array,
@@ -72,6 +83,8 @@ def walk(
     said: IntArray,
     costs: IntArray,
     fixed: IntArray,
+    route: IntArray,
+    route_costs: IntArray,
 ) -> tuple[Array, IntArray]:
     """Send every record through every cascade; see :class:`Policies` and :class:`Facts`.
 
@@ -96,9 +109,16 @@ def walk(
         for kind in range(costs.shape[0]):
             for j in range(length):
                 paid[kind, c] += fixed[kind, models[c, j]]
+                if j < length - 1 and enter[c, j] > 0:
+                    paid[kind, c] += route_costs[kind]
         for r in range(records):
             planes[4, c, r] = -1
-            for j in range(length):
+            start = 0
+            while start < length - 1 and enter[c, start] > 0:
+                if route[models[c, start], r] >= enter[c, start]:
+                    break
+                start += 1
+            for j in range(start, length):
                 m, s = models[c, j], stages[c, j]
                 planes[3, c, r] += 1
                 for kind in range(costs.shape[0]):
@@ -189,10 +209,10 @@ class CascadeOutcomes(RecordOutcomes):
     ) -> Mapping[str, FloatArray]:
         wanted = set(self.names if names is None else names)
         p, f = self._policies, self._facts
-        rows = [np.ascontiguousarray(part[candidates]) for part in p[:4]]
+        rows = [np.ascontiguousarray(part[candidates]) for part in p[:5]]
         planes, paid = walk(
-            *(rows[0], rows[1], rows[2], rows[3], p.abstains),
-            *(f.level, f.right, f.tens, f.said, f.costs, f.fixed),
+            *(rows[0], rows[1], rows[2], rows[3], rows[4], p.abstains),
+            *(f.level, f.right, f.tens, f.said, f.costs, f.fixed, f.route, f.route_costs),
         )
         total = weights.sum(axis=0, dtype=np.float64)
         answered = weighted_sums(planes[ANSWERED], weights)

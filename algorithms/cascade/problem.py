@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from algorithms.cascade.outcomes import CascadeOutcomes, Facts, Policies
+from algorithms.cascade.routing import Routes, Routing
 from algorithms.cascade.stages import TENS, AnswerRule, Stages
 from framework.analysis.expectations import Resamples
 from framework.arrays import Array, IntArray
@@ -93,11 +94,14 @@ class Decoded(NamedTuple):
         unless the cascade abstains.
     refuse : tuple of float or None
         Confidence up to which a record is given up; None where none is.
+    enter : tuple of float or None
+        Router's score from which on a record begins there; None where the router is not asked.
     """
 
     models: tuple[str, ...]
     accept: tuple[float, ...]
     refuse: tuple[float | None, ...]
+    enter: tuple[float | None, ...]
 
 
 class CascadeProblem(Problem, Deployable):
@@ -120,7 +124,8 @@ class CascadeProblem(Problem, Deployable):
 
     A gene of 0 leaves a model out; a gene of ``g`` takes its answer from the ``g``-th of its
     different confidences on (1: always, one more than there are: never). The last model asked
-    always answers, unless the cascade abstains.
+    always answers, unless the cascade abstains. With a router a model has a further gene: from the
+    so-manieth of its different scores on a record begins there, else with the next; 0 asks none.
 
     Parameters
     ----------
@@ -132,6 +137,8 @@ class CascadeProblem(Problem, Deployable):
         See :class:`CascadeConfig`.
     library : Library, optional
         Whose models are exported.
+    routing : Routing, optional
+        Scores of a router, which needs ``answer='own'``.
 
     Raises
     ------
@@ -158,6 +165,7 @@ class CascadeProblem(Problem, Deployable):
         errors: Mapping[str, Mapping[str, float]] | None = None,
         no_answer: float = 0.0,
         library: Library | None = None,
+        routing: Routing | None = None,
     ) -> None:
         self.library, self.source = library, calls.name
         self.order, self.answer, self.abstain, self.limit = order, answer, abstain, limit
@@ -171,11 +179,16 @@ class CascadeProblem(Problem, Deployable):
             None if self.test is None else Stages(self.test, answer, tuning=self.stages)
         )
         k, n = self.calls.k, self.calls.n
+        self.routes = (
+            None if routing is None else Routes.of(routing, self.calls, self.costs, answer)
+        )
         own = answer == "own"
         ends = np.array([len(self.stages[m,].cuts) if own else n for m in range(k)])
         uppers = [ends + 1]
         if abstain == "early":
             uppers.append(ends)
+        if self.routes is not None:
+            uppers.append(np.array([len(cuts) for cuts in self.routes.cuts]))
         if order == "free":
             uppers.append(np.full(k, k - 1))
         upper = np.concatenate(uppers)
@@ -184,6 +197,7 @@ class CascadeProblem(Problem, Deployable):
         self.metrics = self._metrics()
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
+        content += [] if self.routes is None else [self.routes.digest()]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = CascadeConfig
@@ -209,6 +223,8 @@ class CascadeProblem(Problem, Deployable):
         names = list(ids)
         if self.abstain == "early":
             names += [f"{name}:give up" for name in ids]
+        if self.routes is not None:
+            names += [f"{name}:enter" for name in ids]
         if self.order == "free":
             names += [f"{name}:place" for name in ids]
         return tuple(names)
@@ -250,6 +266,13 @@ class CascadeProblem(Problem, Deployable):
             x[[self.calls.k + m for m in models]] = refuse
         return x
 
+    def entries(self, X: Array) -> IntArray:
+        """Return the router's genes (n, K) of genomes (n, d); zeros without a router."""
+        k = self.calls.k
+        first = 2 * k if self.abstain == "early" else k
+        found = X[:, first : first + k] if self.routes is not None else np.zeros((len(X), k))
+        return np.asarray(found, dtype=np.int64)
+
     def evaluate(self, X: Array, streams: CandidateStreams | None = None) -> Mapping[str, Array]:
         return self._measure(X, self.calls, self.stages)
 
@@ -271,6 +294,8 @@ class CascadeProblem(Problem, Deployable):
         chain, k = self.chain(x), self.calls.k
         accept: list[float] = []
         refuse: list[float | None] = []
+        enter: list[float | None] = []
+        entry = self.entries(np.asarray(x)[None])[0]
         for j, m in enumerate(chain):
             cuts = self.stages[self.stages.key(chain[: j + 1])].cuts
             level, low = int(x[m]), int(x[k + m]) if self.abstain == "early" else 0
@@ -281,7 +306,12 @@ class CascadeProblem(Problem, Deployable):
                 accept.append(float(cuts[level - 1]) if level <= len(cuts) else np.nan)
             low = min(low, level - 1, len(cuts))
             refuse.append(float(cuts[low - 1]) if low > 0 and not last else None)
-        return Decoded(tuple(self.calls.ids[m] for m in chain), tuple(accept), tuple(refuse))
+            tested = entry[m] > 0 and j < len(chain) - 1
+            enter.append(
+                float(self.routes.cuts[m][entry[m] - 1]) if tested and self.routes else None
+            )
+        names = tuple(self.calls.ids[m] for m in chain)
+        return Decoded(names, tuple(accept), tuple(refuse), tuple(enter))
 
     def example(self) -> Mapping[str, list[Any]]:
         if self.library is not None:
@@ -328,8 +358,9 @@ class CascadeProblem(Problem, Deployable):
             table.labels if self.answer == "cumulative_mean" else (),
             promises,
             table.fingerprint,
+            decoded.enter,
         )
-        return CascadePolicy(policy, cases_of(policy, table))
+        return CascadePolicy(policy, cases_of(policy, table, self.routes and self.routes.scores))
 
     def _measure(self, X: Array, table: CallTable, stages: Stages) -> dict[str, Array]:
         step = max(1, _AT_ONCE // (table.n * (2 + len(self.costs))))
@@ -349,9 +380,13 @@ class CascadeProblem(Problem, Deployable):
         none = np.full(table.n, -1, dtype=np.int64)
         costs = [table.costs[name] for name in self.costs]
         fixed = [np.zeros(table.k, np.int64) if c.fixed is None else c.fixed for c in costs]
+        route, asked = np.zeros((table.k, 0), np.int64), [0] * len(costs)
+        if self.routes is not None:
+            route = self.routes.levels(tuning)
+            asked = self.routes.costs
         scale = [
-            max(int(np.gcd(np.gcd.reduce(c.values, axis=None), np.gcd.reduce(paid))), 1)
-            for c, paid in zip(costs, fixed, strict=True)
+            max(int(np.gcd.reduce([np.gcd.reduce(c.values, axis=None), *paid.tolist(), each])), 1)
+            for c, paid, each in zip(costs, fixed, asked, strict=True)
         ]
         facts = Facts(
             np.stack([s.level for s in known]),
@@ -360,6 +395,8 @@ class CascadeProblem(Problem, Deployable):
             np.stack([none if s.said is None else s.said for s in known]),
             np.stack([c.values // g for c, g in zip(costs, scale, strict=True)]),
             np.stack([paid // g for paid, g in zip(fixed, scale, strict=True)]),
+            route,
+            np.array([each // g for each, g in zip(asked, scale, strict=True)], dtype=np.int64),
             np.array([g / UNIT for g in scale]),
         )
         return CascadeOutcomes(
@@ -380,6 +417,8 @@ class CascadeProblem(Problem, Deployable):
         stages = np.full((len(X), k), -1, dtype=np.int64)
         accept = np.zeros((len(X), k), dtype=np.int64)
         refuse = np.zeros((len(X), k), dtype=np.int64)
+        enter = np.zeros((len(X), k), dtype=np.int64)
+        entry = self.entries(X)
         keys: dict[tuple[int, ...], int] = {}
         for i, x in enumerate(X):
             chain = self.chain(x)
@@ -388,20 +427,22 @@ class CascadeProblem(Problem, Deployable):
                 models[i, j] = m
                 stages[i, j] = keys.setdefault(key, len(keys))
                 accept[i, j] = x[m]
+                enter[i, j] = entry[i, m]
                 if self.abstain == "early":
                     refuse[i, j] = x[k + m]
-        return Policies(models, stages, accept, refuse, self.abstain != "no"), list(keys)
+        return Policies(models, stages, accept, refuse, enter, self.abstain != "no"), list(keys)
 
     def _metrics(self) -> tuple[Metric, ...]:
         k, n = self.calls.k, self.calls.n
         found = [_ACCURACY._replace(steps=n), _CALIBRATED._replace(steps=10 * n), _CONCLUSIVE]
         found += [_COVERAGE._replace(steps=n), _CALLS._replace(low=1.0, high=float(k) or 1.0)]
         found += [_MODELS._replace(high=float(k))]
-        for name, cost in self.calls.costs.items():
+        for i, (name, cost) in enumerate(self.calls.costs.items()):
+            routed = 0.0 if self.routes is None else k * self.routes.costs[i] / UNIT
             tests = () if self.test is None else (self.test.costs[name].alone(),)
             tables = [cost.alone(), *tests]
-            mean = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9)
-            most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9)
+            mean = max(float(v.sum() / (UNIT * v.shape[1])) for v in tables) * (1 + 1e-9) + routed
+            most = max(float(v.sum(axis=0).max() / UNIT) for v in tables) * (1 + 1e-9) + routed
             found.append(
                 Metric(
                     name,

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from algorithms.cascade.problem import CascadeConfig, CascadeProblem
+from algorithms.cascade.routing import Routing
 from algorithms.cascade.stages import calibrated
 from framework.errors import InputError
 from framework.outcomes import resample_weights
@@ -17,7 +18,7 @@ from tests.cascade.tables import cascades, made_up
 ERRORS = {"a": {"b": 5.0, "c": 2.0}, "b": {"a": 1.0}}
 
 
-def twin(problem, table, x, limit):
+def twin(problem, table, x, limit, scores=None):
     """Return the metrics of a genome, asked of a table record by record."""
     policy = problem.decoded(x)
     rows = []
@@ -25,7 +26,14 @@ def twin(problem, table, x, limit):
     always = 0 if whole is None else sum(whole[table.ids.index(m)] for m in policy.models) / 1e9
     for r in range(table.n):
         asked, paid, late, answered, said = 0, always, 0.0, False, None
+        begun = False
+        if scores is not None:
+            paid += 0.0007 * sum(enter is not None for enter in policy.enter)
         for j, name in enumerate(policy.models):
+            enter = policy.enter[j]
+            if not begun and enter is not None and scores[name][r] < enter:
+                continue
+            begun = True
             m = table.ids.index(name)
             asked += 1
             paid += table.costs["cost"].values[m, r] / 1e9
@@ -78,6 +86,35 @@ def test_metrics_are_those_of_asking_one_record_at_a_time(order, fixed, abstain)
         for found, table in ((values, calls), (tested, test)):
             for name, wanted in twin(problem, table, x, 0.006).items():
                 assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
+
+
+@pytest.mark.parametrize("order", ["price", "free"])
+@pytest.mark.parametrize("abstain", ["no", "early"])
+def test_a_router_says_where_to_begin(order, abstain):
+    calls, test = (made_up(4, n, s, tied=True, fixed=FIXED) for n, s in ((50, 1), (33, 2)))
+    rng = np.random.default_rng(3)
+    told = [{name: rng.integers(5, size=t.n) / 4 for name in t.ids} for t in (calls, test)]
+    problem = CascadeProblem(
+        calls,
+        test=test,
+        order=order,
+        abstain=abstain,
+        limit=0.006,
+        errors=ERRORS,
+        no_answer=0.5,
+        routing=Routing(told[0], {"cost": 0.0007}, told[1]),
+    )
+    X = problem.space.sample(np.random.default_rng(0), 60)
+    values, tested = problem.evaluate(X), problem.evaluate_test(X)
+    for i, x in enumerate(X):
+        for found, table, scores in ((values, calls, told[0]), (tested, test, told[1])):
+            for name, wanted in twin(problem, table, x, 0.006, scores).items():
+                assert found[name][i] == pytest.approx(wanted, abs=1e-12), name
+    assert any(enter is not None for x in X for enter in problem.decoded(x).enter)
+    with pytest.raises(InputError, match="answer: own, found vote"):
+        CascadeProblem(calls, answer="vote", routing=Routing(told[0], {}))
+    with pytest.raises(InputError, match="a score of 'm0' for each of 50 records"):
+        CascadeProblem(calls, routing=Routing(told[1], {}))
 
 
 def test_outcomes_under_weights_are_those_of_repeated_records():
