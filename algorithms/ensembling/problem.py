@@ -20,9 +20,10 @@ from algorithms.ensembling.kernels.multiplicities import Multiplicities, multipl
 from algorithms.ensembling.kernels.traits import config_similarity, loss_correlation, loss_vectors
 from algorithms.ensembling.outcomes import LOSS_CORRELATION, EnsembleOutcomes
 from algorithms.ensembling.scores import OF_SQUARES, Scores, Truth, check_names, default_score
-from framework.arrays import Array, FloatArray
+from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
+from framework.data.subgroups import Subgroups
 from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
@@ -31,11 +32,15 @@ from framework.libraries.selection import (
     cost_table,
     describe,
     each_name_once,
+    groups_of,
     positive_code,
     positive_label,
+    rated_records,
     reported_costs,
 )
+from framework.outcomes import RecordOutcomes
 from framework.problem import Alternative, Deployable, Problem
+from framework.rates import RatedOutcomes, further
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts
@@ -67,6 +72,10 @@ class EnsembleConfig(Section):
     costs : which costs of the library to report; all unless given.
     positive : label of the positive class of two, for scores of one class such as ``f1``; else
         that of the data set of ``library.build``, else the library's second class.
+    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
+        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
+    group : column of the data set of ``library.build`` that tells subgroups apart; metrics compare
+        them.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"most": "max_count"}
@@ -77,6 +86,8 @@ class EnsembleConfig(Section):
     score: tuple[str, ...] | None = None
     costs: tuple[str, ...] | None = None
     positive: Label | None = None
+    rates: tuple[str, ...] = ()
+    group: str | None = None
 
     @field_validator("score", "costs", mode="before")
     @classmethod
@@ -115,6 +126,10 @@ class EnsembleProblem(Problem, Deployable):
         Which costs to report; all of them if None.
     positive : optional
         Label of the positive class of two, for scores of one class; the second one if None.
+    rates : sequence of str
+        Further metrics; see :class:`framework.rates.Rates`.
+    groups : sequence of Subgroups
+        Of the validation records and of the test records; none unless given.
 
     Raises
     ------
@@ -139,6 +154,8 @@ class EnsembleProblem(Problem, Deployable):
         score: str | Sequence[str] | None = None,
         costs: Sequence[str] | None = None,
         positive: Any = None,
+        rates: Sequence[str] = (),
+        groups: Sequence[Subgroups] = (),
     ) -> None:
         self.library, self.max_count = library, max_count
         self.space: Counts = Counts(len(library), max_count, empty=False)
@@ -148,6 +165,7 @@ class EnsembleProblem(Problem, Deployable):
         check_names(self.score)
         self.positive = positive_code(library, positive)
         self.costs = reported_costs(library, costs)
+        self.rated = rated_records(library, rates, groups, self.positive)
         self._validation = self._scores(library.validation, library.y_validation)
         self._test: Scores | None = None
         self._table = cost_table(library, self.costs)
@@ -158,6 +176,7 @@ class EnsembleProblem(Problem, Deployable):
             content.append("positive: first")
         if any(name in OF_SQUARES for name in self.score):
             content.append("squares: products")  # other last bits than before
+        content += [records.content() for records in self.rated]
         self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     Config = EnsembleConfig
@@ -180,6 +199,8 @@ class EnsembleProblem(Problem, Deployable):
             score=config.score,
             costs=config.costs,
             positive=positive_label(config.library, library, config.positive),
+            rates=config.rates,
+            groups=groups_of(config.library, config.group),
         )
 
     @property
@@ -202,7 +223,7 @@ class EnsembleProblem(Problem, Deployable):
             self._test = self._scores(library.test, library.y_test, exact=True)
         return self._measure(X, self._test)
 
-    def outcomes(self, X: Array) -> EnsembleOutcomes | None:
+    def outcomes(self, X: Array) -> RecordOutcomes | None:
         """Return how genomes do on each record; None with most of scikit-learn's scorers.
 
         Of these, ``f1``, ``precision`` and ``recall`` of two classes are known.
@@ -219,11 +240,17 @@ class EnsembleProblem(Problem, Deployable):
         evaluate: Callable[[Array], Mapping[str, Array]],
         scores: Scores,
         losses: FloatArray,
-    ) -> EnsembleOutcomes:
+    ) -> RecordOutcomes:
         library = self.library
-        found = EnsembleOutcomes(X, evaluate, scores, losses, self.metric_names, library.units)
+        found = EnsembleOutcomes(X, evaluate, scores, losses, self._own_names, library.units)
         found.refitted = library.folds > 0
-        return found
+        if not self.rated:
+            return found
+
+        def said(candidates: slice | IntArray) -> IntArray:
+            return _said(scores, X[candidates])
+
+        return RatedOutcomes(found, self.rated[0], said, self.metric_names)
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return all models with equal weights, the single best one, and the largest class.
@@ -261,7 +288,7 @@ class EnsembleProblem(Problem, Deployable):
         def values(X: Array, scores: Scores) -> dict[str, FloatArray]:
             known = dict.fromkeys(self.metric_names, np.zeros(len(X)))
             known |= dict.fromkeys((_CORRELATION.name, _SIMILARITY.name), np.ones(len(X)))
-            known |= scores(multiplicities_of(X))
+            known |= scores(multiplicities_of(X)) | self._rates(X, scores)
             return {name: known[name] for name in self.metric_names}
 
         P = predicted(len(y))
@@ -331,7 +358,9 @@ class EnsembleProblem(Problem, Deployable):
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = [_MEMBERS._replace(high=float(k)), _PICKS._replace(high=float(k * self.max_count))]
         alike = [_CORRELATION, _SIMILARITY][: len(self._alike)]
-        return each_name_once([*self._validation.metrics(), *costs, *sizes, *alike])
+        own = [*self._validation.metrics(), *costs, *sizes, *alike]
+        self._own_names = tuple(metric.name for metric in own)
+        return each_name_once([*own, *further(self.rated, self._validation.names)])
 
     def _measure(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
         multiplicities = self._multiplicities(X)
@@ -340,9 +369,17 @@ class EnsembleProblem(Problem, Deployable):
             multiplicities = multiplicities_of(np.where(empty[:, None], np.int32(1), X))
         sizes, sums, means = kernels.traits(multiplicities, self._table, self._alike)
         columns = [*scores(multiplicities).values(), *sums.T, *sizes.T, *means.T]
+        found = dict(zip(self._own_names, columns, strict=True)) | self._rates(X, scores)
         if empty.any():
-            columns = [np.where(empty, np.nan, column) for column in columns]
-        return dict(zip(self.metric_names, columns, strict=True))
+            found = {name: np.where(empty, np.nan, column) for name, column in found.items()}
+        return {name: found[name] for name in self.metric_names}
+
+    def _rates(self, X: Array, scores: Scores) -> dict[str, FloatArray]:
+        """Return the further metrics of genomes; scores that rank exactly are of test records."""
+        if not self.rated:
+            return {}
+        rated = self.rated[int(scores.exact)]
+        return rated.measured(len(X), lambda some: _said(scores, X[some]))
 
     def _multiplicities(self, X: Array) -> Multiplicities:
         if X.ndim != 2 or X.shape[1] != self.space.d:
@@ -354,6 +391,12 @@ class EnsembleProblem(Problem, Deployable):
                 f"expected counts from 0 to {self.max_count}, found {X.min()} to {X.max()}"
             )
         return multiplicities
+
+
+def _said(scores: Scores, X: Array) -> IntArray:
+    """Return the answers (n, N) of genomes; of an empty one, those of any other."""
+    X = np.where((X > 0).any(axis=1, keepdims=True), X, X.dtype.type(1))
+    return scores.said(multiplicities_of(np.ascontiguousarray(X)))
 
 
 def fingerprint_of(library: Library) -> str:

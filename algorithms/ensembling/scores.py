@@ -252,6 +252,7 @@ class Scores:
         self._P, self._given = P.reshape(len(P), -1), P
         self._ranks = ranks.rank_table(P, truth.y) if AUC in names else None
         self._own = own
+        self._answers: kernels.Deviations | None = None
         self._tables: list[tuple[_Table, tuple[str, ...]]] = []
         by_table: dict[Callable[..., kernels.Deviations], list[str]] = {}
         for name in names:
@@ -318,6 +319,13 @@ class Scores:
             rows = _WeightedRows(table, multiplicities, truth, weights)
             found |= {name: _of_confusion(rows, name) for name in counted}
         return found
+
+    def said(self, multiplicities: Multiplicities) -> IntArray:
+        """Return the class (code) that each row says of each record, int64 (n, N)."""
+        if self._answers is None:
+            table = _table_for("accuracy", self.truth.classes)
+            self._answers = table(self._given, self.truth.y)
+        return kernels.likeliest(self._answers, multiplicities, self.truth.y)
 
     def metrics(self) -> tuple[Metric, ...]:
         """Return what the scores are; bounds without a theory come from the models' own scores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -14,7 +15,9 @@ from framework.data.datasets import DatasetConfig, load_table
 from framework.data.divisions import about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig
+from framework.data.subgroups import subgroups
 from framework.errors import InputError, listed
+from framework.rates import RatedRecords, Rates
 from framework.settings import Section
 
 _LABEL = " label"  # no column's name: those of tables are stripped
@@ -51,6 +54,10 @@ class NetworkConfig(Section):
         output, as in the paper. A power of two.
     finetune : epochs of training of the masked network before it is scored; 0 unless given, 20
         with ``gates: magnitude``.
+    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
+        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
+    group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
+        one.
     measure : what designs are measured on; a cross-validation with ``gates: magnitude`` unless
         given, else the validation records alone, as a free mask belongs to one trained network.
     """
@@ -63,6 +70,8 @@ class NetworkConfig(Section):
     thresholds: int = Field(default=128, ge=0, le=4096)
     training: TrainingConfig = TrainingConfig()
     finetune: int = Field(default=0, ge=0)
+    rates: tuple[str, ...] = ()
+    group: str | None = None
     measure: MeasureConfig = _HOLDOUT
 
     @model_validator(mode="before")
@@ -88,7 +97,7 @@ class NetworkConfig(Section):
 
     def settings(self) -> str:
         """Return all but the data as JSON; keys of later versions only where they change values."""
-        usual = {"thresholds": 0, "measure": _HOLDOUT}
+        usual = {"thresholds": 0, "measure": _HOLDOUT, "rates": (), "group": None}
         new = {key for key, value in usual.items() if getattr(self, key) == value}
         return self.model_dump_json(exclude={"dataset", *new}, exclude_none=True)
 
@@ -120,7 +129,7 @@ def load(config: NetworkConfig) -> dict[str, Any]:
     InputError
         Other than two classes, or no validation records.
     """
-    table = load_table(config.dataset, aside=config.split.columns)
+    table = load_table(config.dataset, aside=config.split.columns, group=config.group)
     code = table.positive
     if code is None or len(table.classes) != 2:
         raise InputError(
@@ -156,8 +165,17 @@ def load(config: NetworkConfig) -> dict[str, Any]:
             folds.append(Fold(design, positive[training[fold.train]], held))
         scored = training[np.concatenate([fold.held_out for fold in asked])]
         counts = about_folds(found, config.split, config.measure)
+    names, groups = ((), None) if config.group is None else subgroups(table.aside[config.group])
+    rated: tuple[RatedRecords, ...] = ()
+    if config.rates or groups is not None:
+        rates = Rates(config.rates, table.classes, code, names)
+        rated = tuple(
+            RatedRecords(rates, labels[rows], None if groups is None else groups[rows])
+            for rows in (scored, split.test)
+        )
     encoder, design, (validation, test) = encoded(training, scored, split.test)
-    fingerprints = table.fingerprint, str(code), config.settings(), found.fingerprint
+    fingerprints = [table.fingerprint, str(code), config.settings(), found.fingerprint]
+    fingerprints += [json.dumps(records.content()) for records in rated]
     return {
         "design": design,
         "positive": positive[training],
@@ -180,5 +198,6 @@ def load(config: NetworkConfig) -> dict[str, Any]:
             },
         },
         "folds": folds,
+        "rated": rated,
         "units": np.unique(found.units[scored], return_inverse=True)[1].ravel(),
     }

@@ -20,7 +20,9 @@ from framework.data.datasets import memory_to_load
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.machine import cache_dir
+from framework.outcomes import RecordOutcomes
 from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
+from framework.rates import RatedOutcomes, RatedRecords, further
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space
@@ -70,6 +72,8 @@ class NetworkProblem(Problem, Deployable):
         on ``design``.
     units : int64 (records searched,), optional
         See :class:`~framework.outcomes.RecordOutcomes`.
+    rated : sequence of RatedRecords, optional
+        Further metrics, of the validation records and of the test records.
 
     Raises
     ------
@@ -111,6 +115,7 @@ class NetworkProblem(Problem, Deployable):
         about: Mapping[str, Any],
         folds: Sequence[Fold] = (),
         units: IntArray | None = None,
+        rated: Sequence[RatedRecords] = (),
     ) -> None:
         self.design, self.positive = np.ascontiguousarray(design), np.ascontiguousarray(positive)
         self.validation, self.test, self.config = validation, test, config
@@ -144,6 +149,9 @@ class NetworkProblem(Problem, Deployable):
             *self.metrics[:-1],
             self.metrics[-1]._replace(high=float(self.connections), steps=self.connections),
         )
+        self.rated = tuple(rated)
+        self._own_names = tuple(metric.name for metric in self.metrics)
+        self.metrics = (*self.metrics, *further(self.rated, self._own_names))
         self.fingerprint = fingerprint
         self._network: FloatArray | None = None  # weights, then biases
         self._failed = ""
@@ -250,7 +258,11 @@ class NetworkProblem(Problem, Deployable):
         def scores(part: Records, positive: int) -> dict[str, float]:
             share = float(part.positive.mean())
             rates = (1.0, 0.0, 0.0, share, 0.0) if positive else (0.0, 1.0, 0.0, 1 - share, 0.0)
-            return dict(zip(self.metric_names, rates, strict=True))
+            found = dict(zip(self._own_names, rates, strict=True))
+            if self.rated:
+                code = int(self._codes(np.array([bool(positive)]))[0])
+                found |= self.rated[int(part is self.test)].of_constant(code)
+            return {name: found[name] for name in self.metric_names}
 
         return [
             TrivialClassifier(
@@ -372,7 +384,7 @@ class NetworkProblem(Problem, Deployable):
         """Score on the test records; None where there are none."""
         return self._scores(X, self.test) if len(self.test) else None
 
-    def outcomes(self, X: Array) -> NetworkOutcomes:
+    def outcomes(self, X: Array) -> RecordOutcomes:
         """Return the answers of genomes to each record searched."""
         part = self.validation
         answers = np.empty((len(X), -(-len(part) // 8)), dtype=np.uint8)
@@ -382,11 +394,22 @@ class NetworkProblem(Problem, Deployable):
         kept = self.masks(X).sum(axis=1, dtype=np.int64)
         return self._outcomes(answers, kept)
 
-    def _outcomes(self, answers: Array, kept: IntArray) -> NetworkOutcomes:
-        known = self.validation.positive, kept, self.connections, self.metric_names, self.units
+    def _outcomes(self, answers: Array, kept: IntArray) -> RecordOutcomes:
+        known = self.validation.positive, kept, self.connections, self._own_names, self.units
         found = NetworkOutcomes(answers, *known)
         found.refitted = bool(self.folds)
-        return found
+        if not self.rated:
+            return found
+
+        def said(candidates: slice | IntArray) -> IntArray:
+            return self._codes(found.called(candidates))
+
+        return RatedOutcomes(found, self.rated[0], said, self.metric_names)
+
+    def _codes(self, called: Array) -> IntArray:
+        """Return class codes of records that are called positive or not."""
+        code = self.rated[0].rates.positive
+        return np.where(called, code, 1 - code).astype(np.int64)
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return the unpruned network with some of its thresholds, and the largest class."""
@@ -443,8 +466,13 @@ class NetworkProblem(Problem, Deployable):
 
     def _scores(self, X: Array, part: Records) -> dict[str, Array]:
         masks = self.masks(X)
-        if self._by_magnitude or self.thresholds.count:
-            wrong = self._answers(X, part) != part.positive
+        rates: dict[str, FloatArray] = {}
+        if self._by_magnitude or self.thresholds.count or self.rated:
+            called = self._answers(X, part)
+            wrong = called != part.positive
+            if self.rated:
+                rated = self.rated[int(part is self.test)]
+                rates = rated.measured(len(X), lambda some: self._codes(called[some]))
             errors = np.column_stack(
                 [wrong[:, of].sum(axis=1, dtype=np.int64) for of in (~part.positive, part.positive)]
             )
@@ -460,7 +488,7 @@ class NetworkProblem(Problem, Deployable):
             "complexity": kept / self.connections,
             "accuracy": 1.0 - errors.sum(axis=1) / len(part),
             "connections": kept.astype(np.float64),
-        }
+        } | {name: rates[name] for name in self.metric_names if name not in self._own_names}
 
     def describe(self) -> Mapping[str, Any]:
         """See :meth:`Problem.describe`."""

@@ -41,6 +41,10 @@ class NetworkOutcomes(RecordOutcomes):
         self._answers, self._positive = answers, positive
         self._kept, self._connections = kept, connections
 
+    def called(self, candidates: slice | IntArray = slice(None)) -> Array:
+        """Return which records are called positive, 0 or 1, (n, records)."""
+        return np.unpackbits(self._answers[candidates], axis=1, count=self.records)
+
     def metrics(
         self,
         weights: Array,
@@ -49,7 +53,7 @@ class NetworkOutcomes(RecordOutcomes):
     ) -> Mapping[str, FloatArray]:
         wanted = set(self.names if names is None else names)
         positive = self._positive
-        called = np.unpackbits(self._answers[candidates], axis=1, count=self.records)
+        called = self.called(candidates)
         negatives, positives = (
             weights[of].sum(axis=0, dtype=np.float64) for of in (~positive, positive)
         )

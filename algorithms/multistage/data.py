@@ -27,9 +27,11 @@ from framework.data.divisions import Division, FoldRows, about_folds, divide
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
 from framework.data.splits import MeasureConfig, Split, SplitConfig
+from framework.data.subgroups import subgroups
 from framework.data.tables import Table
 from framework.errors import InputError
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
+from framework.rates import RatedRecords, Rates
 from framework.settings import Section
 
 MOST_COLUMNS = 200  # of a table where a fit on all columns pays as a start for the others
@@ -70,6 +72,10 @@ class MultiStageSettings(RecordsConfig):
     error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
     decision : costs by which stages decide, in place of the threshold: each says the class of least
         expected cost, and stops where that is low enough.
+    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
+        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
+    group : column that tells subgroups apart; metrics compare them. It stays a feature if it is
+        one.
     missing : what a model does where a value is missing in a stage that is reached: take the
         median, stop and ask for it, or give no answer.
     classifier : what is trained for each stage.
@@ -84,6 +90,8 @@ class MultiStageSettings(RecordsConfig):
     remove_features: bool = False
     error_costs: dict[str | int | float | bool, Annotated[float, Field(ge=0)]] | None = None
     decision: StageDecisionConfig | None = None
+    rates: tuple[str, ...] = ()
+    group: str | None = None
     missing: MissingPolicy = "impute"
     classifier: ClassifierConfig = ClassifierConfig()
     calibration: CalibrationMethod = "none"
@@ -173,6 +181,8 @@ class StageData:
     class_weights : tuple of float
         How much a training record of each class counts in the built-in logistic regression;
         empty: all count 1.
+    codes : int
+        Bits per record that say which class an answer is; 0 where it does not matter.
     """
 
     design: FloatArray
@@ -188,6 +198,7 @@ class StageData:
     folds: tuple[Fold, ...] = ()
     units: IntArray | None = None
     class_weights: tuple[float, ...] = ()
+    codes: int = 0
     _starts: dict[float, FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -236,8 +247,8 @@ class StageData:
 
     @property
     def answer_planes(self) -> int:
-        """Bits per record: conclusive, right, and called positive where there is such a class."""
-        return 2 if self.positive < 0 else 3
+        """Bits per record: conclusive, right, called positive where a class is, and the class."""
+        return (2 if self.positive < 0 else 3) + self.codes
 
     @property
     def planes(self) -> int:
@@ -396,13 +407,24 @@ def prepare_table(
     weight = config.classifier.parameters.get("class_weight")
     if isinstance(weight, Mapping):
         weight = per_class(weight, table.classes, 1.0, f"{where}.classifier.class_weight")
-    answers = _Answers(thresholds, rule, weight)
+    rates, groups_of = _rates(config, table, where)
+    codes = (
+        (len(table.classes) - 1).bit_length() if rates is not None and rates.needs_answers else 0
+    )
+    answers = _Answers(thresholds, rule, weight, codes)
     encode = partial(_encoded, table, answers, config.calibration, together)
     data, encoder = encode(training, held, n)
     scored = split.validation
     if crossed:
         data, scored = _with_folds(data, training, found.repeats, table.labels, encode)
     data = replace(data, units=_codes(found.units[scored]))
+    rated: tuple[RatedRecords, ...] = ()
+    if rates is not None:
+        parts = (scored, found.split.test)
+        rated = tuple(
+            RatedRecords(rates, table.labels[rows], None if groups_of is None else groups_of[rows])
+            for rows in parts
+        )
     source = source_of(table, config.split, found)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
@@ -415,12 +437,29 @@ def prepare_table(
         "source": source,
         "error_costs": _error_costs(config.error_costs, table, f"{where}.error_costs"),
         "decision": decision,
+        "rated": rated,
         "missing": config.missing,
         "max_stages": _max_stages(config, len(names), f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
         "calibration": config.calibration,
     }
+
+
+def _rates(
+    config: MultiStageSettings, table: Table, where: str
+) -> tuple[Rates | None, IntArray | None]:
+    """Return the further metrics and the subgroup (n,) of each record, where they are asked for."""
+    if not config.rates and config.group is None:
+        return None, None
+    names: tuple[str, ...] = ()
+    codes = None
+    if config.group is not None:
+        names, codes = subgroups(table.aside[config.group], f"{where}.group")
+    positive = -1 if table.positive is None else table.positive
+    place = f"{where}.rates"
+    known = Rates(config.rates, table.classes, positive, names, abstains=True, where=place)
+    return known, codes
 
 
 @dataclass(frozen=True)
@@ -430,6 +469,7 @@ class _Answers:
     thresholds: FloatArray
     rule: logistic.RiskRule
     class_weight: Any  # 'balanced', a number for each class, or None
+    codes: int
 
     def weights_of(self, y: IntArray) -> tuple[float, ...]:
         """Return the weight of each class, of the labels (n,) of training records."""
@@ -475,6 +515,7 @@ def _encoded(
         class_weights=answers.weights_of(y),
         positive=-1 if table.positive is None else table.positive,
         copy_of=None if units is None else units[training],
+        codes=answers.codes,
     )
     return data, encoder
 

@@ -76,6 +76,8 @@ class HeldOutRecords(NamedTuple):
         Where in each plane of bits the words of these records begin.
     everyone, negatives : numpy.ndarray of uint64, shape (words,)
         All records; those whose true class is not the positive one.
+    codes : int
+        Planes that say the class of an answer.
     """
 
     labels: IntArray
@@ -84,6 +86,7 @@ class HeldOutRecords(NamedTuple):
     first_word: int
     everyone: WordArray
     negatives: WordArray
+    codes: int = 0
 
 
 def held_out_records(data: StageData) -> tuple[HeldOutRecords, HeldOutRecords]:
@@ -93,7 +96,7 @@ def held_out_records(data: StageData) -> tuple[HeldOutRecords, HeldOutRecords]:
     def part(labels: IntArray, first_word: int) -> HeldOutRecords:
         everyone = np.ones(len(labels), dtype=bool)
         planes = frozen(pack(everyone)), frozen(pack(labels != data.positive))
-        return HeldOutRecords(labels, data.positive, classes, first_word, *planes)
+        return HeldOutRecords(labels, data.positive, classes, first_word, *planes, data.codes)
 
     return part(data.y_held[:cut], 0), part(data.y_held[cut:], data.validation_words)
 

@@ -10,6 +10,7 @@ from algorithms.multistage.kernels import scoring
 from algorithms.multistage.metrics import POSITIVE, RISKS, HeldOutRecords, by_class, of_positive
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.outcomes import RecordOutcomes, weighted_sums
+from framework.rates import FAILED, NO_ANSWER
 
 _ANSWERED, _RIGHT, _CALLED = range(3)  # planes of record_outcomes()
 _BY_CLASS = {"balanced_accuracy", "worst_recall", "error_cost"}
@@ -88,6 +89,24 @@ class StageOutcomes(RecordOutcomes):
             values = {name: np.where(failed[:, None], np.nan, of) for name, of in values.items()}
         return {name: values[name] for name in self.names if name in values}
 
+    def said(self, candidates: slice | IntArray = slice(None)) -> IntArray:
+        """Return what is said of each record, int64 (n, records); see :mod:`framework.rates`.
+
+        Of several classes, where no bits tell the class, a wrong answer is any other one.
+        """
+        planes, _, _, failed = self._sent(candidates)
+        labels, classes, positive = self._of.labels, self._of.classes, self._of.positive
+        first, codes = (2 if positive < 0 else 3), self._of.codes
+        if codes:
+            said = np.zeros(planes.shape[1:], dtype=np.int64)
+            for p in range(codes):
+                said |= planes[first + p].astype(np.int64) << p
+        else:
+            said = np.where(planes[_RIGHT], labels, (labels + 1) % classes)
+        said[planes[_ANSWERED] == 0] = NO_ANSWER
+        said[failed] = FAILED
+        return said
+
     def _losses(self, planes: Array) -> IntArray:
         """Return what errors and no answers cost, by record; fixed point, (n, records)."""
         rule = self._table.rule
@@ -153,6 +172,9 @@ class GivenOutcomes(StageOutcomes):
         RecordOutcomes.__init__(self, len(answers), answers.shape[1], names, units)
         self._answers, self._paid, self._of = answers, paid, records
         self._cost_scale, self._error_costs = cost_scale, error_costs
+
+    def said(self, candidates: slice | IntArray = slice(None)) -> IntArray:
+        return np.asarray(self._answers[candidates], dtype=np.int64)
 
     def _sent(self, candidates: slice | IntArray) -> _Sent:
         given, of = self._answers[candidates], self._of

@@ -66,8 +66,9 @@ from framework.models.classifiers import (
     CalibrationMethod,
     ClassifierConfig,
 )
-from framework.outcomes import Sample
+from framework.outcomes import RecordOutcomes, Sample
 from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
+from framework.rates import RatedOutcomes, RatedRecords, further
 from framework.registry import nearest
 from framework.roles import Metric
 from framework.space import Partition
@@ -129,6 +130,8 @@ class MultiStageProblem(Problem, Deployable):
         What a wrong answer costs, by the true class.
     decision : StageDecision, optional
         Stages decide by these costs. The space has further genes then, the numbers of thresholds.
+    rated : sequence of RatedRecords, optional
+        Further metrics, of the records that are scored and of the test records.
     missing : {'impute', 'ask', 'inconclusive'}
         Of the models; see :class:`~algorithms.multistage.model.MultiStageClassifier`.
     classifier : ClassifierConfig, optional
@@ -150,6 +153,7 @@ class MultiStageProblem(Problem, Deployable):
         remove_features: bool = False,
         error_costs: Array | None = None,
         decision: StageDecision | None = None,
+        rated: Sequence[RatedRecords] = (),
         missing: MissingPolicy = "impute",
         classifier: ClassifierConfig | None = None,
         calibration: CalibrationMethod = "none",
@@ -175,11 +179,14 @@ class MultiStageProblem(Problem, Deployable):
         if decision is not None:
             highs["risk"] = max(float(decision.costs.errors.max()), decision.costs.no_answer)
             highs["total_cost"] = highs["risk"] + costs.total
-        self.metrics = tuple(
+        own = tuple(
             metric._replace(high=highs.get(metric.name, metric.high))
             for metric in self.known_metrics
             if self._reported(metric)
         )
+        self.rated = tuple(rated)
+        self._own_names = tuple(metric.name for metric in own)
+        self.metrics = (*own, *further(self.rated, self._own_names))
         answers = [  # all that decides what a sub-classifier answers
             COMPONENTS_FORMAT,
             source.fingerprint,
@@ -192,6 +199,8 @@ class MultiStageProblem(Problem, Deployable):
             answers.append(calibration)
         if decision is not None:
             answers.append(decision.plain())
+        if data.codes:
+            answers.append("codes")
         self.components_fingerprint = digest(answers)
         design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
         if self.error_costs is not None:
@@ -200,6 +209,7 @@ class MultiStageProblem(Problem, Deployable):
             design += [self.groups.of.tolist(), costs.group_units.tolist()]
         if decision is not None:
             design.append(decision.per_stage)
+        design += [records.content() for records in self.rated]
         self.fingerprint = digest([self.components_fingerprint, *design])
         self._start_empty()
         self._store: ComponentStore | None = None
@@ -215,7 +225,7 @@ class MultiStageProblem(Problem, Deployable):
         InputError
             Whatever is wrong with data, costs or the other keys.
         """
-        table = load_table(config.dataset, aside=config.split.columns)
+        table = load_table(config.dataset, aside=config.split.columns, group=config.group)
         problem = cls(**prepare_table(table, config))
         problem.open_store()
         return problem
@@ -415,6 +425,8 @@ class MultiStageProblem(Problem, Deployable):
         def scores(y: IntArray, code: int) -> dict[str, float]:
             costs = None if self.decision is None else self.decision.costs
             found = constant_metrics(y, code, data.positive, self.error_costs, costs)
+            if self.rated:
+                found |= self.rated[int(y is parts[1])].of_constant(code)
             return {name: found[name] for name in self.metric_names}
 
         return [
@@ -427,21 +439,30 @@ class MultiStageProblem(Problem, Deployable):
             for code in (1 - data.positive, data.positive)
         ]
 
-    def outcomes(self, X: Array) -> StageOutcomes:
+    def outcomes(self, X: Array) -> RecordOutcomes:
         """Return how genomes do on each record; copies and repeats of one are drawn together."""
         self._build_missing(X)
-        found = StageOutcomes(
+        found = self._outcomes(X, 0)
+        found.refitted = bool(self.data.folds)
+        return self._with_rates(found)
+
+    def _outcomes(self, X: Array, part: Literal[0, 1]) -> StageOutcomes:
+        """Return how genomes, whose classifiers are there, do on each record of a part."""
+        return StageOutcomes(
             self._genomes(X),
             self._table.held,
-            self._records[0],
+            self._records[part],
             self.charges,
             self.cost_scale,
             self.error_costs,
-            self.metric_names,
-            self.data.units,
+            self._own_names,
+            self.data.units if part == 0 else None,
         )
-        found.refitted = bool(self.data.folds)
-        return found
+
+    def _with_rates(self, found: StageOutcomes, part: Literal[0, 1] = 0) -> RecordOutcomes:
+        if not self.rated:
+            return found
+        return RatedOutcomes(found, self.rated[part], found.said, self.metric_names)
 
     def with_prices(
         self, section: Mapping[str, Any], prices: Mapping[str, float]
@@ -499,11 +520,14 @@ class MultiStageProblem(Problem, Deployable):
         self, name: str, points: list[str], answers: IntArray, paid: int
     ) -> Alternative:
         """Return classifiers by their answers, (points, scored and test records)."""
-        n, same = self.data.n_validation, (self.cost_scale, self.error_costs, self.metric_names)
-        outcomes = GivenOutcomes(answers[:, :n], paid, self._records[0], *same, self.data.units)
+        n, same = self.data.n_validation, (self.cost_scale, self.error_costs, self._own_names)
+        given = GivenOutcomes(answers[:, :n], paid, self._records[0], *same, self.data.units)
+        outcomes = self._with_rates(given)
         if not self.data.n_test:
             return Alternative(name, points, outcomes)
-        tested = GivenOutcomes(answers[:, n:], paid, self._records[1], *same)
+        tested = self._with_rates(
+            GivenOutcomes(answers[:, n:], paid, self._records[1], *same), part=1
+        )
         test = tested.metrics(np.ones((self.data.n_test, 1)))
         return Alternative(name, points, outcomes, {k: v[:, 0] for k, v in test.items()})
 
@@ -644,7 +668,10 @@ class MultiStageProblem(Problem, Deployable):
         """Score genomes on the validation (0) or the test records (1)."""
         self._build_missing(X)
         table, records, errors = self._table.held, self._records[part], self.error_costs
-        return measure(self._genomes(X), table, records, self.charges, self.cost_scale, errors)
+        found = measure(self._genomes(X), table, records, self.charges, self.cost_scale, errors)
+        if self.rated:
+            found |= self.rated[part].measured(len(X), self._outcomes(X, part).said)
+        return {name: found[name] for name in self.metric_names}
 
     def _reported(self, metric: Metric) -> bool:
         """Return whether this problem has what a metric needs."""

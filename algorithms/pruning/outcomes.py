@@ -97,6 +97,12 @@ class VoteOutcomes(RecordOutcomes):
                     values[name][able] = column
         return values
 
+    def called(self, candidates: slice | IntArray = slice(None)) -> BoolArray:
+        """Return which records are called positive, (n, N)."""
+        members, thresholds = self._members[candidates], self._thresholds[candidates]
+        found = called_positive(self._patterns, packed(members), thresholds)
+        return np.asarray(found[:, self._pattern_of])
+
     def _weighted_rates(
         self, members: BoolArray, thresholds: IntArray, weights: Array
     ) -> dict[str, FloatArray]:

@@ -17,10 +17,18 @@ from pydantic import Field, field_validator
 
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.outcomes import VoteOutcomes, Votes
-from algorithms.pruning.votes import VoteTable, confusion_rates, member_sums, pair_credits
+from algorithms.pruning.votes import (
+    VoteTable,
+    called_positive,
+    confusion_rates,
+    member_sums,
+    packed,
+    pair_credits,
+)
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
+from framework.data.subgroups import Subgroups
 from framework.errors import InputError, listed
 from framework.libraries.config import LibrarySection, measured_as
 from framework.libraries.library import Library
@@ -30,11 +38,15 @@ from framework.libraries.selection import (
     cost_table,
     describe,
     each_name_once,
+    groups_of,
     positive_code,
     positive_label,
+    rated_records,
     reported_costs,
 )
+from framework.outcomes import RecordOutcomes
 from framework.problem import Alternative, Deployable, Problem, TrivialClassifier
+from framework.rates import RatedOutcomes, further
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Counts, Integers
@@ -84,6 +96,10 @@ class PruningConfig(Section):
     models : how many of the library's, from its first on; all unless given. With a ``balanced``
         build the pools of several sizes are so beginnings of one.
     costs : which costs of the library to report; all unless given.
+    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
+        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
+    group : column of the data set of ``library.build`` that tells subgroups apart; metrics compare
+        them.
     pair_measure : of diversity: ``failure_credit`` (the paper's), ``disagreement``,
         ``double_fault`` or ``q_statistic``, each from 0 to 1, more being more diverse.
     """
@@ -95,6 +111,8 @@ class PruningConfig(Section):
     models: int | None = Field(default=None, ge=2)
     pair_measure: PairMeasure = "failure_credit"
     costs: tuple[str, ...] | None = None
+    rates: tuple[str, ...] = ()
+    group: str | None = None
 
     @field_validator("costs", mode="before")
     @classmethod
@@ -130,6 +148,10 @@ class PruningProblem(Problem, Deployable):
         Label of the positive class; the library's second if None.
     costs : sequence of str, optional
         Which costs to report; all of them if None.
+    rates : sequence of str
+        Further metrics; see :class:`framework.rates.Rates`.
+    groups : sequence of Subgroups
+        Of the validation records and of the test records; none unless given.
     pair_measure : str
         See :func:`algorithms.pruning.diversity.pair_table`.
 
@@ -156,6 +178,8 @@ class PruningProblem(Problem, Deployable):
         positive: Any = None,
         costs: Sequence[str] | None = None,
         pair_measure: PairMeasure = "failure_credit",
+        rates: Sequence[str] = (),
+        groups: Sequence[Subgroups] = (),
     ) -> None:
         self.library, self.threshold, self.pair_measure = library, threshold, pair_measure
         k = len(library)
@@ -168,11 +192,13 @@ class PruningProblem(Problem, Deployable):
             else Counts(k, 1, empty=False)
         )
         self.costs = reported_costs(library, costs)
+        self.rated = rated_records(library, rates, groups, self.positive)
         self._set_tables()
         self.metrics = self._metrics()
         content = [VERSION, library.fingerprint, threshold, self.positive, self.costs]
         if pair_measure != "failure_credit":  # runs of before know of no other
             content.append(pair_measure)
+        content += [records.content() for records in self.rated]
         if not library.fingerprint:
             content[1] = hashlib.sha256(
                 self.votes.patterns.tobytes() + self.votes.records.tobytes()
@@ -201,6 +227,8 @@ class PruningProblem(Problem, Deployable):
             positive=positive_label(config.library, library, config.positive),
             costs=config.costs,
             pair_measure=config.pair_measure,
+            rates=config.rates,
+            groups=groups_of(config.library, config.group),
         )
 
     @property
@@ -243,7 +271,7 @@ class PruningProblem(Problem, Deployable):
             self._test = VoteTable.of(*self._votes(library.test, library.y_test))
         return self._measure(X, self._test)
 
-    def outcomes(self, X: Array) -> VoteOutcomes:
+    def outcomes(self, X: Array) -> RecordOutcomes:
         votes, positive = self._votes(self.library.validation, self.library.y_validation)
         table = Votes(votes, positive, self.library.units)
         return self._outcomes(X, *self.split(X), table, self.evaluate)
@@ -255,12 +283,22 @@ class PruningProblem(Problem, Deployable):
         thresholds: IntArray,
         votes: Votes,
         evaluate: Callable[[Array], Mapping[str, Array]],
-    ) -> VoteOutcomes:
+    ) -> RecordOutcomes:
         rates = [metric.name for metric in _RATES]
         voted = members, thresholds, votes, self.pair_measure
-        found = VoteOutcomes(X, *voted, evaluate, rates, self.metric_names)
+        found = VoteOutcomes(X, *voted, evaluate, rates, self._own_names)
         found.refitted = self.library.folds > 0
-        return found
+        if not self.rated:
+            return found
+
+        def said(candidates: slice | IntArray) -> IntArray:
+            return self._codes(found.called(candidates))
+
+        return RatedOutcomes(found, self.rated[0], said, self.metric_names)
+
+    def _codes(self, called: BoolArray) -> IntArray:
+        """Return class codes of records that are called positive or not."""
+        return np.where(called, self.positive, 1 - self.positive).astype(np.int64)
 
     def alternatives(self) -> Sequence[Alternative]:
         """Return the vote of all classifiers, the single best one, and the largest class."""
@@ -303,8 +341,12 @@ class PruningProblem(Problem, Deployable):
             n0, n1 = table.totals
             fp, tp = (np.array([count if positive else 0]) for count in (n0, n1))
             rates = [float(column[0]) for column in confusion_rates(fp, tp, n0, n1)]
-            rest = [0.0] * (len(self.metric_names) - len(rates))
-            return dict(zip(self.metric_names, [*rates, *rest], strict=True))
+            rest = [0.0] * (len(self._own_names) - len(rates))
+            found = dict(zip(self._own_names, [*rates, *rest], strict=True))
+            if self.rated:
+                code = self.positive if positive else 1 - self.positive
+                found |= self.rated[int(table is not tables[0])].of_constant(code)
+            return {name: found[name] for name in self.metric_names}
 
         return [
             TrivialClassifier(
@@ -389,7 +431,9 @@ class PruningProblem(Problem, Deployable):
         highs = member_sums(self._cost_table, np.ones((1, k), dtype=np.int64))[0]
         costs = cost_metrics(self.library, self.costs, highs)
         sizes = _MEMBERS._replace(high=float(k))
-        return each_name_once([*_RATES, sizes, *_diversity(self.pair_measure), *costs])
+        own = [*_RATES, sizes, *_diversity(self.pair_measure), *costs]
+        self._own_names = tuple(metric.name for metric in own)
+        return each_name_once([*own, *further(self.rated, {m.name for m in _RATES})])
 
     def _measure(self, X: Array, table: VoteTable) -> dict[str, FloatArray]:
         members, thresholds = self.split(X)
@@ -402,7 +446,24 @@ class PruningProblem(Problem, Deployable):
         empty = sizes == 0
         if empty.any():
             columns = [np.where(empty, np.nan, column) for column in columns]
-        return dict(zip(self.metric_names, columns, strict=True))
+        found = dict(zip(self._own_names, columns, strict=True))
+        if self.rated:
+            found |= self._rates(members, thresholds, table, empty)
+        return {name: found[name] for name in self.metric_names}
+
+    def _rates(
+        self, members: Array, thresholds: IntArray, table: VoteTable, empty: BoolArray
+    ) -> dict[str, FloatArray]:
+        """Return the further metrics of genomes."""
+        rows = packed(members > 0)
+
+        def said(some: slice) -> IntArray:
+            called = called_positive(table.patterns, rows[some], thresholds[some])
+            return self._codes(called[:, table.pattern_of])
+
+        rated = self.rated[int(table is not self.votes)]
+        found = rated.measured(len(members), said)
+        return {name: np.where(empty, np.nan, column) for name, column in found.items()}
 
 
 def _two_classes(library: Library, positive: Any) -> int:

@@ -61,11 +61,14 @@ class VoteTable:
     records : numpy.ndarray of int64, shape (P, 2)
         Negative and positive records with these votes.
     k : int
+    pattern_of : numpy.ndarray of int64, shape (N,)
+        The pattern of each record.
     """
 
     patterns: WordArray
     records: IntArray
     k: int
+    pattern_of: IntArray
 
     @classmethod
     def of(cls, votes: BoolArray, positive: BoolArray) -> VoteTable:
@@ -79,8 +82,9 @@ class VoteTable:
         """
         patterns, which = np.unique(packed(votes.T), axis=0, return_inverse=True)
         records = np.zeros((len(patterns), 2), dtype=np.int64)
-        np.add.at(records, (which.ravel(), positive.astype(np.int64)), 1)
-        return cls(patterns, records, len(votes))
+        pattern_of = which.ravel().astype(np.int64)
+        np.add.at(records, (pattern_of, positive.astype(np.int64)), 1)
+        return cls(patterns, records, len(votes), pattern_of)
 
     @property
     def totals(self) -> tuple[int, int]:

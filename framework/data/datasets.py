@@ -131,6 +131,7 @@ def load_table(
     config: DatasetConfig,
     where: str = "problem.dataset",
     aside: Mapping[str, str] | None = None,
+    group: str | None = None,
 ) -> Table:
     """Load and check the data set of a configuration.
 
@@ -143,6 +144,8 @@ def load_table(
         Columns that are no features but say how records are divided, by the key that names them.
         Of a set NAME of the folder ``PARETOLAB_DATA`` they may be in NAME_groups.csv beside it,
         which has a row for each record.
+    group : str, optional
+        A column that tells subgroups apart, kept in ``aside`` too. It stays a feature if it is one.
 
     Raises
     ------
@@ -150,8 +153,9 @@ def load_table(
         The data cannot be loaded, or cannot be used.
     """
     kept = dict(aside or {})
-    beside = _beside(config, kept.values(), where)
-    raw = _raw(config, where, set(kept.values()) - set(beside.columns))
+    read = {*kept.values(), *filter(None, [group])}
+    beside = _beside(config, read, where)
+    raw = _raw(config, where, read - set(beside.columns))
     if len(beside.columns):
         if len(beside) != len(raw.frame):
             raise InputError(
@@ -159,7 +163,9 @@ def load_table(
                 f"each record of {raw.source}, found {len(beside):,}"
             )
         raw = raw._replace(frame=pd.concat([raw.frame, beside], axis="columns"))
-    return assemble(raw, where, config, kept)
+    if group in beside.columns:
+        kept["group_of_rates"] = str(group)  # no feature of the data set's own
+    return assemble(raw, where, config, kept, group)
 
 
 def load_values(config: DatasetConfig, where: str = "problem.dataset") -> ValueTable:

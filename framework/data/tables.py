@@ -51,7 +51,8 @@ class Features:
     identifier : the column that names the records, if one does.
     notes : a sentence for each doubtful column, for the user.
     example : columns of a few records as the source has them, without the target; None for gaps.
-    aside : columns that are no features but say how records are divided, as the source has them.
+    aside : columns as the source has them that say how records are divided, which are no features,
+        or what subgroup they are of.
     """
 
     name: str
@@ -132,7 +133,11 @@ class Raw(NamedTuple):
 
 
 def assemble(
-    raw: Raw, where: str, options: TableOptions, aside: Mapping[str, str] | None = None
+    raw: Raw,
+    where: str,
+    options: TableOptions,
+    aside: Mapping[str, str] | None = None,
+    group: str | None = None,
 ) -> Table:
     """Check a raw frame and turn it into a table for classification.
 
@@ -144,6 +149,8 @@ def assemble(
     options : TableOptions
     aside : mapping, optional
         Columns that are no features but say how records are divided, by the key that names them.
+    group : str, optional
+        A column that tells subgroups apart, kept aside though it may be a feature.
 
     Raises
     ------
@@ -153,7 +160,11 @@ def assemble(
     """
     place, kept = f"{where}: {raw.source}", dict(aside or {})
     named = options.named() | {f"split.{key}": (name,) for key, name in kept.items()}
+    if group is not None:
+        named["problem.group"] = (group,)
     _check(raw.frame, place, named)
+    if options.target == group:
+        raise InputError(f"problem.group: expected another column than the target, found {group!r}")
     if options.target in kept.values():
         raise InputError(
             f"{place}: expected another column than the target to divide the records by, found "
@@ -163,7 +174,7 @@ def assemble(
     labels, classes = _labels(column, options, place)
     return Table(
         **_features(raw, place, options, labels.astype("<i8"), classes, merged, kept.values()),
-        aside={name: raw.frame[name] for name in kept.values()},
+        aside={name: raw.frame[name] for name in {*kept.values(), *filter(None, [group])}},
         labels=frozen(labels),
         classes=classes,
         positive=_positive(options.positive, classes, where),

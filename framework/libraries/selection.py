@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from framework.arrays import FloatArray
+from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import Library
+from framework.rates import RatedRecords, Rates
 from framework.registry import nearest
 from framework.roles import Metric
 
@@ -56,6 +58,66 @@ def cost_metrics(library: Library, costs: Sequence[str], highs: FloatArray) -> l
         )
         for name, high in zip(costs, highs, strict=True)
     ]
+
+
+def rated_records(
+    library: Library,
+    rates: Sequence[str],
+    groups: Sequence[Subgroups],
+    positive: int | None,
+) -> tuple[RatedRecords, ...]:
+    """Return what makes rates of validation and of test records; empty where none is asked for.
+
+    Parameters
+    ----------
+    library : Library
+    rates : sequence of str
+        See :class:`framework.rates.Rates`.
+    groups : sequence of Subgroups
+        Of the validation records and of the test records; empty for none.
+    positive : int or None
+        Code of the positive class of two.
+
+    Raises
+    ------
+    InputError
+        Regression, or rates that cannot be had.
+    """
+    if not rates and not groups:
+        return ()
+    if library.classes is None:
+        raise InputError(
+            "problem.rates and problem.group: expected classifiers, found models for regression"
+        )
+    two = len(library.classes) == 2
+    names = groups[0].names if groups else ()
+    known = Rates(rates, library.classes, positive if two and positive is not None else -1, names)
+    parts = [library.y_validation] + ([] if library.y_test is None else [library.y_test])
+    return tuple(
+        RatedRecords(known, y, groups[part].codes if groups else None)
+        for part, y in enumerate(parts)
+    )
+
+
+def groups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, ...]:
+    """Return the subgroups of the validation and the test records of a library; empty for none.
+
+    Raises
+    ------
+    InputError
+        The library is not built here, so that its records are not at hand, or the column is none
+        of theirs.
+    """
+    if column is None:
+        return ()
+    if section.build is None:
+        raise InputError(
+            "problem.group: expected together with problem.library.build, found a library that is "
+            "read, which has no columns; give build beside path"
+        )
+    from framework.libraries.training import record_groups  # workers do without it
+
+    return record_groups(section.build, column, "problem.library.build")
 
 
 def each_name_once(metrics: Sequence[Metric]) -> tuple[Metric, ...]:

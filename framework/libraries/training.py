@@ -15,6 +15,7 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.data.datasets import load_table, load_values
 from framework.data.encoding import Encoder
 from framework.data.splits import SplitConfig, fold_records, split_records
+from framework.data.subgroups import Subgroups, subgroups
 from framework.data.tables import Table, ValueTable
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.libraries.config import BuildConfig, LibrarySplit
@@ -154,6 +155,21 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     }
     example = source.features.iloc[test if len(test) else train].head(_EXAMPLE_RECORDS)
     return Prepared(data, encoder, example, about)
+
+
+def record_groups(config: BuildConfig, column: str, where: str) -> tuple[Subgroups, Subgroups]:
+    """Return the subgroups of the rows of a library's validation table, and of its test records.
+
+    Raises
+    ------
+    InputError
+        A column that the data lack, or that tells no subgroups apart.
+    """
+    table = load_table(config.dataset, f"{where}.dataset", group=column)
+    found = subgroups(table.aside[column])
+    train, validation, test = _split(table.labels, config.split, table.classes, f"{where}.split")
+    rows = np.tile(train, config.repeats) if validation is None else validation
+    return found._replace(codes=found.codes[rows]), found._replace(codes=found.codes[test])
 
 
 def _split(

@@ -373,6 +373,20 @@ def right_answers(
     return out
 
 
+def likeliest(table: Deviations, multiplicities: Multiplicities, y: IntArray) -> IntArray:
+    """Return the likeliest class of each record, int64 (n, N), by a table of :func:`hits`."""
+    classes = table.whole.shape[1] // len(y)
+    if classes == 1:  # of two classes, the true one's probability alone
+        right = right_answers(table, multiplicities, y, 2)
+        return np.where(right, y, 1 - y)
+    out = np.empty((multiplicities.n, len(y)), dtype=np.int64)
+    for rows, sums, divisors in _blocks(table, multiplicities):
+        totals = sums.reshape(len(rows), len(y), classes).copy()
+        totals[:, np.arange(len(y)), y] += divisors[:, None] * _ONE
+        out[rows] = totals.argmax(axis=2)  # of equally likely classes the first
+    return out
+
+
 def products_of(table: Deviations) -> IntArray | None:
     """Return the sum of the products of each two models' deviations, exact; None for large tables.
 

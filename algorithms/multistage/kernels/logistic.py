@@ -406,10 +406,12 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
     """Set the bits of one component from probabilities on some records.
 
     ``bits`` is (planes, words). Plane 0: conclusive (the most likely class, the
-    first of equals, reaches its threshold less ``slack``); plane 1: conclusive and right; plane
-    2, if there: conclusive and the answer is ``positive``.
+    first of equals, reaches its threshold less ``slack``); plane 1: conclusive and right; then,
+    where there is a positive class: conclusive and the answer is ``positive``; then, if there: the
+    bits of the answer's code, the lowest first.
     """
     k, n = P.shape
+    first = 3 if positive >= 0 else 2
     for word in range((n + 63) >> 6):
         sure, right, called = np.uint64(0), np.uint64(0), np.uint64(0)
         for i in range(word << 6, min(n, (word + 1) << 6)):
@@ -422,9 +424,11 @@ def decide(P: Array, thresholds: Array, y: Array, positive: int, slack: float, b
             sure |= answer
             right |= answer & (np.uint64(best == y[i]) << place)
             called |= answer & (np.uint64(best == positive) << place)
+            for p in range(first, len(bits)):
+                bits[p, word] |= answer & (np.uint64(best >> (p - first) & 1) << place)
         bits[0, word] = sure
         bits[1, word] = right
-        if len(bits) > 2:
+        if positive >= 0:
             bits[2, word] = called
 
 
@@ -479,8 +483,12 @@ def decide_by_risk(P: Array, rule: RiskRule, y: Array, positive: int, bits: Arra
         bits[0, word] |= bit
         if said == y[i]:
             bits[1, word] |= bit
-        if first > 2 and said == positive:
+        if said == positive:
             bits[2, word] |= bit
+        codes = 3 if positive >= 0 else 2
+        for p in range(codes, first):
+            if said >> (p - codes) & 1:
+                bits[p, word] |= bit
         for p in range(planes):
             if rule.parts[y[i], said, p]:
                 bits[first + p, word] |= bit

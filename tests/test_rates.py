@@ -1,0 +1,282 @@
+"""Rates by class and subgroup against scikit-learn, subgroup by subgroup; and in every family."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics
+
+from algorithms.ensembling.problem import EnsembleProblem
+from algorithms.hull.data import NetworkConfig
+from algorithms.hull.network import NetworkProblem
+from algorithms.pruning.problem import PruningConfig, PruningProblem
+from framework.data.subgroups import Subgroups, subgroups
+from framework.errors import InputError
+from framework.experiment.config import check
+from framework.libraries.selection import groups_of
+from framework.rates import RatedRecords, Rates
+from tests.made_up_libraries import made_up
+from tests.multistage.data import genomes, problem_of
+
+LABELS = ["ill", "not so well", "well"]
+BY_CLASS = ["precision", "recall", "f1", "false_positive_rate", "false_negative_rate"]
+
+
+def rate(kind, of, frame):
+    """Return one rate of the records with an answer, as scikit-learn has it."""
+    if kind == "coverage":
+        return np.average(frame["said"] >= 0, weights=frame["w"]) if frame["w"].sum() else 0.0
+    frame = frame[(frame["said"] >= 0) & (frame["w"] > 0)]
+    if frame.empty:
+        return 0.0
+    true, said, w = frame["true"], frame["said"], frame["w"]
+    if kind == "accuracy":
+        return metrics.accuracy_score(true, said, sample_weight=w)
+    if kind == "matthews":
+        return metrics.matthews_corrcoef(true, said, sample_weight=w)
+    known = {"sample_weight": w, "zero_division": 0.0}
+    if kind in ("precision", "recall", "f1"):
+        score = getattr(metrics, f"{kind}_score")
+        return score(true == of, said == of, **known)
+    if kind == "false_positive_rate":
+        return metrics.recall_score(true != of, said == of, **known)
+    return metrics.recall_score(true == of, said != of, **known)
+
+
+def about(kind, of, frame):
+    """Tell whether a subgroup has records that a rate is about, answered or not."""
+    frame = frame[frame["w"] > 0]
+    if kind in ("recall", "f1", "false_negative_rate"):
+        return bool((frame["true"] == of).any())
+    if kind == "false_positive_rate":
+        return bool((frame["true"] != of).any())
+    return len(frame) > 0
+
+
+def expected(names, classes, positive, frame):
+    """Return all metrics by name; ``frame`` has true, said, group, w."""
+    kinds = {}
+    for name in names:
+        kind, _, label = name.partition(":")
+        kinds[name] = kind, classes.index(label.replace("_", " ")) if label else positive
+    found = {name: rate(*share, frame) for name, share in kinds.items()}
+    usual = {"coverage": ("coverage", -1), "accuracy": ("accuracy", -1)}
+    if positive >= 0:
+        usual |= {k: (k, positive) for k in ("false_positive_rate", "false_negative_rate")}
+    else:
+        usual |= {f"recall:{c.replace(' ', '_')}": ("recall", i) for i, c in enumerate(classes)}
+    for name, (kind, of) in (usual | kinds).items():
+        values = [rate(kind, of, g) for _, g in frame.groupby("group") if about(kind, of, g)]
+        stem, colon, label = name.partition(":")
+        worse = max if kind.startswith("false") else min
+        found[f"{stem}_difference{colon}{label}"] = max(values) - min(values)
+        found[f"worst_group_{stem}{colon}{label}"] = worse(values)
+    return found
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
+    rng = np.random.default_rng(k)
+    n, classes = 90, LABELS[:k]
+    names = [f"{kind}:{classes[-1]}".replace(" ", "_") for kind in BY_CLASS] + ["matthews"]
+    positive = 1 if k == 2 else -1
+    if k == 2:
+        names += ["precision", "recall"]
+    truth, groups = rng.integers(0, k, n), rng.integers(0, 3, n)
+    truth[groups == 2] = 0  # a subgroup of one class
+    said = rng.integers(-1, k, (3, n))
+    said[1] = np.where(groups == 1, -1, truth)
+    said[2] = -1
+    weights = np.stack([np.ones(n), rng.integers(0, 4, n)], axis=1)
+    rates = Rates(names, classes, positive, list("abc"), abstains=True)
+    found = RatedRecords(rates, truth, groups).values(said, weights)
+    assert list(found) == [metric.name for metric in rates.metrics]
+    for i in range(3):
+        for b in range(2):
+            frame = pd.DataFrame(
+                {"true": truth, "said": said[i], "group": groups, "w": weights[:, b]}
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                twin = expected(names, classes, positive, frame)
+            for name, value in twin.items():
+                assert found[name][i, b] == pytest.approx(value, abs=1e-12), (name, i, b)
+    for metric in rates.metrics:
+        assert metric.low <= found[metric.name].min() <= found[metric.name].max() <= metric.high
+
+
+def test_what_cannot_be_a_rate_is_said():
+    cases = {
+        "precison": "found 'precison'; did you mean 'precision'",
+        "recall:will": "expected a class of the data",
+        "recall": "expected recall:CLASS, since no class is the positive one",
+        "matthews:ill": "found 'matthews:ill'",
+    }
+    for name, text in cases.items():
+        with pytest.raises(InputError, match=text):
+            Rates([name], LABELS)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (["a", "a", "b"], "one of 'b': no rate follows from it"),
+        (["a", "a", None], "found 1 without one, the first in record 3"),
+        (["a", "a"], "expected 2 to 50 subgroups in 'sex', found 1"),
+        (list(range(51)) * 2, "found 51"),
+    ],
+)
+def test_subgroups_that_cannot_be_compared_are_refused(values, text):
+    with pytest.raises(InputError, match=text):
+        subgroups(pd.Series(values, name="sex"))
+
+
+def agree(problem, X, said, truth, groups):
+    """Compare the metrics of test records with those of answers that something else gave."""
+    found = problem.evaluate_test(X, None)
+    rated = problem.rated[1]
+    for i, row in enumerate(said):
+        frame = pd.DataFrame({"true": truth, "said": row, "group": groups, "w": 1})
+        rates = rated.rates
+        twin = expected(list(rates.shares), [str(c) for c in rates.classes], rates.positive, frame)
+        for name, value in twin.items():
+            if name in problem.metric_names:
+                assert found[name][i] == pytest.approx(value, abs=1e-12), name
+    outcomes = problem.outcomes(X)
+    ones = outcomes.metrics(np.ones((outcomes.records, 1)))
+    assert tuple(ones) == outcomes.names == problem.metric_names
+    for name, column in problem.evaluate(X, None).items():
+        assert np.array_equal(ones[name][:, 0], column, equal_nan=True), name
+    same = [c.values for c in problem.trivial_classifiers()]
+    same += [
+        {k: v[0, 0] for k, v in a.outcomes.metrics(np.ones((outcomes.records, 1))).items()}
+        for a in problem.alternatives()
+    ]
+    assert all(set(values) == set(problem.metric_names) for values in same)
+
+
+def halves(n, seed=0):
+    return np.random.default_rng(seed).integers(0, 2, n)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_ensembles(classes):
+    library = made_up(k=5, n=60, m=50, classes=classes, seed=classes)
+    groups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
+    names = ["precision:no", "f1:yes", "matthews"]
+    problem = EnsembleProblem(library, score=["accuracy"], rates=names, groups=groups)
+    X = problem.space.sample(np.random.default_rng(0), 8)
+    P = np.einsum("nk,k...->n...", X / X.sum(axis=1, keepdims=True), library.test.astype(float))
+    said = (P > 0.5).astype(int) if classes == 2 else P.argmax(axis=2)
+    agree(problem, X, said, library.y_test, groups[1].codes)
+    X[0] = 0
+    assert np.isnan(problem.evaluate(X)["matthews"]).tolist() == [True] + [False] * 7
+
+
+@pytest.mark.parametrize("positive", ["no", "yes"])
+def test_prunings(positive):
+    library = made_up(k=5, n=60, m=50)
+    groups = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
+    problem = PruningProblem(
+        library, positive=positive, rates=["precision", "f1", "matthews"], groups=groups
+    )
+    X = problem.space.sample(np.random.default_rng(0), 8)
+    code = library.classes.index(positive)
+    votes = (library.test > 0.5) == (code == 1)
+    called = X[:, :-1] @ votes > X[:, -1:]
+    said = np.where(called, code, 1 - code)
+    agree(problem, X, said, library.y_test, groups[1].codes)
+    X[0, :-1] = 0
+    assert np.isnan(problem.evaluate(X)["matthews"][0])
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory):
+    """Write a table with subgroups, and a column that says which records are for testing."""
+    n, rng = 300, np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(n, 4)), columns=["a", "b", "c", "d"])
+    frame["colour"] = rng.choice(["red", "green", "blue"], n)
+    score = frame["a"] + frame["b"] + (frame["colour"] == "red") + 0.5 * rng.normal(size=n)
+    frame["label"] = np.where(score < -0.5, "low", np.where(score < 1, "middle", "high"))
+    frame["side"] = rng.choice(["left", "right", "middle"], n, p=[0.6, 0.3, 0.1])
+    frame["two"] = np.where(frame["label"] == "low", "low", "other")
+    frame["part"] = rng.choice(["train", "validation", "test"], n)
+    path = tmp_path_factory.mktemp("rates") / "divided.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def stages_of(file, label="label", **more):
+    dataset = {
+        "path": str(file),
+        "target": label,
+        "drop": ["side", {"label": "two"}.get(label, "label")],
+    }
+    return problem_of(file, dataset=dataset, split={"part": "part"}, group="side", **more)
+
+
+def check_stages(problem, file, label="label"):
+    frame = pd.read_csv(file)
+    frame = frame[frame["part"] == "test"]
+    codes = {str(name): code for code, name in enumerate(problem.classes)}
+    X, names = genomes(problem, 4), list(problem.feature_names)
+    said = [[codes.get(str(s), -1) for s in problem.decode(x).predict(frame[names])] for x in X]
+    groups = frame["side"].map({"left": 0, "middle": 1, "right": 2}).to_numpy()
+    agree(problem, X, np.array(said), frame[label].map(codes).to_numpy(), groups)
+
+
+@pytest.mark.parametrize(
+    ("measure", "decision"),
+    [("holdout", None), ("cross_validation", {"errors": {"low": 5}, "no_answer": 0.5})],
+    ids=str,
+)
+def test_stages_of_several_classes(divided, measure, decision):
+    more = {"rates": ["precision:low", "f1:middle", "false_positive_rate:high", "matthews"]}
+    if decision is not None:
+        more |= {"decision": decision, "threshold": 0.75}
+    problem = stages_of(divided, measure={"kind": measure}, **more)
+    assert problem.data.codes == 2
+    check_stages(problem, divided)
+
+
+def test_stages_of_two_classes(divided):
+    problem = stages_of(divided, "two", rates=["precision:low", "recall"])
+    assert problem.data.codes == 0
+    check_stages(problem, divided, "two")
+
+
+def test_bits_say_the_class_only_where_a_metric_needs_it(divided):
+    assert stages_of(divided, rates=["recall:low"]).data.codes == 0
+
+
+def test_networks(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    frame["sex"] = rng.choice(["f", "m"], 200)
+    frame["y"] = np.where(frame["a"] + (frame["sex"] == "f") + rng.normal(size=200) > 0.5, "x", "n")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    raw = {
+        "dataset": {"path": str(tmp_path / "t.csv"), "target": "y", "positive": "n"},
+        "hidden": [3],
+        "training": {"epochs": 10},
+        "thresholds": 8,
+        "rates": ["precision", "f1:x", "matthews"],
+        "group": "sex",
+        "split": {"train": 0.3, "validation": 0.3, "test": 0.4},
+    }
+    problem = NetworkProblem.from_config(check(NetworkConfig, raw, "problem"))
+    X = problem.space.sample(np.random.default_rng(0), 6)
+    called = problem._answers(X, problem.test)
+    truth = np.where(problem.test.positive, 0, 1)  # the labels sorted: n, x
+    agree(problem, X, np.where(called, 0, 1), truth, problem.rated[1].groups)
+    assert problem.design.shape[1] == 5  # the subgroup is a feature, of two columns
+
+
+def test_a_group_of_a_library_is_a_column_of_the_data_that_it_is_built_of():
+    raw = {"library": {"path": "somewhere"}, "group": "sex"}
+    config = check(PruningConfig, raw, "problem")
+    with pytest.raises(InputError, match=r"expected together with problem.library.build"):
+        groups_of(config.library, config.group)
