@@ -45,11 +45,13 @@ class Budget(NamedTuple):
 class Cap(NamedTuple):
     """A weighted sum of the confusion matrix, and what it may be at most.
 
-    Weights and limit with their signs turned ask for at least so much.
+    Weights and limit with their signs turned ask for at least so much. With ``row``, shape (P,),
+    it is what each pattern of the table takes if it is called positive; the weights do not count.
     """
 
     weights: Weights
     limit: float
+    row: FloatArray | None = None
 
 
 def scaled(values: FloatArray, limit: float) -> tuple[FloatArray, float]:
@@ -186,8 +188,8 @@ class Instance:
         patterns = table.unpacked
         rows, caps = np.zeros((len(required.caps), len(c))), np.zeros(len(required.caps))
         for r, cap in enumerate(required.caps):
-            rows[r], nothing = table.net_weights(cap.weights)
-            caps[r] = cap.limit - nothing
+            own, nothing = table.net_weights(cap.weights) if cap.row is None else (cap.row, 0.0)
+            rows[r], caps[r] = own, cap.limit - nothing
         up, down = (c > 0) | (rows < 0).any(axis=0), (c < 0) | (rows > 0).any(axis=0)
         takes = np.concatenate(
             [np.minimum(rows, 0.0)[:, up], np.maximum(rows, 0.0)[:, down]], axis=1

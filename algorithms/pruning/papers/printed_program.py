@@ -298,6 +298,8 @@ class PrintedProgram(ProgramSearch):
         The solver is missing or found nothing, or no ensemble meets the demands.
     """
 
+    takes_rates = False
+
     def __init__(
         self,
         problem: Problem,

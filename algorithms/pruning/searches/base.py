@@ -12,6 +12,7 @@ from pydantic import Field
 from algorithms.pruning.branch_and_bound.instance import Budget, Cap, Requirements
 from algorithms.pruning.diversity import NAMES, TOLERANCE, Demand, demand_of
 from algorithms.pruning.problem import PruningProblem
+from algorithms.pruning.rate_rows import FRACTIONS, Fraction, RateRows, fraction_of
 from algorithms.pruning.votes import Rate, VoteTable, Weights, rates_of, weights_of
 from framework.algorithm import Algorithm
 from framework.arrays import Array, FloatArray, IntArray
@@ -63,6 +64,7 @@ class PruningSearch(Algorithm):
 
     spaces = (Counts, Integers)
     reads = PruningProblem
+    takes_rates = True  # whether limits of rates by class and subgroup are rows
 
     def __init__(self, problem: Problem, roles: Roles, *, seed: int) -> None:
         super().__init__(problem, roles, seed=seed)
@@ -72,6 +74,7 @@ class PruningSearch(Algorithm):
         self.pair_measure = source.pair_measure
         self.majority = source.threshold == "majority"
         self.ids = source.library.ids
+        self.positive, self._rated = source.positive, source.rated[:1]
         self._costs = {name: np.asarray(source.library.costs[name].values) for name in source.costs}
 
     def rows(self, members: Array, thresholds: Sequence[int]) -> Array:
@@ -85,6 +88,15 @@ class PruningSearch(Algorithm):
         if given is None:
             given = next((n for n in self.roles.names if n in WEIGHTED), "balanced_accuracy")
         return weights_of(given, *self.votes.totals)
+
+    def fractions(self) -> list[Fraction]:
+        """Return the objectives that are precision or F1 of a class, in order."""
+        shares = self._rated[0].rates.shares if self._rated else {}
+        return [
+            fraction_of(name, shares[name], self.positive, self.votes.totals)
+            for name in self.roles.names
+            if name in shares and shares[name].kind in FRACTIONS
+        ]
 
     def demands(
         self,
@@ -110,6 +122,7 @@ class PruningSearch(Algorithm):
         asked = demand_of(diversity, self.credit, diversity_key)
         rates, name = rates_of(*self.votes.totals), NAMES[self.pair_measure]
         pairs = f"{name}_min", f"{name}_mean"
+        rows = RateRows(self.votes, self._rated[0], self.positive) if self._rated else None
         uppers, lowers = self._limits()
         budgets: list[Budget] = []
         caps: list[Cap] = []
@@ -123,6 +136,13 @@ class PruningSearch(Algorithm):
                     if cap is None:
                         continue
                     caps.append(cap)
+                elif rows is not None and rows.knows(metric):
+                    if not self.takes_rates:
+                        raise InputError(
+                            f"constraints: {metric}: {word}: expected a limit that the printed "
+                            "program has a row for, which this one is not; take ip"
+                        )
+                    caps += rows.caps(metric, limit, sign)
                 else:
                     continue
                 conditions[f"{word}_{metric}"] = limit
@@ -313,9 +333,13 @@ class ProgramSearch(PruningSearch):
             f"some ensemble meets, proved that none does ({self._demands}); relax one of them"
         )
 
-    def certificate(self, value: float, bound: float, **more: float) -> dict[str, Array]:
+    def certificate(
+        self, value: float, bound: float, fraction: Fraction | None = None, **more: float
+    ) -> dict[str, Array]:
         """Return the table ``certificates``: the bound of the weighted sum as one of a metric."""
         metric, multiple = metric_of(self._weights, *self.votes.totals)
+        if fraction is not None:
+            metric, multiple = fraction.name, 1.0
         metric = metric or "weighted_sum"
         row = certificate(metric, value / multiple, bound / multiple, self._conditions)
         return as_columns([{"id": self._id, **row, **more}])

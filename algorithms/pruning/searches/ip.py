@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, pack, unpack
-from algorithms.pruning.searches.base import DiversityKey, ProgramSearch, Share, as_columns
+from algorithms.pruning.rate_rows import FRACTIONS, Fraction, fraction_of
+from algorithms.pruning.searches.base import (
+    WEIGHTED,
+    DiversityKey,
+    ProgramSearch,
+    WeightsKey,
+    as_columns,
+)
+from algorithms.pruning.searches.base import Share as UnitShare
 from framework.algorithm import Outcome
 from framework.arrays import Array
 from framework.errors import InputError
 from framework.preparation import Preparation
 from framework.problem import Problem
+from framework.rates import Share
 from framework.roles import Roles
 
 _EVERY = 0.2  # seconds between reports
@@ -32,6 +42,9 @@ class IntegerProgram(ProgramSearch):
 
     Parameters
     ----------
+    weights : str or four numbers, optional
+        As for :class:`~.base.ProgramSearch`, or ``precision`` or ``f1``: the best fraction, by
+        solves of differences. So is the first objective if it is precision or F1 of a class.
     tau, gamma : float, optional
         The numbers of ``diversity`` as keys of their own, such as a sweep can vary; gamma is tau
         if it is None.
@@ -59,9 +72,10 @@ class IntegerProgram(ProgramSearch):
         roles: Roles,
         *,
         seed: int,
+        weights: WeightsKey | Literal["precision", "f1"] | None = None,
         diversity: DiversityKey | None = None,
-        tau: Share | None = None,
-        gamma: Share | None = None,
+        tau: UnitShare | None = None,
+        gamma: UnitShare | None = None,
         looks: Annotated[int, Field(ge=1)] = 1_000_000,
         boxes: Annotated[int, Field(ge=1)] = 1,
         iterations: Annotated[int, Field(ge=0)] = 500_000,
@@ -71,14 +85,16 @@ class IntegerProgram(ProgramSearch):
         if diversity is None and (tau is not None or gamma is not None):
             self.diversity_key = "algorithm.tau" if gamma is None else "algorithm.gamma"
         diversity = _one_of(diversity, tau, gamma)
-        super().__init__(problem, roles, seed=seed, diversity=diversity, **options)
+        own: Any = None if weights in FRACTIONS else weights
+        super().__init__(problem, roles, seed=seed, weights=own, diversity=diversity, **options)
+        self._fraction = self._fraction_of(weights)
         self._instance = Instance.of(self.votes, self._weights, self._requirements)
         self._seed, self._looks, self._boxes = seed, looks, boxes
         self.iterations, self.seconds = iterations, seconds
-        self._solver: BranchAndBound | None = None
+        self._solver: BranchAndBound | BestFraction | None = None
         self._trace: list[dict[str, float]] = []
         self._spent = 0.0
-        if self._weights[2:] == (0, 0) and not self._requirements.caps:
+        if self._fraction is None and self._weights[2:] == (0, 0) and not self._requirements.caps:
             self.plan = (
                 "ip: true negatives and false positives weigh nothing, so calling everything "
                 "positive is best"
@@ -111,7 +127,7 @@ class IntegerProgram(ProgramSearch):
             self._listings(solver, solver.incumbent),
         )
 
-    def _findings(self, solver: BranchAndBound, best: Pruned) -> dict[str, Any]:
+    def _findings(self, solver: BranchAndBound | BestFraction, best: Pruned) -> dict[str, Any]:
         members = np.flatnonzero(best.x)
         demand = self._instance.requirements.demand
         return {
@@ -119,7 +135,7 @@ class IntegerProgram(ProgramSearch):
             "value": best.value,
             "bound": solver.bound,
             "gap": solver.gap,
-            "weights": dict(self._weights._asdict()),
+            "weights": self._words_of_weights(),
             "diversity": None if demand is None else dict(demand._asdict()),
             "members": [self.ids[i] for i in members],
             "threshold": best.threshold,
@@ -129,10 +145,20 @@ class IntegerProgram(ProgramSearch):
             "seconds": self._spent,
         }
 
-    def _listings(self, solver: BranchAndBound, best: Pruned) -> dict[str, Mapping[str, Array]]:
+    def _words_of_weights(self) -> Any:
+        if self._fraction is None:
+            return dict(self._weights._asdict())
+        parts = {"above": self._fraction.above, "below": self._fraction.below}
+        return {name: dict(part._asdict()) for name, part in parts.items()}
+
+    def _listings(
+        self, solver: BranchAndBound | BestFraction, best: Pruned
+    ) -> dict[str, Mapping[str, Array]]:
         votes = self.votes.histograms(best.x[np.newaxis])[0][:, : int(best.x.sum()) + 1]
         return {
-            "certificates": self.certificate(best.value, solver.bound, gap=solver.gap),
+            "certificates": self.certificate(
+                best.value, solver.bound, self._fraction, gap=solver.gap
+            ),
             "gap": as_columns(self._trace),
             "votes": {
                 "votes": np.arange(votes.shape[1]),
@@ -142,12 +168,33 @@ class IntegerProgram(ProgramSearch):
             },
         }
 
-    def _solve(self, work: Preparation) -> BranchAndBound:
+    def _fraction_of(self, weights: Any) -> Fraction | None:
+        """Return the fraction to be maximised: that of the weights, or the first objective's."""
+        if weights in FRACTIONS:
+            share = Share(weights, self.positive)
+            return fraction_of(weights, share, self.positive, self.votes.totals)
+        if weights is not None:
+            return None
+        known = {fraction.name: fraction for fraction in self.fractions()}
+        first = next((n for n in self.roles.names if n in WEIGHTED or n in known), None)
+        return known.get(str(first))
+
+    def _begun(self) -> BranchAndBound | BestFraction:
+        options = {"seed": self._seed, "looks": self._looks}
+        if self._fraction is None:
+            return BranchAndBound(self._instance, **options)
+        return BestFraction(self.votes, self._fraction, self._requirements, **options)
+
+    def _packed(self, solver: BranchAndBound | BestFraction) -> bytes:
+        also = [self._trace, self._spent]
+        return solver.pack(also) if isinstance(solver, BestFraction) else pack(solver, also)
+
+    def _solve(self, work: Preparation) -> BranchAndBound | BestFraction:
         """Take steps until the proof is complete or the budget is spent."""
         solver = self._solver or self._known(work)
         if solver is None:
             work.report("first ensemble and bound", 0, 1)
-            solver = BranchAndBound(self._instance, seed=self._seed, looks=self._looks)
+            solver = self._begun()
         self._solver = solver
         if not self._trace:
             self._note()
@@ -164,41 +211,48 @@ class IntegerProgram(ProgramSearch):
                 self._tell(work, solver)
             if time.perf_counter() - written > pause:
                 start = time.perf_counter()
-                work.checkpoints[_NOTE] = pack(solver, [self._trace, self._spent])
+                work.checkpoints[_NOTE] = self._packed(solver)
                 written = time.perf_counter()
                 pause = max(_NOTE_EVERY, 20 * (written - start))
         self._spent = time.process_time() - before
         self._tell(work, solver)
         if solver.programs:
-            work.checkpoints[_NOTE] = pack(solver, [self._trace, self._spent])
+            work.checkpoints[_NOTE] = self._packed(solver)
         return solver
 
-    def _tell(self, work: Preparation, solver: BranchAndBound) -> None:
+    def _tell(self, work: Preparation, solver: BranchAndBound | BestFraction) -> None:
         values = {"bound": solver.bound, "gap": solver.gap}
         if solver.incumbent is not None:
             values["incumbent"] = solver.incumbent.value
         done = min(solver.iterations, self.iterations)
         work.report(self._line(solver), done, self.iterations, **values)
 
-    def _known(self, work: Preparation) -> BranchAndBound | None:
+    def _known(self, work: Preparation) -> BranchAndBound | BestFraction | None:
         """Return what an earlier session has noted; None where that is nothing."""
         content = work.checkpoints.get(_NOTE)
         if content is None:
             return None
+        solver: BranchAndBound | BestFraction
         try:
-            solver, (self._trace, self._spent) = unpack(self._instance, content)
+            if self._fraction is None:
+                solver, also = unpack(self._instance, content)
+            else:
+                made = self.votes, self._fraction, self._requirements
+                own = self._seed, self._looks
+                solver, also = BestFraction.unpack(content, *made, *own)
+            self._trace, self._spent = also
         except ValueError:  # of another version: solve anew
             return None
         return solver
 
-    def _over(self, solver: BranchAndBound) -> bool:
+    def _over(self, solver: BranchAndBound | BestFraction) -> bool:
         if solver.done or solver.gap <= self.gap:
             return True
         if solver.iterations >= self.iterations:
             return True
         return self.seconds is not None and self._spent >= self.seconds
 
-    def _line(self, solver: BranchAndBound) -> str:
+    def _line(self, solver: BranchAndBound | BestFraction) -> str:
         if solver.incumbent is None:
             return f"bound {solver.bound:g}"
         value = solver.incumbent.value
@@ -218,7 +272,7 @@ class IntegerProgram(ProgramSearch):
             }
         )
 
-    def _ended(self, solver: BranchAndBound) -> str:
+    def _ended(self, solver: BranchAndBound | BestFraction) -> str:
         line = self._line(solver)
         if solver.done:
             return f"proven best ({line})"
@@ -228,7 +282,7 @@ class IntegerProgram(ProgramSearch):
             return f"algorithm.iterations: stopped before the proof was complete ({line})"
         return f"seconds: stopped before the proof was complete ({line})"
 
-    def _none_found(self, solver: BranchAndBound) -> str:
+    def _none_found(self, solver: BranchAndBound | BestFraction) -> str:
         if solver.done:
             return self.none_meets()
         return (

@@ -9,15 +9,17 @@ no more than the lower end. A weighted sum would find supported points only.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
+from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.branch_and_bound.instance import Budget, Instance, Requirements
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound
+from algorithms.pruning.rate_rows import Fraction
 from algorithms.pruning.searches.base import (
     WEIGHTED,
     PruningSearch,
@@ -43,8 +45,8 @@ class ExactFront(PruningSearch):
     """All best compromises of two metrics, or a lower and an upper front where time ran out.
 
     Either of the true positive rate with the true negative rate (all weightings at once), or of
-    accuracy or balanced accuracy with the number of members or any cost. The range of the second
-    metric is divided into cells that the workers solve side by side.
+    accuracy, balanced accuracy, precision or F1 with the number of members or any cost. The range
+    of the second metric is divided into cells that the workers solve side by side.
 
     Parameters
     ----------
@@ -56,7 +58,8 @@ class ExactFront(PruningSearch):
     seed : int
         Of the local searches.
     metric : str, optional
-        ``true_positive_rate``, ``accuracy`` or ``balanced_accuracy``.
+        ``true_positive_rate``, ``accuracy`` or ``balanced_accuracy``; else the first objective of
+        these two, or that is precision or F1 of a class (``problem.rates``).
     against : str, optional
         ``true_negative_rate`` (with ``true_positive_rate`` alone), ``members`` or a cost.
     cells : int
@@ -88,11 +91,14 @@ class ExactFront(PruningSearch):
         looks: Annotated[int, Field(ge=1)] = 20_000,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        self.metric, self.against = self._chosen(metric, against)
+        fractions = {} if metric is not None else {f.name: f for f in self.fractions()}
+        self.metric, self.against = self._chosen(metric, against, fractions)
+        fraction = fractions.get(self.metric)
         costs = self._resource()
         n0, n1 = self.votes.totals
-        weights = weights_of("recall" if costs is None else self.metric, n0, n1)
-        _, self._multiple = metric_of(weights, n0, n1)
+        name = "accuracy" if fraction is not None else self.metric
+        weights = weights_of("recall" if costs is None else name, n0, n1)
+        self._multiple = 1.0 if fraction is not None else metric_of(weights, n0, n1)[1]
         whole = costs is None or bool((costs == np.floor(costs)).all())
         self._demands = self.demands()
         self._task = FrontTask(
@@ -105,6 +111,7 @@ class ExactFront(PruningSearch):
             solves,
             looks,
             seed,
+            fraction,
         )
         self._least = 0.0 if costs is None else float(costs.min())
         self._cells = cells_between(self._least, self._task.total, cells, whole)
@@ -217,11 +224,13 @@ class ExactFront(PruningSearch):
             return np.ones(self.votes.k)
         return np.asarray(self._costs[self.against], dtype=np.float64)
 
-    def _chosen(self, metric: str | None, against: str | None) -> tuple[str, str]:
+    def _chosen(
+        self, metric: str | None, against: str | None, fractions: Collection[str]
+    ) -> tuple[str, str]:
         names = self.roles.names
         if metric is None:
             rates = all(name in names for name in _TRUE_RATES) and against in (None, _TRUE_RATES[1])
-            first = next((name for name in names if name in WEIGHTED), None)
+            first = next((n for n in names if n in WEIGHTED or n in fractions), None)
             metric = _TRUE_RATES[0] if rates and first is None else first
         possible = ["members", *self._costs]
         if metric == _TRUE_RATES[0]:
@@ -232,8 +241,9 @@ class ExactFront(PruningSearch):
                 against = _TRUE_RATES[1]
         if metric is None or against is None:
             raise InputError(
-                "objectives: expected true_positive_rate and true_negative_rate, or accuracy or "
-                f"balanced_accuracy and one of {', '.join(['members', *self._costs])}; found "
+                "objectives: expected true_positive_rate and true_negative_rate, or accuracy, "
+                "balanced_accuracy, precision or f1 (of problem.rates) and one of "
+                f"{', '.join(['members', *self._costs])}; found "
                 f"{', '.join(names)}; or set algorithm.metric and algorithm.against"
             )
         if against not in possible:
@@ -296,6 +306,8 @@ class FrontTask:
         Simplex iterations of a solve and solves of a cell, at most.
     looks, seed : int
         Of the first local search of each solve.
+    fraction : Fraction or None
+        The value, in place of the weights.
     """
 
     table: VoteTable
@@ -307,6 +319,7 @@ class FrontTask:
     solves: int
     looks: int
     seed: int
+    fraction: Fraction | None = None
 
     @property
     def total(self) -> float:
@@ -321,6 +334,15 @@ class FrontTask:
         requirements = replace(self.requirements, budgets=budgets)
         return Instance.of(self.table, self.weights, requirements)
 
+    def solver(self, at_most: float) -> BranchAndBound | BestFraction:
+        """Return a solve with at most so much of the resource."""
+        options = {"seed": self.seed, "looks": self.looks}
+        if self.fraction is None or self.costs is None:
+            return BranchAndBound(self.instance(at_most), **options)
+        budgets = (Budget(self.costs, at_most), *self.requirements.budgets)
+        requirements = replace(self.requirements, budgets=budgets)
+        return BestFraction(self.table, self.fraction, requirements, **options)
+
     def taken(self, x: Array, threshold: int) -> float:
         """Return what an ensemble takes of the resource."""
         if self.costs is not None:
@@ -334,7 +356,7 @@ def solve_cell(task: FrontTask, cell: Cell) -> list[Solved]:
     at_most = cell.high
     less = 1.0 if task.whole else _LESS * max(task.total, 1e-300)
     while at_most > cell.low and len(found) < task.solves:
-        solver = BranchAndBound(task.instance(at_most), seed=task.seed, looks=task.looks)
+        solver = task.solver(at_most)
         while not solver.done and solver.iterations < task.iterations:
             solver.step()
         best = solver.incumbent
