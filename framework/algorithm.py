@@ -79,6 +79,9 @@ class Algorithm(ABC):
         Class attribute: the search spaces that it supports.
     reads : class
         Class attribute: the type that the problem's ``tables()`` must have, if it needs tables.
+    front_only : bool
+        Class attribute: whether it has no candidates evaluated but those of a front that it has
+        found by itself among all there are, as exact methods do.
     max_pending : int
         How many candidates may be pending, that is, proposed but not told yet. The next batch is
         proposed as soon as fewer than this are pending. With 1, the default, the algorithm
@@ -103,6 +106,7 @@ class Algorithm(ABC):
 
     spaces: ClassVar[tuple[type[Space], ...]] = (Space,)
     reads: ClassVar[type] = object
+    front_only: ClassVar[bool] = False
     max_pending: int = 1
     evaluations_per_generation: int | None = None
     plan: str = ""

@@ -190,6 +190,13 @@ class Problem(SharedComponents, Described, ABC):
         """
         return np.zeros((0, self.space.d), dtype=self.space.dtype)
 
+    def neighbours(self, X: Array) -> Array:
+        """Return designs that differ from genomes (n, d) by one move, shape (m, d); or none.
+
+        Beside the front of an exact method they stand for the designs that it chose from.
+        """
+        return np.zeros((0, self.space.d), dtype=self.space.dtype)
+
     def true_front(self, n: int) -> FloatArray | None:
         """Return ``n`` points spread evenly over the true Pareto front; None if it is unknown.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from algorithms.moves.variation import moved
 from algorithms.multistage.bit_planes import (
     ComponentTable,
     StageTables,
@@ -438,6 +439,9 @@ class MultiStageProblem(Problem, Deployable):
             )
             for code in (1 - data.positive, data.positive)
         ]
+
+    def neighbours(self, X: Array) -> Array:
+        return moved(self.space, X)
 
     def outcomes(self, X: Array) -> RecordOutcomes:
         """Return how genomes do on each record; copies and repeats of one are drawn together."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from algorithms.moves.variation import moved
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table
 from algorithms.pruning.outcomes import VoteOutcomes, Votes
 from algorithms.pruning.votes import (
@@ -270,6 +271,9 @@ class PruningProblem(Problem, Deployable):
         if self._test is None:
             self._test = VoteTable.of(*self._votes(library.test, library.y_test))
         return self._measure(X, self._test)
+
+    def neighbours(self, X: Array) -> Array:
+        return moved(self.space, X)
 
     def outcomes(self, X: Array) -> RecordOutcomes:
         votes, positive = self._votes(self.library.validation, self.library.y_validation)

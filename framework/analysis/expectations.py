@@ -352,6 +352,8 @@ class Expectation:
         How many designs were evaluated, and how many of them may win a resample.
     whole : bool
         Whether all those that may win were looked at.
+    beside : int
+        How many of the designs were not evaluated: they are like those of an exact front.
     """
 
     of: Mapping[str, Promise]
@@ -361,6 +363,7 @@ class Expectation:
     designs: int
     resampled: int
     whole: bool
+    beside: int = 0
 
 
 def expect(resamples: Resamples, rule: Rule, position: int) -> Expectation:

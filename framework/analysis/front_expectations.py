@@ -153,7 +153,7 @@ class _Spots:
         near, whole = np.arange(n), True
         if n > (most := int(_WORK / (records * PILOT))):
             members = self._losses[:, self.positions[some]]
-            depth = _depths(self._losses[..., None], members[..., None], self._span)[:, 0]
+            depth = depths(self._losses[..., None], members[..., None], self._span)[:, 0]
             near, whole = self._least(near, depth, most), False
         few = self.weights[:, :PILOT]
         members = np.ascontiguousarray(
@@ -162,7 +162,7 @@ class _Spots:
         distance = np.empty(len(near))
         for part in parts(np.arange(len(near)), few.shape[1]):
             values = self.outcomes.metrics(few, near[part], self.roles.names)
-            depth = _depths(self._losses_of(values), members, self._span)
+            depth = depths(self._losses_of(values), members, self._span)
             distance[part] = behind(depth.mean(axis=1), depth.std(axis=1))
         most = int(_WORK / (records * self.weights.shape[1]))
         kept = (distance <= _DEEP) | np.isin(near, self.positions)
@@ -251,7 +251,7 @@ class _Spots:
 
 
 @njit
-def _depths(losses: FloatArray, members: FloatArray, span: FloatArray) -> FloatArray:
+def depths(losses: FloatArray, members: FloatArray, span: FloatArray) -> FloatArray:
     """Return how deep candidates (objectives, n, b) are below members (objectives, f, b): (n, b).
 
     That is the greatest over the members of the least scaled loss beyond theirs; 0 at least.

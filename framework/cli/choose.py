@@ -39,6 +39,7 @@ from framework.experiment.expected import (
     Evidence,
     Sure,
     evidence,
+    exact_front,
     expectation,
     mixture_expectation,
     scored_again,
@@ -226,6 +227,7 @@ class _Source:
     def __init__(self, run_dir: RunDir) -> None:
         self._run_dir = run_dir
         self._problem: Problem | None = None
+        self._repriced = False
 
     def problem(self) -> Problem:
         if self._problem is None:
@@ -245,13 +247,16 @@ class _Source:
         config = self._run_dir.config()
         section = self.problem().with_prices(config.problem, prices)
         self._problem = make_problem(config.model_copy(update={"problem": section}))
+        self._repriced = True
         found = self.needed("--prices")
         return scored_again(found, self._problem, make_roles(config, self._problem), config.seed)
 
     def evidence(self) -> Evidence | None:
         """Return what resamples tell; None where the problem has no outcomes."""
+        config = self._run_dir.config()
+        around = None if self._repriced else exact_front(config, self._run_dir.front())
         with self._run_dir.journal() as journal:
-            return evidence(journal, self.problem(), self._run_dir.config().seed)
+            return evidence(journal, self.problem(), config.seed, around)
 
     def needed(self, option: str) -> Evidence:
         found = self.evidence()

@@ -154,7 +154,8 @@ def sentence_of(known: Expectation) -> str:
     if known.unmet:
         text += f"; in {100 * known.unmet:.1f}% no design meets the conditions"
     part = "" if known.whole else f", of which the {known.resampled:,} likeliest were resampled"
-    return f"{text} ({known.designs:,} designs evaluated{part})"
+    beside = f" and {known.beside:,} of their neighbours" if known.beside else ""
+    return f"{text} ({known.designs - known.beside:,} designs evaluated{beside}{part})"
 
 
 def certified_table(front: Front, found: Certification) -> Table:

@@ -8,18 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from framework import registry
 from framework.analysis.choose import Condition, Mixture, parse_condition
 from framework.analysis.expectations import Expectation, Resamples, Rule, expect, expect_mixture
-from framework.analysis.front_expectations import expect_front
+from framework.analysis.front_expectations import depths, expect_front
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
 from framework.errors import InputError
+from framework.experiment.config import RunConfig
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
+_NEIGHBOURS, _LANDMARKS = 2000, 64  # of an exact front; solutions that tell how near they are
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
 
@@ -36,20 +39,28 @@ class Evidence(NamedTuple):
         Of their outcomes, in the same order.
     X : numpy.ndarray, shape (n, d)
         The designs.
+    beside : int
+        How many of them, the last ones, nobody evaluated: neighbours of an exact method's front.
     """
 
     ids: IntArray
     values: Mapping[str, FloatArray]
     resamples: Resamples
     X: Array
+    beside: int = 0
 
     def positions(self, ids: IntArray) -> IntArray:
         """Return where candidates are among the designs."""
         return np.searchsorted(self.ids, ids)
 
 
-def evidence(journal: Journal, problem: Problem, seed: int) -> Evidence | None:
+def evidence(
+    journal: Journal, problem: Problem, seed: int, front: Front | None = None
+) -> Evidence | None:
     """Return what resamples can tell of a run; None where the problem has no outcomes.
+
+    ``front`` is that of a method which has nothing else evaluated (``Algorithm.front_only``): it
+    chose from all designs, and the nearest 2,000 of the front's neighbours stand for them.
 
     Raises
     ------
@@ -69,6 +80,12 @@ def evidence(journal: Journal, problem: Problem, seed: int) -> Evidence | None:
     _, first = np.unique(row_codes(X[order]), return_index=True)
     order = order[np.sort(first)]
     ids, X = ids[order], np.ascontiguousarray(X[order])
+    beside = 0
+    if front is not None and len(front):
+        near = _neighbours(problem, front, X, seed)
+        beside = len(near)
+        X = np.concatenate([X, near])
+        ids = np.concatenate([ids, ids[-1] + 1 + np.arange(beside)])
     missing = problem.missing_components(X)
     cost = problem.build_cost(missing) if len(missing) else None
     if cost is not None and cost.seconds > _MOST_SECONDS:
@@ -84,7 +101,37 @@ def evidence(journal: Journal, problem: Problem, seed: int) -> Evidence | None:
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
     }
-    return Evidence(ids, values, Resamples(outcomes, seed), X)
+    resamples = Resamples(outcomes, seed)
+    if beside:
+        more = resamples.claimed(np.arange(len(X) - beside, len(X)))
+        values = {name: np.append(column, more[name]) for name, column in values.items()}
+    return Evidence(ids, values, resamples, X, beside)
+
+
+def exact_front(config: RunConfig, front: Front) -> Front | None:
+    """Return the front of a run as :func:`evidence` asks for it: None where it was searched for."""
+    algorithm = registry.load("algorithms", config.algorithm["kind"])
+    return front if algorithm.front_only else None
+
+
+def _neighbours(problem: Problem, front: Front, X: Array, seed: int) -> Array:
+    """Return the neighbours of a front that are nearest to it, without the designs ``X``."""
+    found = problem.neighbours(front.X.astype(problem.space.dtype))
+    _, first = np.unique(row_codes(np.concatenate([X, found])), return_index=True)
+    found = found[np.sort(first[first >= len(X)]) - len(X)]
+    if len(found) <= _NEIGHBOURS:
+        return found
+    values = problem.evaluate(found, CandidateStreams(seed, np.arange(len(found))))
+    losses, members = front.roles.losses(values), front.losses
+    span = np.ptp(members, axis=0)
+    some = np.unique(np.linspace(0, len(members) - 1, _LANDMARKS).round().astype(np.int64))
+    deep = depths(
+        np.ascontiguousarray(losses.T[..., None]),
+        np.ascontiguousarray(members[some].T[..., None]),
+        np.where(span > 0, span, 1.0),
+    )[:, 0]
+    deep = np.where(np.isnan(losses).any(axis=1), np.inf, deep)
+    return found[np.sort(np.argsort(deep, kind="stable")[:_NEIGHBOURS])]
 
 
 def scored_again(found: Evidence, problem: Problem, roles: Roles, seed: int) -> Front:
@@ -119,7 +166,7 @@ def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]
 
     The latter is for ``summary.json``: how many ``designs`` were evaluated and how many of them
     ``resampled``, whether these are the ``whole`` of those that may win, and how many
-    ``resamples``.
+    ``resamples``; of an exact method also how many ``neighbours`` of its front.
     """
     if not len(front):
         return front, {"unknown": "the front is empty"}
@@ -127,15 +174,16 @@ def with_expected(front: Front, found: Evidence) -> tuple[Front, dict[str, Any]]
         found.resamples, front.roles, found.values, front.ids, found.positions(front.ids)
     )
     about = {name: getattr(known, name) for name in ("designs", "resampled", "whole", "resamples")}
+    if found.beside:  # of an exact method
+        about |= {"designs": known.designs - found.beside, "neighbours": found.beside}
     return replace(front, expected=known.columns), about
 
 
 def expectation(found: Evidence, front: Front, position: int, **rule: Any) -> Expectation:
     """Return what to expect of a solution of a front that a rule of ``choose`` picked."""
     made = Rule(front, **rule)
-    return expect(
-        found.resamples, made, int(found.positions(front.ids[position : position + 1])[0])
-    )
+    at = int(found.positions(front.ids[position : position + 1])[0])
+    return replace(expect(found.resamples, made, at), beside=found.beside)
 
 
 def mixture_expectation(

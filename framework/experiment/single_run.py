@@ -304,13 +304,16 @@ class SingleRun:
 
         Where it is not known the fronts are as they were, and the latter says why.
         """
-        from framework.experiment.expected import evidence, with_expected
+        from framework.experiment.expected import evidence, exact_front, with_expected
         from framework.experiment.resamples import keep_resamples
 
         self._run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
         kind = self._config.problem["kind"]
         try:
-            self.evidence = found = evidence(self._journal, self._problem, self._config.seed)
+            around = exact_front(self._config, fronts[0])
+            self.evidence = found = evidence(
+                self._journal, self._problem, self._config.seed, around
+            )
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
         if found is None:

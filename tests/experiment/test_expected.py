@@ -7,13 +7,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from algorithms.moves.variation import moved
+from algorithms.multistage.data import MultiStageConfig
+from algorithms.multistage.exact.search import Exact
+from algorithms.multistage.problem import MultiStageProblem
 from framework.analysis.choose import parse_condition
 from framework.analysis.expectations import Resamples
 from framework.errors import InputError
-from framework.experiment.expected import Evidence, sure_front, with_expected
+from framework.experiment import expected
+from framework.experiment.expected import Evidence, evidence, sure_front, with_expected
+from framework.experiment.front_estimator import roles_for
+from framework.journal import Journal
+from framework.run.driver import search
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from tests.analysis.test_expectations import MadeUp, front_of
 
 WHERE = ["coverage>=0.6", "cost<=5"]
+ACCURACY = "expected_accuracy"
+SMALL = {
+    "dataset": {"synthetic": {"samples": 300, "features": 4, "informative": 3, "class_sep": 1.5}},
+    "max_stages": 3,
+}
 
 
 @pytest.mark.parametrize("luck", [None, 0.0, 0.04])
@@ -44,3 +59,35 @@ def test_sure_solutions_meet_all_limits_less_the_luck_of_the_front(luck):
     assert sure.front.ids.tolist() == front.ids[met & (share >= percent / 100)].tolist()
     with pytest.raises(InputError, match=r"the tightest limit that one does meet is coverage>="):
         sure_front(found, front, ["coverage>=0.9999"], 99)
+
+
+def test_neighbours_stand_beside_the_front_of_an_exact_method(tmp_path, monkeypatch):
+    problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(SMALL))
+    roles = roles_for(problem, ("coverage", "accuracy", "cost"))
+    searched = Exact(problem, roles, seed=0)
+    metrics, space = problem.metric_names, problem.space
+    about = {"metrics": metrics, "d": space.d, "dtype": space.dtype}
+    with Journal(tmp_path / "journal.sqlite", {}, **about) as journal:
+        budget = Budget(generations=1)
+        front = search(
+            problem, searched, SerialEvaluator(problem, 0), budget=budget, journal=journal
+        )
+        alone, beside = evidence(journal, problem, 0), evidence(journal, problem, 0, front)
+        monkeypatch.setattr(expected, "_NEIGHBOURS", 9)
+        few = evidence(journal, problem, 0, front)
+    n = len(alone.ids)
+    assert (alone.beside, len(front)) == (0, n)
+    near = {tuple(x) for x in moved(space, front.X.astype(space.dtype)).tolist()}
+    near -= {tuple(x) for x in front.X.tolist()}
+    assert {tuple(x) for x in beside.X[n:].tolist()} == near
+    assert (beside.beside, few.beside) == (len(near), 9)
+    for name, column in problem.evaluate(beside.X).items():
+        assert beside.values[name].tolist() == column.tolist()
+    assert np.all(np.diff(beside.ids) > 0)
+    assert {tuple(x) for x in few.X[n:].tolist()} < near
+    # more designs to choose from: more of what is claimed is luck
+    luck = [
+        (front.rows.values["accuracy"] - with_expected(front, found)[0].expected[ACCURACY]).mean()
+        for found in (alone, beside)
+    ]
+    assert luck[0] < luck[1]

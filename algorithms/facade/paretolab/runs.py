@@ -14,7 +14,7 @@ from framework.cli.progress import ProgressLines
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check_config, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
-from framework.experiment.expected import evidence, expectation
+from framework.experiment.expected import evidence, exact_front, expectation
 from framework.experiment.export import load_problem
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
@@ -129,7 +129,8 @@ class RunResult:
         if self._problem is None:
             self._problem = load_problem(self._run_dir)
         with self._run_dir.journal() as journal:
-            found = evidence(journal, self._problem, self.config.seed)
+            around = exact_front(self.config, self.front)
+            found = evidence(journal, self._problem, self.config.seed, around)
         if found is None:
             raise InputError(
                 "expected: expected a problem that tells what each record contributes, found "

@@ -297,6 +297,7 @@ class Exact(Algorithm):
 
     spaces = (Partition,)
     reads = MultiStageProblem
+    front_only = True
 
     def __init__(
         self,

@@ -77,6 +77,8 @@ class ExactFront(PruningSearch):
         Neither the objectives nor the parameters name a front.
     """
 
+    front_only = True
+
     def __init__(
         self,
         problem: Problem,
