@@ -395,3 +395,12 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
         assert f"hypervolume/{case}" in drawn
     assert not {"hypervolume", "search/hypervolume", "front/coverage"} & set(drawn)
     assert state["orderByKey"] == "params.`data`"
+    packed = json.loads(found.tags[f"{views.TAG}{views.RESULTS}"])["state"]
+    state = json.loads(zlib.decompress(base64.b64decode(packed.removeprefix("deflate;"))))
+    keys = [key["groupByData"] for key in state["groupBy"]["groupByKeys"]]
+    assert keys == ["case", "method"]
+    groups = {
+        ",".join(f"param.{key}.{child.data.params[key]}" for key in keys) for child in children
+    }
+    assert groups == set(state["groupsExpanded"])
+    assert state["orderByKey"] == "metrics.`hypervolume`"

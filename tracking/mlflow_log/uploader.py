@@ -301,7 +301,7 @@ class Uploader:
         there = self._client.get_run(run_id).data.params
         subject = self._subject(run_dir, kind)
         named = {key: subject.tags()[key] for key in ("method", "data")}
-        wanted = named | run_content.parameters(run_dir)
+        wanted = named | run_content.place_of(run_dir, kind) | run_content.parameters(run_dir)
         missing = {key: text for key, text in wanted.items() if key not in there}
         params = [Param(key, text) for key, text in missing.items()]
         for i in range(0, len(params), _PARAMS):
@@ -316,7 +316,8 @@ class Uploader:
             varied = list(read_yaml(run_dir.sweep_file)["search_space"]) if sweeps else []
             started = int(self.state.started * 1000)
             cases = run_content.cases_of(run_dir)
-            shared = views.experiment_tags(run_dir.roles(), started, varied, cases)
+            methods = run_content.methods_of(run_dir)
+            shared = views.experiment_tags(run_dir.roles(), started, varied, cases, methods)
             for key, value in shared.items():
                 self._client.set_experiment_tag(self._experiment_id, key, value)
         run.artifacts["introduced"] = True

@@ -40,7 +40,11 @@ def address(experiment_id: str, view: str = RESULTS) -> str:
 
 
 def experiment_tags(
-    roles: Roles, created: int, varied: Sequence[str] = (), cases: Sequence[str] = ()
+    roles: Roles,
+    created: int,
+    varied: Sequence[str] = (),
+    cases: Sequence[str] = (),
+    methods: Sequence[str] = (),
 ) -> dict[str, str]:
     """Return the tags that hold the views.
 
@@ -55,8 +59,12 @@ def experiment_tags(
     cases : sequence of str
         Of an experiment: where there are several, each has charts of its own, as what differs in
         data cannot be compared; of the first twelve.
+    methods : sequence of str
+        Of an experiment: its runs are folded, one row per case and method with means over its runs.
     """
     states = dict.fromkeys((RESULTS, CHARTS), _state(roles, cases=cases))
+    if methods:
+        states[RESULTS] = states[RESULTS] | _grouped(states[RESULTS], cases, methods)
     if varied:
         keys = [f"params.`{run_content.legal_key(key)}`" for key in varied]
         states[TRIALS] = _state(roles, keys) | {"searchFilter": "tags.kind = 'trial'"}
@@ -70,6 +78,31 @@ def experiment_tags(
 
 
 _SINGLE = ("params.`method`", "params.`data`", "params.`seed`")
+
+
+_RUN_NAME = "attributes.`Run Name`"  # of a group: its case and method
+
+
+def _grouped(state: dict[str, Any], cases: Sequence[str], methods: Sequence[str]) -> dict[str, Any]:
+    """Return what a view needs to show who won on which case: the best group of each goes first."""
+    first = "metrics.`hypervolume`"
+    varied = [key for key in state["selectedColumns"] if key.startswith("params.")]
+    shown = [key for key in state["selectedColumns"] if key not in (first, *varied)]
+    columns = [first, *shown, "params.`repeat`", *varied]
+    keys = [{"mode": "param", "groupByData": name} for name in ("case", "method")]
+    return {
+        "selectedColumns": columns,
+        "columnOrder": [_RUN_NAME, *columns],
+        "columnWidths": state["columnWidths"] | {_RUN_NAME: 2 * _WIDTH, first: _WIDTH},
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": keys},
+        "groupsExpanded": {
+            f"param.case.{case},param.method.{method}": False
+            for case in cases
+            for method in methods
+        },
+        "orderByKey": first,
+        "orderByAsc": False,
+    }
 
 
 def _state(
