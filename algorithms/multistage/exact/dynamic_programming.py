@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
     Points,
+    RiskPoints,
     Sets,
     States,
     bounds_of,
@@ -40,14 +42,15 @@ from algorithms.multistage.exact.dynamic_steps import (
     look_ahead,
     look_at_open,
 )
-from framework.arrays import Array, FloatArray, IntArray
+from framework.arrays import Array, FloatArray, IntArray, WordArray
 from framework.pareto import nondominated
 
 STEP_SECONDS = 1.2e-7  # to follow a state to a larger set, about
-_LIST = 64  # states that a new one is compared with
+COMPARED = 64  # states that a new one is compared with
 _BOUNDS_AT_A_TIME = 1_000_000  # rows that are reduced to their best
 
 Stop = Literal["memory", "time"]
+P = TypeVar("P", Points, RiskPoints)
 
 
 @dataclass(frozen=True)
@@ -161,11 +164,14 @@ def front_of_chains(
     early; by price, what is still open at a limit is dear, which is worth more for bounds.
     """
     sets = _look_at(tables, price)
-    states, points = _start(tables, len(price)), _points(known, len(price).bit_length() - 1)
+    states = first_states(tables.everyone, tables.records, len(price), np.int32)
+    points = _points(known, len(price).bit_length() - 1)
     order = np.arange(1, len(sets.price) - 1)
     if bounds:
         order = order[np.lexsort((order, np.bitwise_count(order), sets.price[order]))]
-    states, points, done, stopped = _follow(order, k, sets, states, points, limits, report)
+    recent, steps = scratch()
+    step = partial(expand, k, sets, octet_scratch(sets), recent, steps)
+    states, points, done, stopped = follow(order, step, states, points, limits, steps, report)
     found = _found(points)
     if stopped is None or not bounds:
         return SearchResult(found, stopped)
@@ -175,36 +181,59 @@ def front_of_chains(
     return SearchResult(found, stopped, _upper_bound(found, _bounds(left, sets, states, points)))
 
 
-def _follow(
+def follow(
     order: IntArray,
-    k: int,
-    sets: Sets,
+    step: Callable[[int, int, States, P], int],
     states: States,
-    points: Points,
+    points: P,
     limits: Limits,
+    steps: IntArray,
     report: Callable[[int, int], None],
-) -> tuple[States, Points, int, Stop | None]:
-    """Make the states of each set in turn; return how many sets are done, and what stopped it."""
-    sums = _sums(sets)
-    recent, steps = np.zeros(_LIST, dtype=np.int64), np.zeros(1, dtype=np.int64)
+) -> tuple[States, P, int, Stop | None]:
+    """Make the states of each set in turn; memory grows where a step asks for it.
+
+    Parameters
+    ----------
+    order : numpy.ndarray of int
+        Sets, in an order in which subsets come first.
+    step : callable
+        Makes the states of a set from a row on; returns their end, or which room is short.
+    steps : numpy.ndarray of int64, shape (1,)
+        How many states were extended; ``step`` counts on.
+
+    Returns
+    -------
+    states, points
+        The longer ones where they grew.
+    done : int
+        How many sets are done.
+    stopped : {'memory', 'time'} or None
+    """
     size = 1
     for done, here in enumerate(order.tolist()):
         if steps[0] >= limits.steps:
             return states, points, done, "time"
         while True:
-            end = expand(here, size, k, sets, states, points, sums, recent, steps)
+            end = step(here, size, states, points)
             if end == FULL_POINTS:
-                points = _more_points(points)
+                points = type(points)(points.size, *(_with_room(c, 2 * len(c)) for c in points[1:]))
             elif end != FULL_STATES:
                 break
             elif len(states.cost) >= limits.rows:
                 return states, points, done, "memory"
             else:
-                states = _longer_states(states, limits.rows)
+                rows = min(2 * len(states.cost), limits.rows)
+                longer = (_with_room(column, rows) for column in states[2:])
+                states = States(states.first, states.stop, *longer)
         states.first[here], states.stop[here] = size, end
         size = end
         report(done + 1, len(order))
     return states, points, len(order), None
+
+
+def scratch() -> tuple[IntArray, IntArray]:
+    """Return room for the states that a new one is compared with, and the count of steps."""
+    return np.zeros(COMPARED, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
 def row_bytes(words: int) -> int:
@@ -227,15 +256,20 @@ def _look_at(tables: StageTables, price: IntArray) -> Sets:
     return sets
 
 
-def _start(tables: StageTables, sets: int) -> States:
-    """Return states with the only one of the empty set in the first row."""
-    rows, words = 1 << 12, len(tables.everyone)
-    small = [np.zeros(rows, dtype=np.int32) for _ in range(5)]
+def first_states(everyone: WordArray, records: int, sets: int, wrong: type) -> States:
+    """Return states with the only one of the empty set in the first row.
+
+    ``wrong`` is the type of its column: losses take more room than numbers of records.
+    """
+    rows = 1 << 12
     first, stop = np.zeros((2, sets), dtype=np.int64)
-    waiting = np.zeros((rows, words), dtype=np.uint64)
-    states = States(first, stop, waiting, np.zeros(rows, dtype=np.int64), *small)
+    cost = np.zeros(rows, dtype=np.int64)
+    spent: Array = np.zeros(rows, dtype=wrong)
+    left, stages, owner, parent = (np.zeros(rows, dtype=np.int32) for _ in range(4))
+    waiting = np.zeros((rows, len(everyone)), dtype=np.uint64)
+    states = States(first, stop, waiting, cost, left, spent, stages, owner, parent)
     states.stop[0] = 1
-    states.waiting[0], states.left[0] = tables.everyone, tables.records
+    states.waiting[0], states.left[0] = everyone, records
     return states
 
 
@@ -250,15 +284,9 @@ def _points(known: ChainFront, n: int) -> Points:
     return Points(np.array([len(known)]), answered, right, cost, chains)
 
 
-def _longer_states(states: States, rows_at_most: int) -> States:
-    rows = min(2 * len(states.cost), rows_at_most)
-    longer = [_with_room(column, rows) for column in states[2:]]
-    return States(states.first, states.stop, *longer)
-
-
 def _bounds(left: Array, sets: Sets, states: States, points: Points) -> Iterator[IntArray]:
     """Yield bounds that no open end of a state can beat: answered, right, wrong, cost; (m, 4)."""
-    sums = _sums(sets)
+    sums = octet_scratch(sets)
     batch, size = [np.zeros((0, 4), dtype=np.int64)], 0
     for here in np.flatnonzero(left & (states.stop > states.first)).tolist():
         bounds = np.zeros((states.stop[here] - states.first[here], 4), dtype=np.int64)
@@ -281,7 +309,7 @@ def _upper_bound(found: ChainFront, bounds: Iterator[IntArray]) -> UpperBound:
     return above
 
 
-def _sums(sets: Sets) -> IntArray:
+def octet_scratch(sets: Sets) -> IntArray:
     """Return scratch for the sums of costs by octets of records."""
     return np.zeros((8 * sets.undecided.shape[1], 256), dtype=np.int64)
 
@@ -291,11 +319,6 @@ def _found(points: Points) -> ChainFront:
     return ChainFront(
         points.answered[:size], points.right[:size], points.cost[:size], points.chains[:size]
     )
-
-
-def _more_points(points: Points) -> Points:
-    longer = [_with_room(column, 2 * len(column)) for column in points[1:]]
-    return Points(points.size, *longer)
 
 
 def _with_room(column: Array, rows: int) -> Array:

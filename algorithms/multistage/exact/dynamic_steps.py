@@ -126,6 +126,17 @@ class Points(NamedTuple):
     chains: Array
 
 
+class RiskPoints(NamedTuple):
+    """The same where errors have costs; ``levels`` has the number of each set's threshold."""
+
+    size: IntArray
+    loss: IntArray
+    cost: IntArray
+    answered: IntArray
+    chains: Array
+    levels: Array
+
+
 @njit
 def bounds_of(
     here: int, sets: Sets, states: States, points: Points, sums: IntArray, bounds: IntArray
@@ -328,30 +339,30 @@ def thin_out(states: States, first: int, stop: int, spare: int, recent: IntArray
 
 @njit
 def expand(
-    here: int,
-    first: int,
     k: int,
     sets: Sets,
-    states: States,
-    points: Points,
     sums: IntArray,
     recent: IntArray,
     steps: IntArray,
+    here: int,
+    first: int,
+    states: States,
+    points: Points,
 ) -> int:
     """Make the states of set ``here`` from those of its subsets, and complete them.
 
     Parameters
     ----------
-    here : int
-        A set, not of all features; its subsets were expanded.
-    first : int
-        Row of its first state.
     k : int
         Greatest number of stages.
     sums, recent
         Scratch, (8 * words, 256) and (list,).
     steps
         ``steps[0]`` grows by the states of subsets that were looked at.
+    here : int
+        A set, not of all features; its subsets were expanded.
+    first : int
+        Row of its first state.
 
     Returns
     -------

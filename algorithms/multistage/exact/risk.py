@@ -13,16 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.multistage.bit_planes import unpack
 from algorithms.multistage.exact.chains import genomes_of
-from algorithms.multistage.exact.dynamic_programming import Limits, Stop
+from algorithms.multistage.exact.dynamic_programming import (
+    Limits,
+    Stop,
+    first_states,
+    follow,
+    octet_scratch,
+    scratch,
+)
 from algorithms.multistage.exact.dynamic_steps import (
     FULL_POINTS,
     FULL_STATES,
+    RiskPoints,
     Sets,
     States,
     covered,
@@ -37,7 +46,6 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, 
 from framework.jit import njit
 from framework.pareto import nondominated
 
-_LIST = 64  # states that a new one is compared with
 _LARGEST = np.int64(2**62)
 
 
@@ -128,17 +136,6 @@ class RiskFront:
         }
 
 
-class Known(NamedTuple):
-    """Non-dominated points of complete chains, by cost; the first ``size[0]`` rows are used."""
-
-    size: IntArray
-    loss: IntArray
-    cost: IntArray
-    answered: IntArray
-    chains: Array
-    levels: Array
-
-
 class Losses(NamedTuple):
     """What the steps read of :class:`RiskTables`, and ``least`` (2^n, records).
 
@@ -196,8 +193,8 @@ def front_by_risk(
     if k == 1:
         return _found(points, coverage), None
     groups = [np.arange(values)] if per_stage else [np.array([g]) for g in range(values)]
-    total = len(groups) * (len(price) - 2)
-    steps, recent = np.zeros(1, dtype=np.int64), np.zeros(_LIST, dtype=np.int64)
+    order = np.arange(1, len(price) - 1)
+    recent, steps = scratch()
     for number, levels in enumerate(groups):
         undecided = ~tables.sure[levels].max(axis=0) & tables.everyone  # the loosest holds them all
         undecided[-1] = ~tables.last & tables.everyone
@@ -211,31 +208,21 @@ def front_by_risk(
             _least(tables, undecided),
             coverage,
         )
-        sums = np.zeros((2, 8 * len(tables.everyone), 256), dtype=np.int64)
-        states, size = _no_states(tables, len(price)), 1
-        for here in range(1, len(price) - 1):
-            if steps[0] >= limits.steps:
-                return _found(points, coverage), "time"
-            while True:
-                at = int(levels[0])
-                end = expand(here, size, k, at, sets, losses, states, points, sums, recent, steps)
-                if end == FULL_POINTS:
-                    points = _longer(points)
-                elif end != FULL_STATES:
-                    break
-                elif len(states.cost) >= limits.rows:
-                    return _found(points, coverage), "memory"
-                else:
-                    rows = min(2 * len(states.cost), limits.rows)
-                    grown = (_with_room(column, rows) for column in states[2:])
-                    states = States(states.first, states.stop, *grown)
-            states.first[here], states.stop[here] = size, end
-            size = end
-            report(number * (len(price) - 2) + here, total)
+        sums = np.stack([octet_scratch(sets)] * 2)
+        step = partial(expand, k, int(levels[0]), sets, losses, sums, recent, steps)
+        states = first_states(tables.everyone, tables.records, len(price), np.int64)
+        done_before = number * len(order)
+
+        def tell(done: int, total: int, before: int = done_before) -> None:
+            report(before + done, len(groups) * total)
+
+        _, points, _, stopped = follow(order, step, states, points, limits, steps, tell)
+        if stopped is not None:
+            return _found(points, coverage), stopped
     return _found(points, coverage), None
 
 
-def _start(tables: RiskTables, price: IntArray, n: int) -> Known:
+def _start(tables: RiskTables, price: IntArray, n: int) -> RiskPoints:
     """Return the point of the design of one stage."""
     room = 64
     loss, cost, given = np.zeros((3, room), dtype=np.int64)
@@ -244,7 +231,7 @@ def _start(tables: RiskTables, price: IntArray, n: int) -> Known:
     loss[0] = lost @ tables.weights + tables.no_answer * (tables.records - given[0])
     cost[0] = tables.records * price[-1]
     chains, levels = np.zeros((2, room, n), dtype=np.int32)
-    return Known(np.array([1]), loss, cost, given, chains, levels)
+    return RiskPoints(np.array([1]), loss, cost, given, chains, levels)
 
 
 def _looked_ahead(tables: RiskTables, undecided: WordArray, price: IntArray) -> Sets:
@@ -274,30 +261,7 @@ def _least(tables: RiskTables, undecided: WordArray) -> IntArray:
     return frozen(least)
 
 
-def _no_states(tables: RiskTables, sets: int) -> States:
-    """Return states with the only one of the empty set in the first row."""
-    rows, words = 1 << 12, len(tables.everyone)
-    first, stop = np.zeros((2, sets), dtype=np.int64)
-    cost, wrong = np.zeros((2, rows), dtype=np.int64)
-    left, stages, owner, parent = (np.zeros(rows, dtype=np.int32) for _ in range(4))
-    waiting = np.zeros((rows, words), dtype=np.uint64)
-    states = States(first, stop, waiting, cost, left, wrong, stages, owner, parent)
-    states.stop[0] = 1
-    states.waiting[0], states.left[0] = tables.everyone, tables.records
-    return states
-
-
-def _longer(points: Known) -> Known:
-    return Known(points.size, *(_with_room(c, 2 * len(points.cost)) for c in points[1:]))
-
-
-def _with_room(array: Array, rows: int) -> Array:
-    longer = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
-def _found(points: Known, coverage: bool) -> RiskFront:
+def _found(points: RiskPoints, coverage: bool) -> RiskFront:
     size = int(points.size[0])
     found = RiskFront(*(column[:size].copy() for column in points[1:]))
     columns = [found.loss, found.cost] + ([-found.answered] if coverage else [])
@@ -305,7 +269,7 @@ def _found(points: Known, coverage: bool) -> RiskFront:
 
 
 @njit
-def beaten(points: Known, loss: int, cost: int, answered: int, counts: bool) -> bool:
+def beaten(points: RiskPoints, loss: int, cost: int, answered: int, counts: bool) -> bool:
     """Return whether a known point is as good."""
     last = np.searchsorted(points.cost[: points.size[0]], cost, side="right")
     for i in range(last - 1, -1, -1):
@@ -318,7 +282,7 @@ def beaten(points: Known, loss: int, cost: int, answered: int, counts: bool) -> 
 
 @njit
 def enter(
-    points: Known,
+    points: RiskPoints,
     loss: int,
     cost: int,
     answered: int,
@@ -360,7 +324,7 @@ def enter(
 
 
 @njit
-def _move(points: Known, source: int, target: int) -> None:
+def _move(points: RiskPoints, source: int, target: int) -> None:
     if source != target:
         points.loss[target], points.cost[target] = points.loss[source], points.cost[source]
         points.answered[target] = points.answered[source]
@@ -370,26 +334,22 @@ def _move(points: Known, source: int, target: int) -> None:
 
 @njit
 def expand(
-    here: int,
-    first: int,
     k: int,
     level: int,
     sets: Sets,
     losses: Losses,
-    states: States,
-    points: Known,
     sums: IntArray,
     recent: IntArray,
     steps: IntArray,
+    here: int,
+    first: int,
+    states: States,
+    points: RiskPoints,
 ) -> int:
     """Make the states of set ``here`` from those of its subsets, and complete them.
 
     Parameters
     ----------
-    here : int
-        A set, not of all features; its subsets were expanded.
-    first : int
-        Row of its first state.
     k : int
         Greatest number of stages.
     level : int
@@ -398,6 +358,10 @@ def expand(
         Scratch, (2, 8 * words, 256) and (list,).
     steps
         ``steps[0]`` grows by the states of subsets that were looked at.
+    here : int
+        A set, not of all features; its subsets were expanded.
+    first : int
+        Row of its first state.
 
     Returns
     -------
