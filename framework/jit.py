@@ -1,13 +1,46 @@
-"""Numba's ``njit`` behind a typed signature, with the settings that every kernel shares."""
+"""Numba's ``njit`` behind a typed signature, with the settings that every kernel shares.
+
+Machine code is kept beside the source. Packages that travel to a node lie in a folder of Ray's
+session, which is another one each time: theirs is kept in the cache of the node's user, by the
+content of all that travelled, so that a node compiles once for each version and processor.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import CacheImpl, InTreeCacheLocator
+
+from framework.machine import cache_dir
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+SHIPPED = "PARETOLAB_SHIPPED"
+"""Variable of a worker: the digest of the packages that travelled there, and their names."""
+
+
+class ShippedKernels(InTreeCacheLocator):  # type: ignore[misc]  # Numba has no types
+    """Where Numba keeps the machine code of packages that travelled: see the module."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)
+        digest = os.environ[SHIPPED].split()[0]
+        self._cache_path = os.path.join(str(cache_dir()), "kernels", digest, function.__module__)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> Any:
+        """Return a locator for a function of these packages, or None for others."""
+        package = function.__module__.partition(".")[0]
+        if cache_dir() is None or package not in os.environ.get(SHIPPED, "").split()[1:]:
+            return None
+        return super().from_function(function, file)  # None where the folder cannot be written
+
+
+if SHIPPED in os.environ:
+    CacheImpl._locator_classes.insert(0, ShippedKernels)
 
 
 def njit(function: F) -> F:

@@ -31,6 +31,7 @@ _RECORDS = 500  # of the first fit
 _TIMES = 4  # as many the next one has
 _LONG = 0.05  # seconds after which a fit tells enough
 _MOST = 4e9  # work of a step of the first fit: some tenths of a second
+_OF_MANY = 0.35  # of the time that steps on all of many records would take
 _WARM = 0.7  # steps of a fit that starts at the classifier on all columns, of those from zero
 
 Fitted = tuple[FloatArray, FloatArray | None, bytes]
@@ -410,6 +411,8 @@ def work(data: StageData, kind: str, columns: Any, records: float) -> Any:
     classes = len(data.thresholds)
     free, d = classes - 1, columns + 1.0
     sums = free**2 * records * (d**2 / 2 + 4.5 * d + 3.3 * classes)
+    if records >= logistic.LARGE:
+        sums = _OF_MANY * sums
     return sums + 10 * (free * d) ** 3 / 3
 
 

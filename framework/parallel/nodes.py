@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import selectors
+import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
+from time import monotonic
 from typing import Any
 
 from framework.parallel.config import Resources
 
 ATTEMPTS = 3  # failures of a node that are tolerated while all nodes fail
+_PROBE_SECONDS = 2.0  # between questions to the nodes, and for an answer
+SILENT_SECONDS = 5.0  # without an answer from which a node is named
 
 
 class Nodes:
@@ -29,11 +34,50 @@ class Nodes:
         self._failures: Counter[str] = Counter()
         self._used: set[str] = set()
         self._alive: list[dict[str, Any]] = []
+        self._heard: dict[str, float] = {}
+        self._named: set[str] = set()
+        self._closed = threading.Event()
+        self._probe: threading.Thread | None = None
         self.refresh()
 
     def refresh(self) -> None:
         """Ask the cluster which nodes are alive; all other methods use the last answer."""
         self._alive = [node for node in call_in_thread(self._ray.nodes) if node["Alive"]]
+
+    def newly_silent(self) -> list[str]:
+        """Return the nodes in use that no longer answer, each once, by name and address.
+
+        Ray takes a minute to declare a node dead whose cable was pulled; who waits for it wants to
+        know sooner. They are asked by a thread, once there are two nodes.
+        """
+        if self._probe is None and len(self._alive) > 1:
+            self._probe = threading.Thread(target=self._ask_nodes, name="silent nodes", daemon=True)
+            self._probe.start()
+        now = monotonic()
+        found = []
+        for node in self._alive:
+            name = node["NodeID"]
+            silent = now - self._heard.get(name, now) > SILENT_SECONDS
+            if silent and name in self._used and name not in self._named:
+                found.append(f"{node.get('NodeName', name)} ({node['NodeManagerAddress']})")
+            (self._named.add if silent else self._named.discard)(name)
+        return found
+
+    def close(self) -> None:
+        """End the thread that asks the nodes."""
+        self._closed.set()
+
+    def _ask_nodes(self) -> None:
+        while not self._closed.wait(_PROBE_SECONDS):
+            nodes = self._alive
+            places = [(node["NodeManagerAddress"], node["NodeManagerPort"]) for node in nodes]
+            answers = answering(places, _PROBE_SECONDS)
+            now = monotonic()
+            for i, node in enumerate(nodes):
+                if i in answers:
+                    self._heard[node["NodeID"]] = now
+                else:
+                    self._heard.setdefault(node["NodeID"], now)
 
     def capacity(self) -> int:
         """Return how many workers the nodes that are alive have room for."""
@@ -103,6 +147,28 @@ class Nodes:
 
     def _usable(self) -> list[str]:
         return [node["NodeID"] for node in self._alive if self._room(node)]
+
+
+def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
+    """Return which of some hosts and ports take a connection within so many seconds."""
+    found: set[int] = set()
+    deadline = monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for i, (host, port) in enumerate(places):
+            asked = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            asked.setblocking(False)
+            asked.connect_ex((host, port))
+            selector.register(asked, selectors.EVENT_WRITE, i)
+        while selector.get_map() and (left := deadline - monotonic()) > 0:
+            for key, _ in selector.select(left):
+                asked = key.fileobj  # type: ignore[assignment]
+                if asked.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                    found.add(key.data)
+                selector.unregister(asked)
+                asked.close()
+        for key in list(selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+    return found
 
 
 def call_in_thread(call: Callable[[], Any]) -> Any:

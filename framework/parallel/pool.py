@@ -18,14 +18,15 @@ from typing import Any
 
 from framework.errors import ClusterError, EnvironmentFailure
 from framework.parallel.config import ClusterConfig
-from framework.parallel.nodes import Nodes
+from framework.parallel.nodes import SILENT_SECONDS, Nodes
 from framework.parallel.tasks import CHUNK_SECONDS, DispatchCost, Task, TaskOwner, late_after
 from framework.parallel.worker import Worker, WorkerStarted
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3  # workers that a single item may kill before it is given up
 _POLL_SECONDS = 0.5  # between checks of the workers
-_STUCK_SECONDS = 30.0  # that a worker may go on with what another one has finished
+_STUCK_SECONDS = 30.0  # that a worker may go on with what another one has finished,
+_COMPILING_SECONDS = 300.0  # if it has done the like before; else it may be compiling
 _SILENT_SECONDS = 30.0  # without any worker before a warning
 _REQUESTS = 3  # queued at a worker, so that it never waits for the next
 _SERIAL = "or run with --workers serial"
@@ -43,6 +44,7 @@ class WorkerSlot:
     requests: deque[tuple[Any, Task]] = field(default_factory=deque)  # references, tasks
     since: float = 0.0  # when it began with the oldest
     exclusive: bool = False  # its task is long, or may kill the worker
+    done: set[str] = field(default_factory=set)  # kinds of tasks that it has answered
 
     def accepts(self, exclusive: bool) -> bool:
         """Return whether to send it a request; an exclusive one shares no worker with others."""
@@ -134,6 +136,7 @@ class WorkerPool:
 
     def close(self) -> None:
         """End the workers and drop the tasks that are not done."""
+        self._nodes.close()
         for slot in self._slots:
             self._end(slot)
         self._slots.clear()
@@ -189,6 +192,12 @@ class WorkerPool:
             return
         self._polled = now
         self._nodes.refresh()
+        for name in self._nodes.newly_silent():
+            _LOG.warning(
+                "node %s has not answered for %.0f s; others do its work again if it is lost",
+                name,
+                SILENT_SECONDS,
+            )
         self._resize()
         if self.ready:
             self._without_workers_since, self._warned = now, False
@@ -210,7 +219,8 @@ class WorkerPool:
     def _check_time(self, slot: WorkerSlot, now: float) -> None:
         """End a worker that exceeds its time limit, or that hangs at a finished task."""
         task = slot.requests[0][1]
-        if task.finished and now - slot.since > _STUCK_SECONDS:
+        patience = _STUCK_SECONDS if task.kind in slot.done else _COMPILING_SECONDS
+        if task.finished and now - slot.since > patience:
             self._replace_dead(slot, "it hangs at what another worker has done")
             return
         if task.kind in self._timed:
@@ -321,6 +331,7 @@ class WorkerPool:
         assert task is not None  # callers know
         slot.requests.remove((ref, task))
         slot.since = perf_counter()
+        slot.done.add(task.kind)
         task.in_flight -= 1
         first, task.finished = not task.finished, True
         return first

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framework.errors import InputError
+from framework.jit import SHIPPED
 from framework.parallel.config import ClusterConfig
 from framework.security import is_cluster_trusted
 
@@ -59,6 +61,8 @@ def runtime_env(config: ClusterConfig, *, packages: bool) -> Iterator[dict[str, 
         # workers on this machine inherit them, and start faster without an environment of their own
         inherited = _HANDED_ON if packages else ()
         handed = {name: os.environ[name] for name in inherited if name in os.environ}
+        if packages:
+            handed[SHIPPED] = " ".join([_digest(Path(room)), *(path.stem for path in shipped)])
         env_vars = {**handed, **checked.pop("env_vars", {})}
         yield {
             **checked,
@@ -134,6 +138,16 @@ def _staged(room: Path) -> list[Path]:
         for name in _METADATA:
             (folder / name).write_text(dist.read_text(name) or "", encoding="utf-8")
     return sorted(room.iterdir())
+
+
+def _digest(folder: Path) -> str:
+    """Return the digest of all files below a folder, with their names."""
+    digest = sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
 
 
 def _names(dist: Distribution) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -50,8 +51,12 @@ def network() -> Iterator[tuple[str, str, str, str]]:
 
 
 def test_a_node_that_is_cut_off(
-    machines: Machines, shipped: ClusterConfig, network: tuple[str, str, str, str]
+    machines: Machines,
+    shipped: ClusterConfig,
+    network: tuple[str, str, str, str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """It is named soon, and its work is done by others."""
     name, cable, here, there = network
     machines.join(
         2,
@@ -67,6 +72,10 @@ def test_a_node_that_is_cut_off(
         machines.join(1)
         collect_until(evaluator, pieces, 3)
         ip("link", "set", cable, "down")
+        cut = time.time()
         batch = rest(evaluator, pieces, n)
         print(f"after a node was cut off: {dict(evaluator.incidents())}")
+    named = [record for record in caplog.records if f"({there}) has not answered" in record.message]
+    assert len(named) == 1
+    assert named[0].created - cut < 30.0  # ten on a machine that has nothing else to do
     assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))

@@ -33,6 +33,11 @@ from framework.jit import njit
 GRADIENT_TOLERANCE = 1e-9
 ROUNDING = 2.0**-52
 MAX_ITERATIONS = 200
+BLOCK = 4096  # records at a time
+LARGE = 65536  # records from which a part of them gives the start and the first Hessian
+START_PART = 16  # every so many records,
+HESSIAN_PART = 4  # and every so many blocks
+KEPT = 0.1  # of a gradient that a step may leave where the Hessian stays
 PATIENCE = 4  # steps without a smaller gradient, as full steps may go to and fro for ever
 
 
@@ -52,12 +57,15 @@ def class_basis(n_classes: int) -> FloatArray:
 
 
 @njit
-def binary_probabilities(S: Array, theta: Array, P: Array) -> None:
-    """Fill ``P`` (2, N) with the probabilities of two classes; ``S`` (d, N), ``theta`` (d,)."""
-    n = S.shape[1]
+def binary_probabilities(S: Array, theta: Array, P: Array, start: int = 0) -> None:
+    """Fill ``P`` (2, m) with the probabilities of two classes; ``S`` (d, N), ``theta`` (d,).
+
+    They are those of the ``m`` records from ``start`` on.
+    """
+    n = P.shape[1]
     first, second = P[0], P[1]
     power = np.empty(n)
-    combine(S, theta, first)
+    combine(S, theta, first, start)
     for i in range(n):
         first[i] = -first[i]
     exponential(first, power)
@@ -91,43 +99,93 @@ def binary_newton(
     bool
         False where the gradient grew or did not fall, the Hessian was singular or 200 steps were
         not enough.
+
+    Notes
+    -----
+    Of ``LARGE`` records or more, a part gives the start and the Hessian, which stays while each
+    step leaves at most ``KEPT`` of the gradient; the gradient is that of all records always.
     """
     d, n = S.shape
-    P, t, g, H = np.empty((2, n)), np.empty(n), np.empty(d), np.empty((d, d))
-    first, second = P[0], P[1]
+    slope, g, H, L = np.empty(n), np.empty(d), np.empty((d, d)), np.empty((d, d))
+    large, made = n >= LARGE, 0
     before, least, idle = np.inf, np.inf, 0
     for _ in range(MAX_ITERATIONS):
-        binary_probabilities(S, theta, P)
-        for i in range(n):
-            first[i] *= second[i] * weights[i]  # the slope
-            second[i] = (second[i] - y[i]) * weights[i]  # the residual
-        dots(second, S, d, g)
-        worst = 0.0
-        for a in range(d):
-            g[a] *= C
-            if a < d - 1:  # the intercept, last, is not penalised
-                g[a] += theta[a]
-            if math.isnan(g[a]):
-                return False
-            worst = max(worst, abs(g[a]))
+        worst = _binary_gradient(S, y, weights, C, theta, slope, g)
         if worst < tolerance:
             return True
+        if math.isnan(worst):
+            return False
         idle = 0 if worst < least else idle + 1
         if worst > 2.0 * before or idle == PATIENCE:
             return False
+        if not large or not made or worst > KEPT * before:
+            made += 1
+            _binary_hessian(S, slope, C, HESSIAN_PART if large and made == 1 else 1, H)
         before, least = worst, min(worst, least)
-        for a in range(d):
-            s = S[a]
-            for i in range(n):
-                t[i] = C * first[i] * s[i]
-            dots(t, S, a + 1, H[a])
-            if a < d - 1:
-                H[a, a] += 1.0
-        if not solve_in_place(H, g, d):
+        L[:] = H
+        if not solve_in_place(L, g, d):
             return False
         for a in range(d):
             theta[a] -= g[a]
     return False
+
+
+@njit
+def _binary_gradient(
+    S: Array, y: Array, weights: Array, C: float, theta: Array, slope: Array, g: Array
+) -> float:
+    """Fill ``slope`` (N,) and ``g`` (d,); return the largest component of ``g``, or NaN."""
+    d, n = S.shape
+    P, piece = np.empty((2, min(n, BLOCK))), np.empty(d)
+    g[:] = 0.0
+    for start in range(0, n, BLOCK):  # a block of all columns stays in the cache
+        stop = min(n, start + BLOCK)
+        if stop - start < P.shape[1]:
+            P = np.empty((2, stop - start))
+        binary_probabilities(S, theta, P, start)
+        first, second = P[0], P[1]
+        s, w, t = slope[start:stop], weights[start:stop], y[start:stop]
+        for i in range(len(s)):
+            s[i] = first[i] * (second[i] * w[i])
+            second[i] = (second[i] - t[i]) * w[i]  # the residual
+        dots(second, S, d, piece, start)
+        for a in range(d):
+            g[a] += piece[a]
+    worst = 0.0
+    for a in range(d):
+        g[a] *= C
+        if a < d - 1:  # the intercept, last, is not penalised
+            g[a] += theta[a]
+        if math.isnan(g[a]):
+            return math.nan
+        worst = max(worst, abs(g[a]))
+    return worst
+
+
+@njit
+def _binary_hessian(S: Array, slope: Array, C: float, every: int, H: Array) -> None:
+    """Fill the lower triangle of ``H`` from every so many blocks of the records."""
+    d, n = S.shape
+    t, row = np.empty(min(n, BLOCK)), np.empty(d)
+    H[:] = 0.0
+    seen = 0
+    for start in range(0, n, BLOCK * every):
+        stop = min(n, start + BLOCK)
+        seen += stop - start
+        part = t[: stop - start]
+        for a in range(d):
+            s, column = slope[start:stop], S[a][start:stop]
+            for i in range(len(part)):
+                part[i] = C * s[i] * column[i]
+            dots(part, S, a + 1, row, start)
+            for b in range(a + 1):
+                H[a, b] += row[b]
+    for a in range(d):
+        if seen < n:
+            for b in range(a + 1):
+                H[a, b] *= n / seen
+        if a < d - 1:
+            H[a, a] += 1.0
 
 
 @njit
@@ -281,6 +339,15 @@ def fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array
     O(iterations * free^2 * N d^2 / 2); four to six iterations are usual.
     """
     # the loss is convex: a start decides how many steps it takes, not where they end
+    if len(y) >= LARGE:
+        some = slice(0, len(y), START_PART)
+        few = np.ascontiguousarray(S[:, some])
+        _fit(few, y[some].copy(), weights[some].copy(), basis, C * START_PART, theta)
+    return _fit(S, y, weights, basis, C, theta)
+
+
+@njit
+def _fit(S: Array, y: Array, weights: Array, basis: Array, C: float, theta: Array) -> bool:
     warm = False
     for j in range(theta.shape[0]):
         for a in range(theta.shape[1]):

@@ -47,35 +47,44 @@ def _dot_two(t: Array, a: Array, b: Array) -> tuple[float, ...]:
 
 
 @njit
-def dots(t: Array, S: Array, count: int, out: Array) -> None:
-    """Fill ``out[:count]`` with the scalar products of ``t`` (N,) and the first rows of ``S``."""
+def dots(t: Array, S: Array, count: int, out: Array, start: int = 0) -> None:
+    """Fill ``out[:count]`` with the scalar products of ``t`` (m,) and the first rows of ``S``.
+
+    Of the rows it takes the ``m`` entries from ``start`` on.
+    """
+    stop = start + len(t)
     a = 0
     while a + 3 < count:  # four at a time: t is read once for all of them
         out[a], out[a + 1], out[a + 2], out[a + 3] = _dot_four(
-            t, S[a], S[a + 1], S[a + 2], S[a + 3]
+            t, S[a][start:stop], S[a + 1][start:stop], S[a + 2][start:stop], S[a + 3][start:stop]
         )
         a += 4
     if a + 1 < count:
-        out[a], out[a + 1] = _dot_two(t, S[a], S[a + 1])
+        out[a], out[a + 1] = _dot_two(t, S[a][start:stop], S[a + 1][start:stop])
         a += 2
     if a < count:
-        out[a] = dot(t, S[a])
+        out[a] = dot(t, S[a][start:stop])
 
 
 @njit_sum
-def combine(S: Array, theta: Array, z: Array) -> None:
-    """Fill ``z`` (N,) with the sum of the rows of ``S`` (d, N), weighted by ``theta`` (d,)."""
-    d, n = S.shape
+def combine(S: Array, theta: Array, z: Array, start: int = 0) -> None:
+    """Fill ``z`` (m,) with the sum of the rows of ``S`` (d, N), weighted by ``theta`` (d,).
+
+    Of the rows it takes the ``m`` entries from ``start`` on.
+    """
+    d, n = len(S), len(z)
+    stop = start + n
     z[:] = 0.0
     a = 0
     while a + 3 < d:
         t0, t1, t2, t3 = theta[a], theta[a + 1], theta[a + 2], theta[a + 3]
-        s0, s1, s2, s3 = S[a], S[a + 1], S[a + 2], S[a + 3]
+        s0, s1 = S[a][start:stop], S[a + 1][start:stop]
+        s2, s3 = S[a + 2][start:stop], S[a + 3][start:stop]
         for i in range(n):
             z[i] += t0 * s0[i] + t1 * s1[i] + t2 * s2[i] + t3 * s3[i]
         a += 4
     while a < d:
-        t, s = theta[a], S[a]
+        t, s = theta[a], S[a][start:stop]
         for i in range(n):
             z[i] += t * s[i]
         a += 1
