@@ -61,7 +61,7 @@ _PACKAGES = ("lightgbm", "numpy", "scikit-learn")
 _PARTS = ("validation", "test")
 _LATER = {  # keys that earlier versions did not have
     "build": ("balanced", "measured", "keep_models", "repeats"),
-    "split": ("folds", "fold", "validation"),
+    "split": ("folds", "fold", "validation", "group", "time", "window"),
 }
 
 

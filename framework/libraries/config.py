@@ -33,6 +33,9 @@ class LibrarySplit(Section):
         on the others; out-of-fold predictions and a training on all of them if None.
     seed : of the shuffle.
     stratify : whether each part has each class's share.
+    group, time, window : columns that divide the records, as in ``problem.split`` of a table:
+        records of a group are in one part, one fold and one resample; parts and folds follow each
+        other in time. Not with ``folds``.
     """
 
     test: float = Field(default=0.25, ge=0, lt=1)
@@ -41,12 +44,28 @@ class LibrarySplit(Section):
     validation: float | None = Field(default=None, gt=0, lt=1)
     seed: int = Field(default=0, ge=0)
     stratify: bool = True
+    group: str | None = None
+    time: str | None = None
+    window: Literal["growing", "sliding"] | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that keys name, by key: they are no features."""
+        named = {"group": self.group, "time": self.time}
+        return {key: name for key, name in named.items() if name is not None}
 
     @model_validator(mode="after")
     def _one_way(self) -> LibrarySplit:
         # a configuration that was written out names the default too
         if self.folds is not None and self.test != type(self).model_fields["test"].default:
             raise ValueError("expected test or folds, found both: a fold is the test part")
+        if self.folds is not None and self.columns:
+            raise ValueError(
+                f"expected {' and '.join(self.columns)} with test, found folds; folds of all "
+                "records are dealt by chance"
+            )
+        if self.window is not None and self.time is None:
+            raise ValueError(f"expected window only with time, found window: {self.window} alone")
         if self.fold >= (self.folds or 1):
             raise ValueError(
                 f"expected fold from 0 to below folds={self.folds or 1}, found {self.fold}"

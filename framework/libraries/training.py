@@ -13,11 +13,12 @@ import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.datasets import load_table, load_values
+from framework.data.divisions import divide
 from framework.data.encoding import Encoder
-from framework.data.splits import SplitConfig, fold_records, split_records
+from framework.data.splits import MeasureConfig, SplitConfig, fold_records, split_records
 from framework.data.subgroups import Subgroups, subgroups
 from framework.data.tables import Table, ValueTable
-from framework.errors import ClusterError, EnvironmentFailure
+from framework.errors import ClusterError, EnvironmentFailure, InputError
 from framework.libraries.config import BuildConfig, LibrarySplit
 from framework.libraries.members import predictions
 from framework.libraries.pool import FAMILIES, PoolPlan
@@ -35,16 +36,17 @@ class Fold(NamedTuple):
     Attributes
     ----------
     design : float64 (n, d)
-        All training records, with an encoder fitted on the records outside the fold.
-    held_out : int64 (h,)
-        Records of the fold, sorted.
-    repeat : int
-        Which of the divisions into folds it belongs to.
+        All training records, with an encoder fitted on those that its models are fitted on.
+    fitted, held_out : int64 (f,), (h,)
+        Records that its models are fitted on, and those that they predict, sorted.
+    rows : int64 (h,)
+        The rows of the library's validation table that these are.
     """
 
     design: FloatArray
+    fitted: IntArray
     held_out: IntArray
-    repeat: int = 0
+    rows: IntArray
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,10 @@ class PoolData:
         Of a cross-validation; empty where there are validation records.
     validation, y_validation : float64 (v, d), (v,), or None
         Validation records of their own, which no model is trained on.
-    repeats : how often the training records are divided into folds.
+    rows : int64 (N,), or None
+        Of a cross-validation: which training record each row of the validation table is.
+    units : int64 (N,), or None
+        What is drawn together in a resample, as ``Library.units``.
     """
 
     task: str
@@ -75,19 +80,13 @@ class PoolData:
     folds: tuple[Fold, ...]
     validation: FloatArray | None = None
     y_validation: Array | None = None
-    repeats: int = 1
+    rows: IntArray | None = None
+    units: IntArray | None = None
 
     @property
     def y_table(self) -> Array:
         """Classes or values of the records of the library's validation table."""
-        if self.y_validation is not None:
-            return self.y_validation
-        return np.tile(self.y, self.repeats) if self.repeats > 1 else self.y
-
-    @property
-    def units(self) -> IntArray | None:
-        """Which record each row of the validation table is of, where some have several rows."""
-        return np.tile(np.arange(len(self.y)), self.repeats) if self.repeats > 1 else None
+        return np.asarray(self.y[self.rows] if self.y_validation is None else self.y_validation)
 
 
 class Prepared(NamedTuple):
@@ -111,26 +110,26 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     classes: tuple[Any, ...] | None = None
     y: Array
     if config.task == "classification":
-        source = table = load_table(config.dataset, f"{where}.dataset")
-        y, strata, classes = table.labels, table.labels, table.classes
+        source = table = _table(config, where)
+        y, classes = table.labels, table.classes
+        parts = _parts(table, config, where)
     else:
         source = values = load_values(config.dataset, f"{where}.dataset")
         y, strata = values.values, np.zeros(len(values.values), dtype=np.int64)
-    train, validation, test = _split(strata, config.split, classes, f"{where}.split")
-    folds: list[tuple[IntArray, int]] = []
-    repeats = config.repeats if validation is None else 1
-    for repeat in range(repeats if validation is None else 0):
-        place = f"{where}.folds"
-        found = fold_records(strata[train], config.folds, config.seed, place, classes, repeat)
-        folds += [(held_out, repeat) for held_out in found]
+        if config.split.columns:
+            raise InputError(
+                f"{where}.split: expected group and time with task: classification, found "
+                "regression; its records are divided by chance"
+            )
+        parts = _by_chance(strata, None, config, where)
+    train, validation, test = parts.train, parts.validation, parts.test
     features = source.features.iloc[train]
     encoder = source.fit_encoder(features)
 
-    def fold(held_out: IntArray, repeat: int) -> Fold:
-        # fitted without the fold, lest its records be known before they are predicted
-        others = np.setdiff1d(np.arange(len(features)), held_out)
-        design = source.fit_encoder(features.iloc[others]).transform(features)
-        return Fold(design, held_out, repeat)
+    def fold(fitted: IntArray, held_out: IntArray, rows: IntArray) -> Fold:
+        # encoded without the fold, lest its records be known before they are predicted
+        design = source.fit_encoder(features.iloc[fitted]).transform(features)
+        return Fold(design, fitted, held_out, rows)
 
     data = PoolData(
         task=config.task,
@@ -139,15 +138,17 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         classes=classes,
         design=encoder.transform(features),
         test=encoder.transform(source.features.iloc[test]),
-        folds=tuple(fold(*part) for part in folds),
+        folds=tuple(fold(*part) for part in parts.folds),
         validation=None
         if validation is None
         else encoder.transform(source.features.iloc[validation]),
         y_validation=None if validation is None else y[validation],
-        repeats=repeats,
+        rows=None if validation is not None else parts.rows,
+        units=parts.units,
     )
     about = {
         **source.about(),
+        **({"division": parts.fingerprint} if parts.fingerprint else {}),
         "training_records": len(train),
         **({} if validation is None else {"validation_records": len(validation)}),
         "test_records": len(test),
@@ -165,11 +166,101 @@ def record_groups(config: BuildConfig, column: str, where: str) -> tuple[Subgrou
     InputError
         A column that the data lack, or that tells no subgroups apart.
     """
-    table = load_table(config.dataset, f"{where}.dataset", group=column)
-    found = subgroups(table.aside[column])
-    train, validation, test = _split(table.labels, config.split, table.classes, f"{where}.split")
-    rows = np.tile(train, config.repeats) if validation is None else validation
-    return found._replace(codes=found.codes[rows]), found._replace(codes=found.codes[test])
+    table = _table(config, where, column)
+    found, parts = subgroups(table.aside[column]), _parts(table, config, where)
+    rows = parts.train[parts.rows] if parts.validation is None else parts.validation
+    return found._replace(codes=found.codes[rows]), found._replace(codes=found.codes[parts.test])
+
+
+class _Parts(NamedTuple):
+    """How the records of a build are divided.
+
+    Attributes
+    ----------
+    train, test : int64
+    validation : int64 or None
+        None: the training records are predicted out-of-fold.
+    folds : tuple of (fitted, held_out, rows)
+        As ``Fold`` has them.
+    rows : int64 (N,)
+        Of a cross-validation: which training record each row of the validation table is.
+    units : int64 (N,), or None
+        As ``Library.units``.
+    fingerprint : str
+        Of the columns that divide the records; empty for none.
+    """
+
+    train: IntArray
+    validation: IntArray | None
+    test: IntArray
+    folds: tuple[tuple[IntArray, IntArray, IntArray], ...] = ()
+    rows: IntArray = np.zeros(0, dtype=np.int64)
+    units: IntArray | None = None
+    fingerprint: str = ""
+
+
+def _table(config: BuildConfig, where: str, group: str | None = None) -> Table:
+    return load_table(config.dataset, f"{where}.dataset", config.split.columns, group)
+
+
+def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
+    """Divide the records of a table: by chance, by a group, or in time."""
+    split = config.split
+    if not split.columns:
+        return _by_chance(table.labels, table.classes, config, where)
+    rest, held_out = 1 - split.test, 0.5 if split.validation is None else split.validation
+    validation = rest * held_out
+    shares = SplitConfig(
+        train=1 - split.test - validation,
+        validation=validation,
+        test=split.test,
+        seed=split.seed,
+        stratify=split.stratify,
+        group=split.group,
+        time=split.time,
+        window=split.window,
+    )
+    measure = MeasureConfig(kind="holdout")
+    if split.validation is None:
+        measure = MeasureConfig(folds=config.folds, repeats=config.repeats)
+    found = divide(table, shares, measure, where)
+    parts = found.split
+    if split.validation is not None:
+        units = _codes(found.units[parts.validation])
+        return _Parts(
+            parts.train, parts.validation, parts.test, units=units, fingerprint=found.fingerprint
+        )
+    folds, rows = [], np.zeros(0, dtype=np.int64)
+    for repeat in found.repeats:
+        measured = np.sort(np.concatenate([fold.held_out for fold in repeat]))
+        for fold in repeat:
+            at = len(rows) + np.searchsorted(measured, fold.held_out)
+            folds.append((fold.train, fold.held_out, at))
+        rows = np.concatenate([rows, measured])
+    units = _codes(found.units[parts.pooled[rows]])
+    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, found.fingerprint)
+
+
+def _codes(units: IntArray) -> IntArray | None:
+    """Return units as codes from 0; None where each has one row."""
+    codes = np.unique(units, return_inverse=True)[1].ravel()
+    return None if codes.max(initial=-1) + 1 == len(codes) else codes
+
+
+def _by_chance(
+    strata: IntArray, classes: tuple[Any, ...] | None, config: BuildConfig, where: str
+) -> _Parts:
+    train, validation, test = _split(strata, config.split, classes, f"{where}.split")
+    if validation is not None:
+        return _Parts(train, validation, test)
+    n, folds = len(train), []
+    for repeat in range(config.repeats):
+        setting = config.folds, config.seed, f"{where}.folds", classes, repeat
+        for held_out in fold_records(strata[train], *setting):
+            fitted = np.setdiff1d(np.arange(n), held_out)
+            folds.append((fitted, held_out, repeat * n + held_out))
+    rows = np.tile(np.arange(n), config.repeats)
+    return _Parts(train, None, test, tuple(folds), rows, rows if config.repeats > 1 else None)
 
 
 def _split(
@@ -251,10 +342,9 @@ def train(plan: PoolPlan, data: PoolData) -> Trained:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a network that has not converged is a model too
         for fold in data.folds:
-            others = np.setdiff1d(np.arange(len(data.y)), fold.held_out)
-            model = family.make(plan, data.task).fit(fold.design[others], data.y[others])
-            rows = fold.repeat * len(data.y) + fold.held_out
-            held_out[rows] = predictions(model, fold.design[fold.held_out], codes)
+            fitted = fold.fitted
+            model = family.make(plan, data.task).fit(fold.design[fitted], data.y[fitted])
+            held_out[fold.rows] = predictions(model, fold.design[fold.held_out], codes)
         final.fit(data.design, data.y)
         if data.validation is not None:
             held_out[:] = predictions(final, data.validation, codes)

@@ -143,7 +143,7 @@ def test_each_repeat_predicts_every_record_by_models_that_have_not_seen_it() -> 
     assert np.array_equal(data.y_table, np.tile(data.y, 2))
     assert np.array_equal(data.units, np.tile(np.arange(n), 2))
     for repeat in range(2):
-        its = [fold.held_out for fold in data.folds if fold.repeat == repeat]
+        its = [fold.held_out for fold in data.folds[3 * repeat : 3 * repeat + 3]]
         assert np.array_equal(np.sort(np.concatenate(its)), np.arange(n))
     assert not np.array_equal(data.folds[0].held_out, data.folds[3].held_out)
     plan = plans(["naive_bayes"], 1, 0, "classification", n)[0]
@@ -153,6 +153,64 @@ def test_each_repeat_predicts_every_record_by_models_that_have_not_seen_it() -> 
     model = GaussianNB(var_smoothing=1e-9).fit(fold.design[others], data.y[others])
     expected = model.predict_proba(fold.design[fold.held_out])[:, 1].astype(np.float32)
     assert np.array_equal(predicted[n + fold.held_out], expected)
+
+
+def visits(tmp_path: Path, **split: object) -> BuildConfig:
+    """Return the build of a pool on five visits of each of 40 persons."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(40), 5)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)).round(6), columns=["a", "b", "c"])
+    frame = frame.assign(person=person, day=np.arange(200), ill=person % 2)
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    dataset = {"path": str(tmp_path / "visits.csv"), "target": "ill"}
+    build = {"name": "visits", "dataset": dataset, "folds": 4, "repeats": 1, "split": split}
+    families = {"families": ["naive_bayes"], "models": 1}
+    return BuildConfig.model_validate(build | families)
+
+
+@pytest.mark.parametrize("validation", [None, 0.4])
+def test_records_of_a_group_are_in_one_part_one_fold_and_one_unit(tmp_path, validation) -> None:
+    built = visits(tmp_path, group="person", validation=validation)
+    prepared = prepare(built, "library")
+    data = prepared.data
+    assert data.design.shape[1] == 3  # the person is no feature
+    assert np.bincount(data.units).tolist() == [5] * (data.units.max() + 1)
+    if validation is not None:
+        assert data.units.max() + 1 == 12
+        return
+    for fold in data.folds:
+        assert not set(data.units[fold.held_out]) & set(data.units[fold.fitted])
+        assert np.array_equal(fold.rows, fold.held_out)
+    predicted = train(plans(["naive_bayes"], 1, 0, "classification", 150)[0], data).validation
+    assert predicted.shape == (150,)
+    by_chance = prepare(visits(tmp_path), "library")
+    assert "division" in prepared.about
+    assert "division" not in by_chance.about
+    assert by_chance.data.design.shape[1] == 4
+
+
+def test_folds_follow_each_other_in_time(tmp_path) -> None:
+    built = visits(tmp_path, time="day")
+    data = prepare(built, "library").data
+    assert [fold.fitted.max() < fold.held_out.min() for fold in data.folds] == [True] * 4
+    assert len(data.y_table) == sum(len(fold.held_out) for fold in data.folds) < len(data.y)
+    predicted = train(plans(["naive_bayes"], 1, 0, "classification", 150)[0], data).validation
+    assert predicted.shape == data.y_table.shape
+    sliding = visits(tmp_path, time="day", window="sliding")
+    assert len(prepare(sliding, "library").data.folds[-1].fitted) < len(data.folds[-1].fitted)
+
+
+@pytest.mark.parametrize(
+    ("split", "sentence"),
+    [
+        ({"group": "person", "folds": 4}, "expected group with test, found folds"),
+        ({"window": "sliding"}, "expected window only with time"),
+        ({"group": "persn"}, "did you mean 'person'"),
+    ],
+)
+def test_what_cannot_divide_a_pool_is_said(tmp_path, split, sentence) -> None:
+    with pytest.raises((InputError, ValueError), match=sentence):
+        prepare(visits(tmp_path, **split), "library")
 
 
 def test_problems_say_what_a_pool_is_measured_on() -> None:
