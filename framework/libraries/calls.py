@@ -37,7 +37,7 @@ class CallCost(NamedTuple):
         In 1e-9 of the unit, at least 0.
     unit : str
     fixed : numpy.ndarray of int64, shape (K,), or None
-        What a model adds to the cost of every record, asked of it or not, as soon as a cascade has
+        What a model adds to the cost of every record, asked of it or not, as soon as a policy has
         it: a record's share of what a call takes however few records of a batch it has.
     """
 

@@ -8,8 +8,8 @@ model, so that neither their imports nor another model's memory count.
   quickest of several batches after one to warm up. Time on the clock would count the waiting for
   other processes too, and put models in another order on a busy machine.
 - ``call_time``: the part of that which a call takes however few records it has, from how long a
-  tenth of the batch takes, in the same unit. It is no cost of a library: cascades ask models for
-  the records that are left.
+  tenth of the batch takes, in the same unit. It is no cost of a library, but of calls
+  that ask a model for a few records of many.
 - ``memory``: what the process grows by, in MB (1e6 bytes) of resident memory, from before the
   model is loaded to the peak while it predicts that batch; what loading alone takes for a moment
   is left out. Where the system does not tell the peak, what is resident after the prediction

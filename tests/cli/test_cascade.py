@@ -85,6 +85,27 @@ def test_predict_asks_the_models(place):
 
 
 @pytest.mark.slow
+def test_workers_enumerate_to_the_same_bytes(place):
+    """Chains of four models, on Ray and in one process, the whole front."""
+    folder, _ = place
+    algorithm = {"kind": "cascade_exact", "outcomes": "raw", "front": "whole", "max_models": 4}
+    table = made_up(5, 120)
+    sure = {f"{name}:confidence": table.confidence[m] for m, name in enumerate(table.ids)}
+    right = {f"{name}:correct": table.right[m] * 1 for m, name in enumerate(table.ids)}
+    costs = table.costs["cost"].values / UNIT
+    paid = {f"{name}:cost": costs[m] for m, name in enumerate(table.ids)}
+    pd.DataFrame(right | sure | paid).to_csv(folder / "five.csv", index=False)
+    problem = {"kind": "cascade", "calls": {"path": "five.csv"}}
+    write(folder / "five.yaml", CONFIG | {"problem": problem, "algorithm": algorithm})
+    for workers in ("serial", "2"):
+        done = call("run", "five.yaml", "--workers", workers, "--out", workers, cwd=folder)
+        assert done.code == 0, done.err
+    assert '"evaluated_by": "Ray' in (folder / "2" / "summary.json").read_text()
+    for name in ("front.csv", "certificates.csv"):
+        assert (folder / "2" / name).read_bytes() == (folder / "serial" / name).read_bytes()
+
+
+@pytest.mark.slow
 def test_a_service_answers_alike(place):
     folder, answers = place
     service = start("serve", "model", "--port", 0, cwd=folder)
