@@ -16,6 +16,7 @@ from framework.batch import Evaluated
 from framework.pareto import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.space import Partition
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
 _NOTHING_LEFT = "no candidate left that was not asked for"  # a message that users know
@@ -64,7 +65,9 @@ class ParetoLocalSearch(Algorithm):
 
     Notes
     -----
-    No genome is evaluated twice. The run ends when random walks find no new genome.
+    What one could have without a search (:meth:`~framework.problem.Problem.starts`), of partitions
+    of features, is evaluated first. No genome is evaluated twice. The run ends when random walks
+    find no new genome.
 
     Infeasible candidates rank below all feasible ones, by violation; failed ones are not kept. Of
     candidates with equal objectives and violation the first stays.
@@ -91,6 +94,9 @@ class ParetoLocalSearch(Algorithm):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self._moves = variation(self.space)
+        self._starts: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
+        if isinstance(self.space, Partition):
+            self._starts = problem.starts()
         self.batch, self.archive, self.perturbation = batch, archive, perturbation
         self.neighbours = neighbours
         self._proposed, self._vectors = Seen(), Seen()
@@ -116,7 +122,9 @@ class ParetoLocalSearch(Algorithm):
 
     def _next_batch(self) -> Array:
         self._take_in()
-        pieces = self._explore()
+        starts, self._starts = self._starts, self._starts[:0]
+        pieces = [starts[self._proposed.add(starts)]] if len(starts) else []
+        pieces += self._explore()
         pieces += self._restart(self.batch - sum(map(len, pieces)))
         return np.concatenate([self._X[:0], *pieces])
 

@@ -120,6 +120,7 @@ class EMSCO(Algorithm):
         self.population, self.elitism = population, elitism
         self.mutation_rate, self.crossover_rate = mutation_rate, crossover_rate
         self.epsilon, self.convergence, self.unique = epsilon, convergence, unique
+        self._starts = problem.starts()
         self.memetic, self._proposed_before = memetic, Seen()
         self._cdf = partitions.beta_binomial_cdf(self.space.k, beta)
         self._moves = variation(self.space)
@@ -183,6 +184,8 @@ class EMSCO(Algorithm):
                 self.rng,
                 X,
             )
+            first, self._starts = self._starts[:n], self._starts[n:]
+            X[: len(first)] = first  # what one could have without a search
             return X
         moves = int((self.rng.random(n) < self.memetic).sum()) if self._step else 0
         bred = partitions.breed(

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)  # of one classifier alone
 FEW_ANSWERS = 0.25  # share of records: what answers fewer is no alternative
+_STARTS = 50  # classifiers that a search begins with, at most
 _CHUNK = 4096  # sub-classifiers trained at a time where all of them are
 
 
@@ -442,6 +443,23 @@ class MultiStageProblem(Problem, Deployable):
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
+
+    def starts(self) -> Array:
+        """Return one classifier on the cheapest features, on ever more of them, on all.
+
+        Only where stages decide by costs: what a person would do without a search, who has a
+        classifier on the features that money allows.
+        """
+        n, nothing = self.space.n, super().starts()
+        if self.decision is None:
+            return nothing
+        order = np.argsort(self.costs, kind="stable")
+        X = np.zeros((n, self.space.d), dtype=self.space.dtype)
+        for row, last in zip(X, range(1, n + 1), strict=True):
+            row[order[last:]] = -1
+        if not self.space.removal:
+            return X[-1:]
+        return X[np.unique(np.linspace(0, n - 1, min(n, _STARTS)).round().astype(np.int64))]
 
     def outcomes(self, X: Array) -> RecordOutcomes:
         """Return how genomes do on each record; copies and repeats of one are drawn together."""

@@ -252,3 +252,25 @@ def test_class_weights_that_mean_nothing_are_refused(weight, message):
     classifier = {"kind": "logistic_regression", "class_weight": weight}
     with pytest.raises(InputError, match=message):
         ParetoMultiStage(classifier=classifier, budget=5).fit(X, y)
+
+
+@pytest.mark.parametrize("algorithm", ["local_search", "emsco"])
+def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorithm):
+    X, y = table(200)
+    search = ParetoMultiStage(
+        costs=COSTS,
+        decision=DECISION,
+        remove_features=True,
+        measure="holdout",
+        algorithm={"kind": algorithm, {"emsco": "population"}.get(algorithm, "batch"): 4},
+        objectives=["risk", "cost"],
+        budget=4,
+    ).fit(X, y)
+    problem = search.problem_
+    starts = problem.starts()
+    assert starts[:, :3].tolist() == [[0, -1, -1], [0, 0, -1], [0, 0, 0]]
+    found, values = search.front_, problem.evaluate(starts)
+    for risk, cost in zip(values["risk"], values["cost"], strict=True):
+        assert ((found["risk"] <= risk) & (found["cost"] <= cost)).any()
+    plain = ParetoMultiStage(measure="holdout", budget=4, max_stages=2).fit(X, y)
+    assert len(plain.problem_.starts()) == 0
