@@ -17,6 +17,7 @@ import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
+_TOTAL = 2**24  # of weights that are no whole numbers
 _EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # whole numbers up to here have no rounding
 
 
@@ -110,6 +111,43 @@ class RecordOutcomes(ABC):
         mapping of str to numpy.ndarray of float64, shape (candidates, b)
             Natural sign and unit; NaN where a candidate cannot be evaluated.
         """
+
+
+class WeightedOutcomes(RecordOutcomes):
+    """Outcomes of records that count differently, such as by sample weights or by class.
+
+    Parameters
+    ----------
+    base : RecordOutcomes
+    units : numpy.ndarray of int64, shape (records,)
+        How often each record counts: see :func:`whole_weights`.
+    """
+
+    def __init__(self, base: RecordOutcomes, units: IntArray) -> None:
+        super().__init__(base.candidates, base.records, base.names, base.units)
+        self.refitted = base.refitted
+        self._base, self._units = base, units
+
+    def metrics(
+        self,
+        weights: Array,
+        candidates: slice | IntArray = slice(None),
+        names: Collection[str] | None = None,
+    ) -> Mapping[str, FloatArray]:
+        drawn = weights.astype(np.float64) * self._units[:, None]
+        return self._base.metrics(drawn, candidates, names)
+
+
+def whole_weights(weights: FloatArray) -> IntArray:
+    """Return weights of records as whole numbers, so that sums of them have no rounding.
+
+    Whole numbers stay what they are; others become shares of about 2^24 in all, each of at least
+    1 where it is above 0.
+    """
+    if (weights == np.rint(weights)).all() and weights.sum() <= _TOTAL:
+        return weights.astype(np.int64)
+    units = np.rint(weights * (_TOTAL / weights.sum())).astype(np.int64)
+    return np.where(weights > 0, np.maximum(units, 1), 0)
 
 
 def weighted_sums(plane: Array, weights: Array) -> FloatArray:

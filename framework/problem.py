@@ -233,6 +233,30 @@ class Problem(SharedComponents, Described, ABC):
         """
         return None
 
+    def truth(self) -> tuple[IntArray, Sequence[Any]] | None:
+        """Return the class (code) of each record of :meth:`outcomes`, and the labels by code.
+
+        None where records have no classes, or those are not known.
+        """
+        return None
+
+    def with_errors(
+        self, section: Mapping[str, Any], errors: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return the section ``problem`` of a configuration with other costs of errors, by class.
+
+        Genomes mean the same under both, so that designs can be scored again.
+
+        Raises
+        ------
+        InputError
+            The problem has no metric of them, or there is no such class.
+        """
+        raise InputError(
+            f"costs: expected fp=NUMBER,fn=NUMBER, since costs by class are no metric of problem "
+            f"{section.get('kind')!r}, found {', '.join(errors)}"
+        )
+
     def with_prices(
         self, section: Mapping[str, Any], prices: Mapping[str, float]
     ) -> dict[str, Any]:

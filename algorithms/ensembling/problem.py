@@ -252,6 +252,10 @@ class EnsembleProblem(Problem, Deployable):
 
         return RatedOutcomes(found, self.rated[0], said, self.metric_names)
 
+    def truth(self) -> tuple[IntArray, Sequence[Any]] | None:
+        library = self.library
+        return None if library.classes is None else (library.y_validation, library.classes)
+
     def alternatives(self) -> Sequence[Alternative]:
         """Return all models with equal weights, the single best one, and the largest class.
 

@@ -411,6 +411,9 @@ class NetworkProblem(Problem, Deployable):
         code = self.rated[0].rates.positive
         return np.where(called, code, 1 - code).astype(np.int64)
 
+    def truth(self) -> tuple[IntArray, Sequence[Any]]:
+        return self.validation.positive.astype(np.int64), self.about["classes"]
+
     def alternatives(self) -> Sequence[Alternative]:
         """Return the unpruned network with some of its thresholds, and the largest class."""
         found, last = [], self.thresholds.count - 1

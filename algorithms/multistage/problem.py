@@ -60,6 +60,7 @@ from framework.arrays import Array, FloatArray, IntArray, WordArray, row_codes
 from framework.components import BuildCost, Components, ComponentStore
 from framework.data.costs import CostGroups
 from framework.data.datasets import load_table, memory_to_load
+from framework.data.error_costs import per_class
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.models.classifiers import (
@@ -485,6 +486,27 @@ class MultiStageProblem(Problem, Deployable):
         if not self.rated:
             return found
         return RatedOutcomes(found, self.rated[part], found.said, self.metric_names)
+
+    def truth(self) -> tuple[IntArray, Sequence[Any]]:
+        return self.data.y_held[: self.data.n_validation], self.classes
+
+    def with_errors(
+        self, section: Mapping[str, Any], errors: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return a configuration's section with other costs of errors by true class.
+
+        Where stages decide by them, they decide anew: with the thresholds that were searched.
+        """
+        costs = per_class(errors, self.classes, 1.0, "costs")
+        given = dict(zip(map(str, self.classes), costs.tolist(), strict=True))
+        if min(given.values()) < 0 or not any(given.values()):
+            found = ", ".join(f"{k}={v:g}" for k, v in given.items())
+            raise InputError(f"costs: expected numbers from 0, one above it, found {found}")
+        if self.decision is None:
+            return {**section, "error_costs": given}
+        kept = self.decision.thresholds.tolist()
+        decision = {**section["decision"], "errors": given, "thresholds": kept}
+        return {**section, "decision": decision}
 
     def with_prices(
         self, section: Mapping[str, Any], prices: Mapping[str, float]

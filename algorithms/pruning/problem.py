@@ -304,6 +304,9 @@ class PruningProblem(Problem, Deployable):
         """Return class codes of records that are called positive or not."""
         return np.where(called, self.positive, 1 - self.positive).astype(np.int64)
 
+    def truth(self) -> tuple[IntArray, Sequence[Any]]:
+        return self.library.y_validation, self.library.classes or ()
+
     def alternatives(self) -> Sequence[Alternative]:
         """Return the vote of all classifiers, the single best one, and the largest class."""
         ids = self.library.ids

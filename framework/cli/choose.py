@@ -22,6 +22,7 @@ from framework.analysis.choose import (
     with_trivial,
 )
 from framework.analysis.hulls import recommend
+from framework.cli.again import ERRORS_OF_TWO, Anew, Source, cheapest, numbers
 from framework.cli.results import json_argument, model_of, records, solution, tell
 from framework.cli.tables import (
     console,
@@ -36,19 +37,14 @@ from framework.cli.tables import (
 )
 from framework.errors import InputError, ParetolabError
 from framework.experiment.expected import (
-    Evidence,
     Sure,
-    evidence,
-    exact_front,
     expectation,
     mixture_expectation,
-    scored_again,
     sure_front,
     tightened,
 )
 from framework.experiment.export import export, export_mixture, export_trivial, load_problem
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import make_problem, make_roles
 from framework.front import Front, Promise
 from framework.problem import Problem, TrivialClassifier
 from framework.security import say
@@ -90,9 +86,16 @@ class Choose:
             "--weights", metavar="M=W,M=W", help="least weighted sum of losses scaled to 0..1"
         )
         parser.add_argument(
-            "--costs", metavar="fp=C,fn=C", help="least expected cost of errors, with --prior"
+            "--costs",
+            metavar="fp=C,fn=C|CLASS=C,...",
+            help="least expected cost of errors, with --prior; or of errors by true class, with "
+            "which all designs are scored again",
         )
-        parser.add_argument("--prior", type=float, help="share of positive records to come")
+        parser.add_argument(
+            "--prior",
+            metavar="P|CLASS=P,...",
+            help="share of positive records to come; or of each class, for all figures",
+        )
         parser.add_argument(
             "--per-unit", metavar="M=C,M=C", help="cost of a unit of other metrics, with --costs"
         )
@@ -137,24 +140,27 @@ class Choose:
         front = run_dir.front()
         if args.mix:
             return _choose_mixture(args, run_dir, front)
-        prices = _numbers(args.prices, "--prices", "FEATURE")
-        if prices is not None and args.register:
+        anew = Anew.of(args)
+        if anew.options and args.register:
             raise InputError(
                 f"--register {args.register}: expected a solution as the run scored it, found "
-                "--prices; --export writes it as a model"
+                f"{' and '.join(anew.options)}; --export writes it as a model"
             )
-        expected = _expected_cost(args)
+        expected = None if anew.by_class else _expected_cost(args)
         rule = {
             "where": args.where,
             "within": args.within,
             "best": args.best,
-            "weights": _numbers(args.weights, "--weights", "METRIC"),
+            "weights": numbers(args.weights, "--weights", "METRIC"),
             "expected": expected,
         }
         wish = {**rule, "knee": args.knee, "id": args.id}
-        source = _Source(run_dir)
-        if prices is not None:
-            front = source.reprice(prices)
+        source = Source(run_dir)
+        if anew.options:
+            front = source.again(anew)
+            ruled = args.best or args.weights or args.knee or args.id is not None
+            if anew.errors is not None and not ruled:
+                args.best = rule["best"] = wish["best"] = cheapest(front)
         problem, trivial = (None, ()) if expected is None else _trivial_classifiers(source)
         candidates = with_trivial(front, trivial)
         sure = None
@@ -176,7 +182,7 @@ class Choose:
             return _choose_trivial(
                 args, run_dir, problem, front, candidates, trivial, position, expected
             )
-        returned = None if prices is not None else run_dir.returned()
+        returned = None if anew.options else run_dir.returned()
         out.print(front_table(front, mark=position, returned=returned))
         out.print(f"chosen (*): solution {front.ids[position]}")
         tell(lambda: {"directory": run_dir.path, **solution(front, position)})
@@ -191,10 +197,10 @@ class Choose:
             show_promises(out, front, position, run_dir.summary().get("expected") or {})
         if expected is not None:
             _show_costs(candidates, trivial, position, expected)
-        if prices is not None:  # the run, and what was chosen of it, stay as they are
+        if anew.options:  # the run, and what was chosen of it, stay as they are
             tell(lambda: {"front": records(front), "model": args.export})
             if args.export:
-                about = {"run": config.name, "seed": config.seed, "prices": prices}
+                about = {"run": config.name, "seed": config.seed, **anew.about()}
                 target = Path(args.export)
                 export(source.problem(), front, position, target, about, promises, replaces=False)
                 show_written(target)
@@ -221,55 +227,8 @@ class Choose:
         return 0
 
 
-class _Source:
-    """The problem of a run and what resamples tell of it, each made when it is first asked for."""
-
-    def __init__(self, run_dir: RunDir) -> None:
-        self._run_dir = run_dir
-        self._problem: Problem | None = None
-        self._repriced = False
-
-    def problem(self) -> Problem:
-        if self._problem is None:
-            self._problem = load_problem(self._run_dir)
-        return self._problem
-
-    def reprice(self, prices: Mapping[str, float]) -> Front:
-        """Score all designs again with other prices of features, and return their front.
-
-        From now on the problem is the one with these prices.
-
-        Raises
-        ------
-        InputError
-            Features without prices, or components that would take long to train again.
-        """
-        config = self._run_dir.config()
-        section = self.problem().with_prices(config.problem, prices)
-        self._problem = make_problem(config.model_copy(update={"problem": section}))
-        self._repriced = True
-        found = self.needed("--prices")
-        return scored_again(found, self._problem, make_roles(config, self._problem), config.seed)
-
-    def evidence(self) -> Evidence | None:
-        """Return what resamples tell; None where the problem has no outcomes."""
-        config = self._run_dir.config()
-        around = None if self._repriced else exact_front(config, self._run_dir.front())
-        with self._run_dir.journal() as journal:
-            return evidence(journal, self.problem(), config.seed, around)
-
-    def needed(self, option: str) -> Evidence:
-        found = self.evidence()
-        if found is None:
-            raise InputError(
-                f"{option}: expected a problem that tells what each record contributes, found "
-                f"{self._run_dir.config().problem['kind']!r}, which does not"
-            )
-        return found
-
-
 def _show_expectation(
-    source: _Source, front: Front, position: int, rule: Mapping[str, Any]
+    source: Source, front: Front, position: int, rule: Mapping[str, Any]
 ) -> Mapping[str, Promise]:
     """Print and return what to expect of the chosen solution on new records, where it is known."""
     try:
@@ -339,26 +298,6 @@ def _keep(
     show_model(console(), run_dir.model)
 
 
-def _numbers(text: str | None, option: str, names: str) -> dict[str, float] | None:
-    """Return ``name=number,name=number`` as a mapping; None for None.
-
-    Raises
-    ------
-    InputError
-        The text is not of that form.
-    """
-    if text is None:
-        return None
-    found = {}
-    for item in text.split(","):
-        name, _, value = item.partition("=")
-        try:
-            found[name.strip()] = float(value)
-        except ValueError:
-            raise InputError(f"{option}: expected {names}=NUMBER, found {item!r}") from None
-    return found
-
-
 def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
     """Return the rule that --costs, --prior and --per-unit make; None without them.
 
@@ -367,28 +306,32 @@ def _expected_cost(args: argparse.Namespace) -> ExpectedCost | None:
     InputError
         One of them is missing or cannot be used.
     """
-    costs = _numbers(args.costs, "--costs", "fp or fn")
+    costs = numbers(args.costs, "--costs", "fp or fn")
     if costs is None:
         if args.prior is not None or args.per_unit is not None:
             raise InputError(
                 "--prior and --per-unit: expected with --costs fp=NUMBER,fn=NUMBER, found alone"
             )
         return None
-    if set(costs) != {"fp", "fn"}:
+    if set(costs) != ERRORS_OF_TWO:
         raise InputError(f"--costs: expected fp=NUMBER,fn=NUMBER, found {args.costs!r}")
     if args.prior is None:
         raise InputError("--costs: expected --prior, the share of positive records to come, too")
-    if not 0 < args.prior < 1:
+    try:
+        prior = float(args.prior)
+    except ValueError:
+        prior = np.nan
+    if not 0 < prior < 1:
         raise InputError(
-            f"--prior: expected a share above 0 and below 1, found {args.prior:g}; where one class "
+            f"--prior: expected a share above 0 and below 1, found {args.prior}; where one class "
             "never occurs, always say the other"
         )
-    per_unit = _numbers(args.per_unit, "--per-unit", "METRIC") or {}
-    return ExpectedCost(costs["fp"], costs["fn"], args.prior, per_unit)
+    per_unit = numbers(args.per_unit, "--per-unit", "METRIC") or {}
+    return ExpectedCost(costs["fp"], costs["fn"], prior, per_unit)
 
 
 def _trivial_classifiers(
-    source: _Source,
+    source: Source,
 ) -> tuple[Problem | None, Sequence[TrivialClassifier]]:
     """Return the run's problem and its trivial classifiers; none, and why, without its data."""
     try:
@@ -512,7 +455,7 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
     if args.best is None:
         raise InputError("--mix: expected --best METRIC too, found none")
     mix(front, best=args.best)  # what cannot be mixed is refused before data are loaded
-    source = _Source(run_dir)
+    source = Source(run_dir)
     problem, trivial = _trivial_classifiers(source)
     candidates = with_trivial(front, trivial)
     found = mix(candidates, best=args.best, where=args.where)
@@ -544,7 +487,7 @@ def _choose_mixture(args: argparse.Namespace, run_dir: RunDir, front: Front) -> 
 
 
 def _show_mixture_expectation(
-    source: _Source, candidates: Front, mixture: Mixture, args: argparse.Namespace
+    source: Source, candidates: Front, mixture: Mixture, args: argparse.Namespace
 ) -> None:
     """Print what to expect of a mixture on new records, where it is known."""
     try:

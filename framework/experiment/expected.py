@@ -18,11 +18,13 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig
 from framework.front import Archive, Front, Promise, expected_columns
 from framework.journal import Journal
+from framework.outcomes import WeightedOutcomes, whole_weights
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.streams import CandidateStreams
 
 _NEIGHBOURS, _LANDMARKS = 2000, 64  # of an exact front; solutions that tell how near they are
+_ROUNDED = 1e-6  # by which shares may miss 1
 _MOST_SECONDS = 30.0  # of training components again, for figures that only inform
 
 
@@ -55,9 +57,18 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    journal: Journal, problem: Problem, seed: int, front: Front | None = None
+    journal: Journal,
+    problem: Problem,
+    seed: int,
+    front: Front | None = None,
+    *,
+    shares: Mapping[str, float] | None = None,
+    seconds: float = _MOST_SECONDS,
 ) -> Evidence | None:
     """Return what resamples can tell of a run; None where the problem has no outcomes.
+
+    With ``shares`` of classes records count as if these were those of the classes. ``seconds`` is
+    how long components may take that are to be trained again.
 
     ``front`` is that of a method which has nothing else evaluated (``Algorithm.front_only``): it
     chose from all designs, and the nearest 2,000 of the front's neighbours stand for them.
@@ -88,7 +99,7 @@ def evidence(
         ids = np.concatenate([ids, ids[-1] + 1 + np.arange(beside)])
     missing = problem.missing_components(X)
     cost = problem.build_cost(missing) if len(missing) else None
-    if cost is not None and cost.seconds > _MOST_SECONDS:
+    if cost is not None and cost.seconds > seconds:
         raise InputError(
             f"expected the {problem.component_name} of all {len(ids):,} designs evaluated on this "
             f"machine's disk, found {len(missing):,} missing, which take about {cost.seconds:,.0f} "
@@ -97,6 +108,8 @@ def evidence(
     outcomes = problem.outcomes(X)
     if outcomes is None:
         return None
+    if shares is not None:
+        outcomes = WeightedOutcomes(outcomes, class_weights(problem, shares))
     values = {
         name: np.concatenate([piece.values[name] for piece in pieces])[order]
         for name in pieces[0].values
@@ -134,7 +147,39 @@ def _neighbours(problem: Problem, front: Front, X: Array, seed: int) -> Array:
     return found[np.sort(np.argsort(deep, kind="stable")[:_NEIGHBOURS])]
 
 
-def scored_again(found: Evidence, problem: Problem, roles: Roles, seed: int) -> Front:
+def class_weights(problem: Problem, shares: Mapping[str, float]) -> IntArray:
+    """Return how often each record of the outcomes counts so that classes have certain shares.
+
+    Raises
+    ------
+    InputError
+        Classes that are missing or unknown, or no shares above 0 that add up to 1.
+    """
+    known = problem.truth()
+    if known is None:
+        raise InputError(
+            "prior: expected a problem whose records have known classes, found one without"
+        )
+    truth, labels = known
+    names = [str(label) for label in labels]
+    given = ", ".join(f"{name}={share:g}" for name, share in shares.items())
+    if set(shares) != set(names):
+        raise InputError(
+            f"prior: expected a share of each class ({', '.join(names)}), found {given}"
+        )
+    wanted = np.array([shares[name] for name in names])
+    if not (wanted > 0).all() or abs(wanted.sum() - 1) > _ROUNDED:
+        raise InputError(f"prior: expected shares above 0 that add up to 1, found {given}")
+    counts = np.bincount(truth, minlength=len(names))
+    if not counts.all():
+        missing = names[int(counts.argmin())]
+        raise InputError(f"prior: expected records of each class, found none of {missing!r}")
+    return whole_weights((wanted / counts)[truth])
+
+
+def scored_again(
+    found: Evidence, problem: Problem, roles: Roles, seed: int, *, tested: bool = True
+) -> Front:
     """Return the front of all designs of a run as another problem of the same designs scores them.
 
     Parameters
@@ -145,6 +190,8 @@ def scored_again(found: Evidence, problem: Problem, roles: Roles, seed: int) -> 
     roles : Roles
         Of its metrics.
     seed : int
+    tested : bool
+        Whether the test records say what these figures are.
 
     Raises
     ------
@@ -155,9 +202,9 @@ def scored_again(found: Evidence, problem: Problem, roles: Roles, seed: int) -> 
     values = found.resamples.claimed(np.arange(len(found.ids)))
     archive.update(Evaluated(found.ids, found.X, dict(values)))
     if archive.rows is None:
-        raise InputError("prices: expected a design that meets the run's constraints, found none")
+        raise InputError("choose: expected a design that meets the run's constraints, found none")
     rows = archive.rows
-    test = problem.evaluate_test(rows.X, CandidateStreams(seed, rows.ids))
+    test = problem.evaluate_test(rows.X, CandidateStreams(seed, rows.ids)) if tested else None
     return Front(rows, roles, problem.gene_names, test)
 
 

@@ -469,3 +469,87 @@ def test_prices_that_cannot_be(finished, place, monkeypatch, capsys, prices, sen
     monkeypatch.chdir(place)
     assert main(["choose", "first", "--prices", prices]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def designs_of(run_dir):
+    with run_dir.journal() as journal:
+        batches = [batch for batch, _ in journal.batches()]
+    X = np.concatenate([batch.X for batch in batches])
+    return X, np.concatenate([batch.ids for batch in batches])
+
+
+def told(capsys, *options):
+    """Return what ``choose --json`` says."""
+    assert main(["choose", "first", "--json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
+    finished, place, monkeypatch, capsys
+):
+    monkeypatch.chdir(place)
+    run_dir = RunDir.existing(finished.dir)
+    config = run_dir.config()
+    section = {**config.problem, "error_costs": {"0": 1, "1": 20}}
+    twin = make_problem(config.model_copy(update={"problem": section}))
+    X, ids = designs_of(run_dir)
+    twin.outcomes(X)
+    found = pd.DataFrame(dict(twin.evaluate(X, None)), index=ids)
+    best = told(capsys, "--costs", "0=1,1=20")
+    assert best["metrics"]["error_cost"]["claimed"] == pytest.approx(
+        found.loc[best["solution"], "error_cost"]
+    )
+    cheaper = told(capsys, "--costs", "0=1,1=20", "--best", "cost")
+    assert cheaper["solution"] == best_of(found, "cost")
+
+
+def test_other_shares_of_classes_weigh_what_was_counted_of_each(
+    finished, place, monkeypatch, capsys
+):
+    monkeypatch.chdir(place)
+    run_dir = RunDir.existing(finished.dir)
+    problem = make_problem(run_dir.config())
+    X, ids = designs_of(run_dir)
+    outcomes, (truth, labels) = problem.outcomes(X), problem.truth()
+    share = dict(zip(map(str, labels), (0.05, 0.95), strict=True))
+    by_class = outcomes.metrics((truth[:, None] == [0, 1]).astype(float))
+    p = np.array(list(share.values()))
+    coverage = by_class["coverage"] @ p
+    right = (by_class["coverage"] * by_class["accuracy"]) @ p
+    found = pd.DataFrame(
+        {
+            "coverage": coverage,
+            "accuracy": right / np.maximum(coverage, 1e-12),
+            "cost": by_class["cost"] @ p,
+        },
+        index=ids,
+    )
+    text = ",".join(f"{label}={value}" for label, value in share.items())
+    best = told(capsys, "--prior", text, "--best", "accuracy")
+    for name in ("coverage", "accuracy", "cost"):
+        known = best["metrics"][name]["claimed"]
+        assert known == pytest.approx(found.loc[best["solution"], name], abs=1e-6)
+    assert found.loc[best["solution"], "accuracy"] == pytest.approx(
+        found["accuracy"].max(), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--costs", "9=1"], "costs: expected a class of the data"),
+        (["--costs", "0=-1,1=2"], "costs: expected numbers from 0, one above it, found 0=-1"),
+        (["--costs", "0=0,1=0"], "costs: expected numbers from 0, one above it"),
+        (["--costs", "0=1,1=2", "--prior", "0.1"], "--prior: expected CLASS=SHARE,..."),
+        (["--prior", "0=0,1=1"], "prior: expected shares above 0 that add up to 1, found 0=0, 1=1"),
+        (["--prior", "0=0.5,1=0.6"], "prior: expected shares above 0 that add up to 1"),
+        (["--prior", "0=1"], "prior: expected a share of each class (0, 1), found 0=1"),
+        (["--costs", "fp=1,fn=1", "--prior", "0=0.5,1=0.5"], "with fp and fn, found"),
+        (["--costs", "0=1,1=2", "--per-unit", "cost=1"], "--per-unit: expected with --costs fp"),
+        (["--costs", "fp=1,fn=1", "--prior", "half"], "--prior: expected a share above 0"),
+    ],
+)
+def test_costs_and_shares_that_cannot_be(finished, place, monkeypatch, capsys, options, sentence):
+    monkeypatch.chdir(place)
+    assert main(["choose", "first", *options]) == 2
+    assert sentence in capsys.readouterr().err

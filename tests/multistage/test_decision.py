@@ -274,3 +274,14 @@ def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorit
         assert ((found["risk"] <= risk) & (found["cost"] <= cost)).any()
     plain = ParetoMultiStage(measure="holdout", budget=4, max_stages=2).fit(X, y)
     assert len(plain.problem_.starts()) == 0
+
+
+def test_other_costs_keep_what_genes_mean(fitted):
+    problem = fitted.problem_
+    section = {"kind": "multistage", "decision": DECISION}
+    found = problem.with_errors(section, {"shock": 80})["decision"]
+    assert found == {
+        "errors": {"ok": 1.0, "sepsis": 1.0, "shock": 80.0},
+        "no_answer": 2,
+        "thresholds": problem.decision.thresholds.tolist(),
+    }
