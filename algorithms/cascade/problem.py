@@ -26,7 +26,7 @@ from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable
 from framework.libraries.config import CallsSection, measured_as
 from framework.libraries.library import Library
-from framework.libraries.members import example_records, has_members, load_members
+from framework.libraries.members import call_times, example_records, has_members, load_members
 from framework.libraries.selection import describe
 from framework.problem import Deployable, Problem
 from framework.roles import Metric
@@ -501,9 +501,11 @@ def obtain_calls(
     if section.library is not None:
         built = measured_as(section.library, measure)
         library = obtain_library(built, where="problem.calls.library")
-        calls = CallTable.of(library, costs=section.costs)
+        times = call_times(library)
+        fixed = None if times is None else {"inference_time": times}
+        calls = CallTable.of(library, costs=section.costs, fixed=fixed)
         if library.test is not None:
-            test = CallTable.of(library, "test", section.costs)
+            test = CallTable.of(library, "test", section.costs, fixed)
     else:
 
         def read(path: Path) -> CallTable:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from framework.arrays import Array
+from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
 from framework.data.tables import json_columns
-from framework.errors import InputError
+from framework.errors import DAMAGED, InputError
 from framework.libraries.checks import plain_labels
 from framework.libraries.library import Cost, Library
 from framework.security import (
@@ -44,6 +44,24 @@ EXAMPLE_FILE = "example.csv"
 def has_members(folder: Path | None) -> bool:
     """Return whether the folder of a library, if it has one, holds fitted models."""
     return folder is not None and (folder / MODELS).is_dir()
+
+
+def call_times(library: Library) -> FloatArray | None:
+    """Return the part of each model's inference time that any call takes, (K,); None if unknown.
+
+    Libraries that were built here know it of each model, in ``models/ID``.
+    """
+    if not has_members(library.folder) or "inference_time" not in library.costs:
+        return None
+    assert library.folder is not None
+    found = []
+    try:
+        for name in library.ids:
+            about = read_object(library.folder / MODELS / name / ABOUT_FILE, "a model")
+            found.append(float(about["costs"]["call_time"]))
+    except (InputError, OSError, *DAMAGED):  # of an earlier version, or imported
+        return None
+    return np.clip(np.nan_to_num(found), 0.0, library.costs["inference_time"].values)
 
 
 def load_member(folder: Path, name: str, trusted: Collection[str] = ()) -> Any:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from framework.libraries.build import BuildLines, build_library, obtain_library
 from framework.libraries.config import LibrarySection
 from framework.libraries.library import LIBRARY_FILE, Library, load_library
 from framework.libraries.measure import measure
-from framework.libraries.members import load_encoder, load_member, predictions
+from framework.libraries.members import call_times, load_encoder, load_member, predictions
 from framework.libraries.pool import FAMILIES, plans
 from framework.libraries.training import prepare, train
 from tests.libraries.builds import config
@@ -116,6 +117,11 @@ def test_costs_are_measured_per_model(library: Library) -> None:
     files = [folder_of(library) / "models" / name / "model.skops" for name in library.ids]
     sizes = [path.stat().st_size / 1e6 for path in files]
     assert np.allclose(library.costs["disk"].values, sizes)
+    calls = call_times(library)
+    assert calls is not None
+    assert (calls >= 0).all()
+    assert (calls <= library.costs["inference_time"].values).all()
+    assert call_times(replace(library, folder=None)) is None
 
 
 def test_memory_is_what_a_model_takes(tmp_path: Path) -> None:
