@@ -18,6 +18,7 @@ import numpy as np
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 
 _TOTAL = 2**24  # of weights that are no whole numbers
+_TOGETHER = 1 << 15  # records that are multiplied at a time: a copy of all would fill the memory
 _EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # whole numbers up to here have no rounding
 
 
@@ -172,8 +173,11 @@ def weighted_sums(plane: Array, weights: Array) -> FloatArray:
     kind: type = np.int64
     if highest < _EXACT_DOUBLE:
         kind = np.float32 if highest < _EXACT_SINGLE else np.float64
-    product: Array = plane.astype(kind, copy=False) @ weights.astype(kind, copy=False)
-    return np.asarray(product, dtype=np.float64)
+    sums: Array = np.zeros((len(plane), weights.shape[1]), dtype=kind)
+    for start in range(0, len(weights), _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        sums += plane[:, some].astype(kind, copy=False) @ weights[some].astype(kind, copy=False)
+    return sums.astype(np.float64)
 
 
 def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) -> Array:
@@ -196,4 +200,5 @@ def resample_weights(units: IntArray, resamples: int, rng: np.random.Generator) 
     drawn = np.empty((n, resamples), dtype=np.float32)
     for b in range(resamples):
         drawn[:, b] = np.bincount(rng.integers(n, size=n), minlength=n)
-    return drawn[units]
+    alone = len(units) == n and bool((units == np.arange(n)).all())
+    return drawn if alone else drawn[units]

@@ -34,7 +34,8 @@ from framework.pareto import nondominated, pareto_layers
 from framework.roles import Metric, Roles
 from framework.streams import resample_stream
 
-RESAMPLES = 500
+RESAMPLES, FEWEST_RESAMPLES = 500, 100
+_DRAWN = 25_000_000  # records x resamples: beyond 50,000 records there are fewer of the latter
 PILOT = 32  # resamples that tell which candidates cannot win any
 _FAR = 4.0  # standard errors behind the winners, or beyond a limit, from which none wins
 _VALUES = 1 << 17  # of a metric in memory at a time: they stay in the processor's cache
@@ -221,14 +222,18 @@ class Resamples:
         Of every candidate evaluated, by ascending id, each design once.
     seed : int
         The run's: the same run has the same resamples, whoever asks.
-    resamples : int
+    resamples : int, optional
+        500; of more than 50,000 records fewer, down to 100 from 250,000 on: what they tell of so
+        many records is small.
 
     Attributes
     ----------
     weights : numpy.ndarray of float32, shape (records, resamples)
     """
 
-    def __init__(self, outcomes: RecordOutcomes, seed: int, resamples: int = RESAMPLES) -> None:
+    def __init__(self, outcomes: RecordOutcomes, seed: int, resamples: int | None = None) -> None:
+        if resamples is None:
+            resamples = max(min(RESAMPLES, _DRAWN // outcomes.records), FEWEST_RESAMPLES)
         self.outcomes, self.count = outcomes, resamples
         self.weights = resample_weights(outcomes.units, resamples, resample_stream(seed))
         self._everyone = np.ones((outcomes.records, 1), dtype=np.float32)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from framework import outcomes as outcomes_module
+from framework.analysis import expectations
 from framework.analysis.choose import Condition, ExpectedCost, choose
 from framework.analysis.expectations import Resamples, Rule, expect
 from framework.batch import Evaluated
@@ -193,7 +195,9 @@ def test_nothing_can_be_expected_where_no_resample_has_a_pick():
 
 
 @pytest.mark.parametrize("scale", [1, 2**20, 2**45])
-def test_weighted_sums_have_no_rounding(scale):
+@pytest.mark.parametrize("together", [7, 30, 64])
+def test_weighted_sums_have_no_rounding(scale, together, monkeypatch):
+    monkeypatch.setattr(outcomes_module, "_TOGETHER", together)
     rng = np.random.default_rng(0)
     plane, weights = rng.integers(0, 9, (7, 30)) * scale, rng.integers(0, 5, (30, 4))
     expected = [[sum(int(a) * int(b) for a, b in zip(row, column, strict=True))
@@ -208,3 +212,23 @@ def test_units_are_drawn_together_and_fewer_resamples_are_the_first():
     assert np.array_equal(drawn[3], drawn[5])
     assert (drawn[[0, 2, 3, 6]].sum(axis=0) == 4).all()
     assert np.array_equal(drawn[:, :20], resample_weights(units, 20, np.random.default_rng(7)))
+
+
+@pytest.mark.parametrize(("records", "resamples"), [(50_000, 500), (100_000, 250), (400_000, 100)])
+def test_many_records_have_fewer_resamples(records, resamples, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        expectations, "resample_weights", lambda units, count, rng: asked.append(count)
+    )
+    Resamples(StubOutcomes(records), 0)
+    assert asked == [resamples]
+
+
+class StubOutcomes(RecordOutcomes):
+    """A number of records."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__(1, records, ())
+
+    def metrics(self, weights, candidates=slice(None), names=None):
+        raise AssertionError

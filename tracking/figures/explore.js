@@ -201,7 +201,7 @@
     sure.addEventListener("input", () => { state.sure = +sure.value; changed(true); });
     sure.disabled = !draws;
     $("sure-note").textContent = draws
-      ? `An approximation: ${draws.count} of the ${D.resamples} resamples that \`choose --sure\` takes are in this page.`
+      ? `An approximation: ${draws.count} of the resamples that \`choose --sure\` takes are in this page.`
       : "Not known: this run has no resamples of its records beside its front.";
     for (const axis of ["x", "y"]) {
       M.forEach((m, j) => $(axis).append(make("option", m.label, { value: j })));

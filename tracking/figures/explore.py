@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
-from framework.analysis.expectations import RESAMPLES
 from framework.arrays import Array
 from framework.experiment.resamples import read_resamples
 from framework.experiment.run_dir import RunDir
@@ -94,7 +93,6 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
         "ids": _floats(front.ids),
         "firm": _floats(known.get(FIRM)),
         "group": _floats(known.get(GROUP)),
-        "resamples": RESAMPLES,
         "draws": _draws(run_dir, data.front, front),
         "genes": _genes(front),
         "measured": data.measured,
