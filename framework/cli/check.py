@@ -38,7 +38,7 @@ _PARTS = {
     "out_of_fold": "out-of-fold",
     "test": "test",
 }
-_MOST_OF_BUDGET = 0.03  # the share of a budget that may be out at once
+_MOST_OF_BUDGET = 0.01  # the share of a budget that may be out at once
 
 
 class Check:
@@ -166,7 +166,10 @@ def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
             f"{_ROWS_A_WORKER * config.workers} or more, or fewer workers"
         )
     if rows is not None and max_pending > _MOST_OF_BUDGET * rows:
-        yield f"more than 3% of the {rows:,} evaluations, which costs quality; give less"
+        yield (
+            f"more than 1% of the {rows:,} evaluations, which can cost quality; give less, or more "
+            "evaluations"
+        )
 
 
 def _number(size: int) -> str:
