@@ -137,9 +137,10 @@ class Policy:
             None if value is None else _number(value)
             for value in _listed(plain.get("enter", []), "enter")
         )
-        if enter and len(enter) != len(models):
+        if enter and (len(enter) != len(models) or enter[-1] is not None):
             raise InputError(
-                f"{POLICY_FILE}: enter: expected one a model, {len(models)}, found {len(enter)}"
+                f"{POLICY_FILE}: enter: expected {len(models)} scores or null, one a model, null "
+                f"for the last, found {list(enter)}"
             )
         classes = tuple(_listed(plain["classes"], "classes"))
         if not all(isinstance(label, str | int | float) for label in classes):

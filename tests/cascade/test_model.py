@@ -143,7 +143,10 @@ def test_models_survive_saving_and_nothing_forged_gets_through(tmp_path):
     again = load_model(tmp_path / "policy")
     assert again.policy.to_json() == bare.policy.to_json()
     plain = json.loads((tmp_path / "policy" / "cascade.json").read_text())
-    for key, value in [("accept", ["x"]), ("models", []), ("answer", "eval"), ("refuse", 3)]:
+    wrong = [("accept", ["x"]), ("models", []), ("answer", "eval"), ("refuse", 3)]
+    models = plain["models"]
+    wrong += [("enter", ["x"] * len(models)), ("enter", [0.5] * len(models)), ("enter", [None] * 9)]
+    for key, value in wrong:
         with pytest.raises((InputError, KeyError, TypeError, ValueError)):
             Policy.from_json({**plain, key: value})
 
