@@ -1,0 +1,46 @@
+"""Run the notebooks of ``docs/gallery`` and keep what they print and draw.
+
+    python scripts/gallery.py             # all of them
+    python scripts/gallery.py cascade     # one
+
+Needs the extra ``test``. The documentation shows the outputs; ``tests/test_gallery.py`` runs the
+cells again and compares what they print, but for cells that have the tag ``machine``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+from nbclient import NotebookClient
+
+GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
+
+
+def executed(path: Path, folder: str | Path) -> nbformat.NotebookNode:
+    """Return a notebook with new outputs, its cells run in a folder."""
+    notebook = nbformat.read(path, 4)
+    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
+    client.execute()
+    return notebook
+
+
+def main() -> None:
+    """Run the notebooks that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help="without .ipynb (default: all)")
+    names = parser.parse_args().names or sorted(path.stem for path in GALLERY.glob("*.ipynb"))
+    for name in names:
+        with TemporaryDirectory() as folder:
+            notebook = executed(GALLERY / f"{name}.ipynb", folder)
+        for cell in notebook.cells:
+            cell.metadata.pop("execution", None)  # when it ran
+        notebook.metadata["language_info"] = {"name": "python"}
+        nbformat.write(notebook, GALLERY / f"{name}.ipynb")
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
