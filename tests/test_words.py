@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,12 +18,11 @@ PHRASES = (
     r"\b(asked and|asked or) told\b",
     r"\bdares? to answer\b",
 )
+FOLDERS = ("algorithms", "docs", "framework", "scripts", "tests", "tracking")
 FILES = [
-    ROOT / name
-    for name in subprocess.run(
-        ["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
-    if name not in ("CHANGELOG.md", "tests/test_words.py")
+    path
+    for path in (*ROOT.glob("*.md"), *(p for name in FOLDERS for p in (ROOT / name).rglob("*.*")))
+    if path.suffix in (".md", ".py") and path.name not in ("CHANGELOG.md", "test_words.py")
 ]
 OLD_KEY = re.compile(r"lookahead")  # of configurations: still read, and only where it is
 READ_IN = {"framework/experiment/config.py", "framework/journal.py", "tests/test_config.py"}
