@@ -36,9 +36,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     part = path.with_name(f"{path.name}.part")
     try:
-        if part.is_symlink():  # whoever sent the folder may have laid it to another file
-            part.unlink()
-        with open(part, "wb", opener=_opener) as file:
+        part.unlink(missing_ok=True)  # whoever sent the folder may have laid it to another file
+        with open(part, "xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())  # else the new name may come to the disk before the content
@@ -46,10 +45,6 @@ def write_whole(path: Path, content: str | bytes) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
-
-
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def check_database(path: Path) -> None:
@@ -180,7 +175,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
     InputError
         A link or a folder is in its place.
     """
-    if path.is_symlink() or path.is_dir():
+    if path.is_symlink() or path.is_dir() or (path.is_file() and path.stat().st_nlink > 1):
         raise InputError(
             f"{path}: expected a file that is a lock, found a link or a folder; remove it"
         )

@@ -3,10 +3,12 @@
 A name may lead to a device that never ends, a pipe that nobody writes to, or a file that grows
 while it is read. So a file is opened without blocking, what was opened is looked at (not its name,
 which may lead elsewhere by then), and no more is read than is allowed, whatever its size says.
+Below a folder that was found without links none is followed, so that nobody can lay one later.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -17,6 +19,9 @@ from pathlib import Path
 from framework.errors import InputError
 
 _CHUNK = 2**20
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_WITHOUT_LINKS: set[Path] = set()  # absolute paths of the folders that were found so
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -51,7 +56,7 @@ def open_regular(path: Path) -> BufferedReader:
         It is not there, may not be read, or is no regular file (:class:`NoRegularFile`).
     """
     wanted = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(path, wanted | getattr(os, "O_NOCTTY", 0))
+    descriptor = _descriptor(path, wanted | getattr(os, "O_NOCTTY", 0))
     try:
         kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
         if kind != stat.S_IFREG:
@@ -60,6 +65,28 @@ def open_regular(path: Path) -> BufferedReader:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _descriptor(path: Path, wanted: int) -> int:
+    """Open a path; below a folder that was found without links, one step at a time."""
+    whole = Path(os.path.abspath(path))
+    root = next((place for place in reversed(whole.parents) if place in _WITHOUT_LINKS), None)
+    if root is None or os.open not in os.supports_dir_fd:
+        return os.open(path, wanted)
+    *folders, name = whole.relative_to(root).parts
+    place = os.open(root, _FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER | _NO_LINK, dir_fd=place)
+            os.close(place)
+            place = inner
+        return os.open(name, wanted | _NO_LINK, dir_fd=place)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise NoRegularFile(path, "a link") from error
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(place)
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -111,8 +138,8 @@ def digest_of(path: Path, most: int) -> str:
     return digest.hexdigest()
 
 
-def check_no_links(folder: Path, what: str) -> None:
-    """Refuse links within a folder that someone may have sent.
+def check_no_links(folder: Path, what: str, *, written: bool = False) -> None:
+    """Refuse links within a folder that someone may have sent, now and as long as we read in it.
 
     What is read through one may be a file of the user's, which is then shown or sent to a
     tracking server; what is written through one overwrites such a file.
@@ -123,6 +150,8 @@ def check_no_links(folder: Path, what: str) -> None:
         It may be a link itself: the user named it.
     what : str
         What the folder is, in the message: ``a run``.
+    written : bool
+        Whether files in it are written, so that none may be a file elsewhere by another name.
 
     Raises
     ------
@@ -140,6 +169,19 @@ def check_no_links(folder: Path, what: str) -> None:
                     )
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
+                elif written and _names_of(entry) > 1:
+                    raise InputError(
+                        f"{entry.path}: expected a file of {what} alone, found a hard link, which "
+                        "is a file elsewhere, too; copy the folder with cp -r, and take the copy"
+                    )
+    _WITHOUT_LINKS.add(Path(os.path.abspath(folder)))
+
+
+def _names_of(entry: os.DirEntry[str]) -> int:
+    """Return how many names a file has; 0 where it is gone meanwhile."""
+    with suppress(OSError):
+        return entry.stat(follow_symlinks=False).st_nlink
+    return 0
 
 
 def _looks_endless(file: BufferedReader, path: Path) -> bool:

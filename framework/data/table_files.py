@@ -22,8 +22,10 @@ from framework.registry import nearest
 from framework.security import (
     TABLE_BYTES,
     TABLE_CELLS,
+    Chunk,
     TooLarge,
     TooManyBytes,
+    check_pages,
     gunzipped,
     most_unpacked,
     open_regular,
@@ -224,8 +226,9 @@ class _ParquetTable:
     """A Parquet file, or a folder of them; nothing is read yet but its description.
 
     A column of one value, or of a few long texts, takes a few bytes in a file whatever its length.
-    So values are counted in the file's description, and texts stay coded until their length is
-    known. What is no such file raises ValueError (as pyarrow's errors are) or OSError.
+    So values are counted in the file's description and in its pages, and texts stay coded until
+    their length is known. What is no such file raises ValueError (as pyarrow's errors are) or
+    OSError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -233,21 +236,27 @@ class _ParquetTable:
         from pyarrow import dataset, types
 
         self.path = path
-        _check_files(path)
-        self._schema = dataset.dataset(path, format="parquet").schema
+        self._files = _parquet_files(path)
+        with open_regular(self._files[0]) as file:
+            self._schema = dataset.ParquetFileFormat().make_fragment(file).physical_schema
         self.names = [str(name) for name in self._schema.names]
         self._texts = [
             field.name
             for field in self._schema
             if types.is_string(field.type) or types.is_large_string(field.type)
         ]
-        coded = dataset.ParquetReadOptions(dictionary_columns=self._texts)
-        self._data = dataset.dataset(path, format=dataset.ParquetFileFormat(read_options=coded))
 
     @property
     def rows(self) -> int:
-        """Number of rows, as the files say."""
-        return int(self._data.count_rows())
+        """Number of rows, as the groups of the files say: those are read, whatever their sum is."""
+        from pyarrow import parquet
+
+        count = 0
+        for path in self._files:
+            with open_regular(path) as file:
+                about = parquet.read_metadata(file)
+            count += sum(about.row_group(i).num_rows for i in range(about.num_row_groups))
+        return count
 
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return some columns, as pandas wrote them where it did; refuse lists and large ones."""
@@ -261,14 +270,19 @@ class _ParquetTable:
                     "columns to take in columns"
                 )
         records = self.rows
-        packed = sum(Path(file).stat().st_size for file in self._data.files)
-        most = most_unpacked(packed, _VALUE * TABLE_CELLS)
+        most = most_unpacked(_bytes_of(self._files), _VALUE * TABLE_CELLS)
         if records * len(columns) > most // _VALUE:
             raise InputError(
                 f"{self.path}: expected at most {most // _VALUE:,} values in a table of this size, "
                 f"found {records:,} rows of {len(columns):,}; name the columns to take in columns"
             )
-        table = self._data.to_table(columns=list(columns))
+        try:
+            table = self._table(columns, most)
+        except TooLarge as error:
+            raise InputError(
+                f"{self.path}: expected pages that unpack to at most {most:,} bytes in a table of "
+                "this size, found more; name the columns to take in columns"
+            ) from error
         if sum(_length(table[name]) for name in self._texts if name in columns) > most:
             raise InputError(
                 f"{self.path}: expected at most {most:,} bytes of text in a table of this size, "
@@ -278,18 +292,62 @@ class _ParquetTable:
         frame: pd.DataFrame = table.cast(pyarrow.schema(wanted, self._schema.metadata)).to_pandas()
         return frame
 
+    def _table(self, columns: Sequence[str], most: int) -> Any:
+        """Return some columns, texts coded; each file is checked and read as it was opened once."""
+        import pyarrow
+        from pyarrow import dataset, parquet
 
-def _check_files(path: Path) -> None:
-    """Refuse what is no regular file, and in a folder links that lead out of it.
+        options = dataset.ParquetReadOptions(dictionary_columns=self._texts)
+        coded = dataset.ParquetFileFormat(read_options=options)
+        tables, schema = [], None
+        for path in self._files:
+            with open_regular(path) as file:
+                chunks = _chunks_of(parquet.read_metadata(file), columns)
+                most -= check_pages(file, chunks, most)
+                piece = coded.make_fragment(file)
+                schema = piece.physical_schema if schema is None else schema
+                whole = dataset.FileSystemDataset([piece], schema, coded)
+                tables.append(whole.to_table(columns=list(columns)))
+        return pyarrow.concat_tables(tables)
+
+
+def _chunks_of(about: Any, columns: Sequence[str]) -> Iterator[Chunk]:
+    """Yield where the values of some columns are in a file, as it says.
+
+    Raises ValueError where a column has other numbers of values than there are rows.
+    """
+    for i in range(about.num_row_groups):
+        group = about.row_group(i)
+        for column in (group.column(j) for j in range(group.num_columns)):
+            if column.path_in_schema not in columns:
+                continue
+            if column.num_values != group.num_rows:
+                raise ValueError(f"{column.num_values:,} values in {group.num_rows:,} rows")
+            coded = column.dictionary_page_offset if column.has_dictionary_page else None
+            start = min(coded or column.data_page_offset, column.data_page_offset)
+            yield Chunk(start, column.total_compressed_size, column.num_values)
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """Return the files of a table; refuse in a folder links that lead out of it.
 
     Raises OSError, or ValueError.
     """
+    if not path.is_dir():
+        return [path]
     home = path.resolve()
-    for file in path.rglob("*") if path.is_dir() else [path]:
+    for file in path.rglob("*"):
         if not file.is_dir():
             open_regular(file).close()
-        if file.is_symlink() and path.is_dir() and not file.resolve().is_relative_to(home):
+        if file.is_symlink() and not file.resolve().is_relative_to(home):
             raise ValueError(f"a link to {file.readlink()} in the folder")
+    files = (file for file in path.rglob("*") if not file.is_dir())
+    shown = [f for f in files if not any(p[0] in "._" for p in f.relative_to(path).parts)]
+    return sorted(shown, key=Path.as_posix)
+
+
+def _bytes_of(files: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
 
 
 def _is_plain(kind: Any) -> bool:

@@ -107,7 +107,7 @@ class RunDir:
         found = cls(path)
         if not found.config_file.is_file():
             raise InputError(f"{path}: expected the directory of a run, found no config.yaml in it")
-        check_no_links(found.path, "a run")
+        check_no_links(found.path, "a run", written=True)
         return found
 
     @property

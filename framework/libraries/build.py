@@ -281,7 +281,7 @@ def _check_target(target: Path, identity: Mapping[str, Any]) -> None:
     ``build.json`` is the first file that a build writes, so that others without it are no build's,
     also while another process begins.
     """
-    check_no_links(target, "a library")
+    check_no_links(target, "a library", written=True)
     path = target / BUILD_FILE
     others = {file.name for file in target.iterdir()} - {".lock", f"{path.name}.part"}
     if path.is_file():

@@ -6,7 +6,8 @@ types, and the numbers that compiled code follows. What is damaged or forged end
 
 - :mod:`~framework.security.limits`: how much of anything is taken;
 - :mod:`~framework.security.documents`: JSON, and the sizes in a configuration;
-- :mod:`~framework.security.compressed`: gzip, zip and numpy's formats, without pickles;
+- :mod:`~framework.security.compressed`: gzip, zip, Parquet's pages and numpy's formats, without
+  pickles;
 - :mod:`~framework.security.skops_files`: fitted estimators, by a fixed list of types
   (:mod:`~framework.security.allowed_types`) and by what compiled code takes on trust
   (:mod:`~framework.security.compiled` before an object is made,
@@ -30,10 +31,12 @@ from framework.reading import (
 )
 from framework.security.allowed_types import trust, trusted, trusted_types
 from framework.security.compressed import (
+    Chunk,
     TooLarge,
     array_of,
     arrays_of,
     check_members,
+    check_pages,
     gunzipped,
     mapped,
     member,
@@ -108,6 +111,7 @@ __all__ = [
     "TRACKING",
     "UNPACKED_BYTES",
     "Address",
+    "Chunk",
     "Received",
     "TooLarge",
     "TooManyBytes",
@@ -120,6 +124,7 @@ __all__ = [
     "check_address",
     "check_members",
     "check_no_links",
+    "check_pages",
     "check_sizes",
     "check_tree",
     "check_working_folder",

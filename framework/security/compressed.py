@@ -1,4 +1,4 @@
-"""Read gzip, zip and numpy files that anyone may have made: bounded in size, without pickles.
+"""Read gzip, zip, numpy and Parquet files that anyone may have made: bounded, without pickles.
 
 A million zeros pack into a thousand bytes, so a small file can stand for more than a machine holds.
 Tables and models pack ten times, rarely a hundred times: nothing is unpacked further than that.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import math
 import os
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
@@ -22,6 +23,15 @@ from framework.security.limits import ARRAY_BYTES, UNPACKED_BYTES, UNPACKED_TIME
 
 _CHUNK = 2**20
 _KINDS = "biufUS"  # of plain values
+_PAGES = 10**6  # of a Parquet file
+
+
+class Chunk(NamedTuple):
+    """A column's piece in a Parquet file: where it begins, its bytes, its number of values."""
+
+    start: int
+    size: int
+    values: int
 
 
 class TooLarge(ValueError):
@@ -173,3 +183,98 @@ def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if not plain or dtype.itemsize == 0 or min(shape, default=0) < 0:
         raise ValueError(f"an array of {dtype}")
     return shape, fortran, dtype
+
+
+def check_pages(stream: BinaryIO, chunks: Iterable[Chunk], most: int) -> int:
+    """Check what the pages of a Parquet file say of themselves, before any is unpacked.
+
+    Whoever unpacks a page makes room for as much as it says, up to 2 GB, and takes as many values
+    from it as it says, whatever the file says at its end.
+
+    Parameters
+    ----------
+    stream : binary file
+    chunks : iterable of Chunk
+        The pieces of the columns that are to be read, as the end of the file has them.
+    most : int
+        To how many bytes they may unpack together.
+
+    Returns
+    -------
+    int
+        To how many they do.
+
+    Raises
+    ------
+    TooLarge
+    ValueError
+        A page is damaged, or they have other numbers of values than the file says.
+    """
+    unpacked = pages = 0
+    for start, size, values in chunks:
+        place, seen = start, 0
+        while seen < values and place < start + size:
+            stream.seek(place)
+            header = _thrift(stream)
+            grown, packed = header.get(2), header.get(3)
+            about = header.get(5) or header.get(8) or {}  # of a page of data, old and new
+            if not isinstance(grown, int) or not isinstance(packed, int) or min(grown, packed) < 0:
+                raise ValueError("a page without a size")
+            seen += about.get(1, 0) if isinstance(about, dict) else 0
+            unpacked, pages = unpacked + grown, pages + 1
+            if unpacked > most:
+                raise TooLarge(most)
+            if pages > _PAGES:
+                raise ValueError(f"more than {_PAGES:,} pages")
+            place = stream.tell() + packed
+        if seen != values:
+            raise ValueError(f"pages of {seen:,} values where {values:,} are said to be")
+    return unpacked
+
+
+def _thrift(stream: BinaryIO, depth: int = 0) -> dict[int, Any]:
+    """Return whole numbers and structures in a structure of Thrift's compact protocol, by field.
+
+    Raises
+    ------
+    ValueError
+        It ends too early, is nested too deep, or has lists, which no header of a page has.
+    """
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := _byte(stream):
+        kind, step = head & 15, head >> 4
+        number = number + step if step else _whole(stream)
+        if kind in (4, 5, 6):
+            fields[number] = _whole(stream)
+        elif kind == 12 and depth < 4:
+            fields[number] = _thrift(stream, depth + 1)
+        elif kind == 8:  # a text
+            stream.seek(_varint(stream), os.SEEK_CUR)
+        elif kind in (3, 7):
+            stream.seek(1 if kind == 3 else 8, os.SEEK_CUR)
+        elif kind not in (1, 2):  # a truth value has no more bytes
+            raise ValueError("a page with another header")
+    return fields
+
+
+def _byte(stream: BinaryIO) -> int:
+    found = stream.read(1)
+    if not found:
+        raise ValueError("a page that ends early")
+    return found[0]
+
+
+def _varint(stream: BinaryIO) -> int:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = _byte(stream)
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value
+    raise ValueError("a page with a number of more than 64 bits")
+
+
+def _whole(stream: BinaryIO) -> int:
+    value = _varint(stream)
+    return (value >> 1) ^ -(value & 1)

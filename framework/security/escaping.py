@@ -10,7 +10,7 @@ from typing import TextIO
 _MARKDOWN = re.compile(r"([\\`*\[\]|~])")  # a _ within a word means nothing
 _MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _OBEYED = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the wide signs, too, in some countries
 
 
 def terminal_text(text: str) -> str:

@@ -13,11 +13,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
@@ -25,17 +29,24 @@ from hypothesis import strategies as st
 
 from framework.cli.main import main
 from framework.journal import Journal
+from framework.models.store import save_model
+from tests.cascade.tables import cascades
 from tests.experiment import small
 from tests.libraries import builds
 from tests.tracking import sweeps
 from tests.trust.conftest import CONFIG
 from tests.trust.forging import seal
+from tests.trust.pages import check_page
+from tests.trust.test_hostile_server import Hostile
 from tests.trust.test_received import little
 
 ROOT = Path(__file__).parents[2]
+WATCHING = Path(__file__).with_name("watching")
 PATIENCE = 60  # seconds for one command
 TABLE = "a,b,target\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60))
 EVIL = "import os, sys\nopen('forged', 'w').close()\nos.system('touch forged')\n"
+CALLS = ("correct", "confidence", "cost")
+CASCADE_OBJECTIVES = [{"metric": "accuracy", "sense": "max"}, {"metric": "cost", "sense": "min"}]
 SHORT = ["--quiet", "--no-plots", "--set", "budget.seconds=1"]
 
 
@@ -53,8 +64,11 @@ class Watched:
 
     def __init__(self, base: Path) -> None:
         self.base, self.count = base, 0
-        for name in ("home/.ssh", "work", "received", "config", "cache", "tmp", "elsewhere"):
+        places = ("home/.ssh", "work", "received", "config", "cache", "tmp", "elsewhere")
+        for name in (*places, "packages"):
             (base / name).mkdir(parents=True)
+        (base / "packages" / "evil.py").write_text(EVIL)  # it could be imported
+        (base / "effects").touch()
         (base / "home" / "secret.csv").write_text(TABLE)
         (base / "home" / ".ssh" / "id_rsa").write_text("a key\n")
         for name in ("numba", "sklearn", "pandas", "evil", "optuna", "mlflow", "sitecustomize"):
@@ -68,10 +82,13 @@ class Watched:
             "XDG_CACHE_HOME": str(base / "cache"),
             "MPLCONFIGDIR": str(base / "cache"),
             "TMPDIR": str(base / "tmp"),
+            "RAY_TMPDIR": "/tmp",  # names of its sockets are short
             "A_SECRET": "s3cret",
             "MLFLOW_TRACKING_TOKEN": "t0ken",
+            "PYTHONPATH": f"{WATCHING}:{base / 'packages'}",
+            "WATCH_FILE": str(base / "effects"),
             "WATCH_MAY": ":".join(map(str, may)),
-            "WATCH_SENT": f"{base / 'received'}:{base / 'work'}",
+            "WATCH_SENT": f"{base / 'received'}:{base / 'work'}:{base / 'packages'}",
             "WATCH_SECRET": str(base / "home"),
         }
         self._process = subprocess.Popen(
@@ -89,11 +106,24 @@ class Watched:
         place.mkdir()
         return place
 
-    def call(self, *arguments: object, folder: Path | None = None) -> Said:
-        """Run a command in the process; it ends in time, in a known code, without a traceback."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        asked = {"arguments": list(map(str, arguments)), "folder": str(folder or self.work)}
+    def call(
+        self,
+        *arguments: object,
+        folder: Path | None = None,
+        without: Sequence[str] = (),
+        pages: bool = False,
+    ) -> Said:
+        """Run a command in the process; it ends in time, in a known code, without a traceback.
+
+        ``without`` names checks that are taken out meanwhile; ``pages`` says whether those of runs
+        are written.
+        """
+        asked = {
+            "arguments": list(map(str, arguments)),
+            "folder": str(folder or self.work),
+            "without": list(without),
+            "pages": pages,
+        }
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
@@ -324,7 +354,11 @@ def made(tmp_path_factory: pytest.TempPathFactory, finished: Path) -> dict[str, 
         assert main([command, str(folder / config), "--out", place, "--quiet"]) == 0
     little().save(folder / "library")
     shutil.copytree(finished / "model", folder / "model")
-    known = {name: folder / name for name in ("sweep", "experiment", "library", "model")}
+    problem = cascades()
+    genome = problem.space.sample(np.random.default_rng(3), 1)[0]
+    save_model(problem.policy(genome), folder / "cascade", example=pd.DataFrame(problem.example()))
+    kinds = ("sweep", "experiment", "library", "model", "cascade")
+    known = {name: folder / name for name in kinds}
     return known | {"run": finished}
 
 
@@ -339,10 +373,11 @@ OPENED: dict[str, tuple[list[str], ...]] = {
     ),
     "sweep": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "DIR/compared"]),
     "experiment": (["resume", "DIR", "--quiet"], ["compare", "DIR", "--out", "DIR/compared"]),
-    "model": (["predict", "DIR", "DIR/example.csv"],),
+    "model": (["predict", "DIR", "DIR/example.csv"], ["serve", "DIR", "--port", "0"]),
+    "cascade": (["predict", "DIR", "DIR/example.csv"], ["serve", "DIR", "--port", "0"]),
     "library": (["library", "show", "DIR"],),
 }
-EXAMPLES = {"run": 24, "sweep": 4, "experiment": 4, "model": 24, "library": 16}
+EXAMPLES = {"run": 24, "sweep": 4, "experiment": 4, "model": 24, "cascade": 16, "library": 16}
 TEXTS = (".json", ".yaml")
 
 
@@ -372,11 +407,106 @@ def test_forged_directories_do_nothing_outside(kind, made, other, watched, times
             lines[at] = lines[at].replace(lines[at].split(",")[0], f'"{value}"', 1)
             text = "\n".join(lines) + "\n"
         file.write_text(placed(text, watched.base), encoding="utf-8")
-        if kind == "model":
+        if kind in ("model", "cascade"):
             seal(place)
         given = {"DIR": str(place), "OTHER": str(other)}
         arguments = [given.get(w, w.replace("DIR", str(place))) for w in words]
-        check(watched.call(*arguments), (arguments, name, text[:3000]))
+        said = watched.call(*arguments, pages=times > 1)
+        check(said, (arguments, name, text[:3000]))
+        for page in (*place.rglob("report.html"), *place.rglob("explore.html")):
+            check_page(page)
+        shutil.rmtree(place)
+
+    attempt()
+
+
+# --- tables and arrays --------------------------------------------------------------------------
+
+
+def changed_bytes(draw: st.DrawFn, content: bytes) -> bytes:
+    """Draw a copy of a file with some bytes replaced, left out or put in."""
+    new = bytearray(content)
+    for _ in range(draw(st.integers(1, 6))):
+        at = draw(st.integers(0, len(new) - 1))
+        length = draw(st.integers(0, 8))
+        new[at : at + length] = draw(st.binary(max_size=8))
+    return bytes(new)
+
+
+forged_bytes = st.composite(changed_bytes)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
+def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
+    columns = {f"m{m}:{what}": [(i * m) % 2 for i in range(30)] for m in (1, 2) for what in CALLS}
+    table = pd.DataFrame(columns)
+    problem = {"kind": "cascade", "calls": {"path": f"calls{ending}"}}
+    config = {**RUN, "problem": problem, "objectives": CASCADE_OBJECTIVES}
+
+    @trying(6 * times)
+    @given(st.data(), st.booleans())
+    def attempt(data: st.DataObject, texts: bool) -> None:
+        folder = watched.folder()
+        frame = table.copy()
+        if texts:  # whole columns and values, else bytes
+            at = data.draw(st.integers(0, len(columns) - 1))
+            hostile = data.draw(st.sampled_from([v for v in HOSTILE if isinstance(v, str)]))
+            frame = frame.rename(columns={frame.columns[at]: f"{hostile}:correct"}).astype(object)
+            frame.iloc[3, data.draw(st.integers(0, len(columns) - 1))] = hostile
+            frame = frame.astype(str) if ending == ".parquet" else frame
+        file = folder / f"calls{ending}"
+        frame.to_parquet(file) if ending == ".parquet" else frame.to_csv(file, index=False)
+        if not texts:
+            file.write_bytes(data.draw(forged_bytes(file.read_bytes())))
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        arguments = ["run", folder / "config.yaml", "--out", folder / "out", *SHORT]
+        check(watched.call(*arguments, pages=True), (arguments, texts))
+        for page in folder.rglob("*.html"):
+            check_page(page)
+
+    attempt()
+
+
+FORGED_ARRAYS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "objects": lambda kept: kept.update(low=np.array([Opens()], dtype=object)),
+    "other shapes": lambda kept: kept.update(steps=kept["steps"][:, :, :0]),
+    "metrics that are none": lambda kept: kept.update(metrics=kept["metrics"] + 10**9),
+    "metrics below zero": lambda kept: kept.update(metrics=kept["metrics"] - 10),
+    "texts": lambda kept: kept.update(ids=np.array(["<script>"] * len(kept["ids"]))),
+    "numbers that are none": lambda kept: kept.update(low=kept["low"] * np.nan),
+    "a bomb": lambda kept: kept.update(steps=np.zeros((1, 10**4, 6000), np.uint16)),
+    "names that lead out": lambda kept: kept.update({"../../../elsewhere/x": kept["low"]}),
+}
+
+
+class Opens:
+    """Opens a file where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch forged",)
+
+
+@pytest.mark.parametrize("what", [*FORGED_ARRAYS, "bytes"])
+def test_forged_resamples_do_nothing_outside(what, made, watched, times):
+    with np.load(made["run"] / "resamples.npz") as file:
+        kept = dict(file)
+
+    @trying(4 * times if what == "bytes" else 1)
+    @given(st.data())
+    def attempt(data: st.DataObject) -> None:
+        place = watched.folder() / "run"
+        shutil.copytree(made["run"], place)
+        if what == "bytes":
+            content = data.draw(forged_bytes((place / "resamples.npz").read_bytes()))
+            (place / "resamples.npz").write_bytes(content)
+        else:
+            arrays = dict(kept)
+            FORGED_ARRAYS[what](arrays)
+            np.savez_compressed(place / "resamples.npz", allow_pickle=True, **arrays)
+        said = watched.call("choose", place, "--best", "cost", "--no-mlflow", pages=True)
+        check(said, what)
+        assert said.code == 0, said
+        check_page(place / "plots" / "explore.html")
         shutil.rmtree(place)
 
     attempt()
@@ -414,6 +544,22 @@ def test_links_of_a_directory_lead_nowhere(name, made, watched):
         said = watched.call("predict", place / "model", place / "front.csv")
         check(said, "predict")
         assert (said.code, "found a link to" in said.err) == (2, True), said
+
+
+@pytest.mark.parametrize("name", ["course.jsonl", ".lock", "front.csv", "choice.json.part"])
+def test_other_names_of_files_elsewhere_are_not_written(name, made, watched):
+    """The watch sees no effect in them: they lie in the folder."""
+    precious = watched.base / "elsewhere" / f"precious-{name}"
+    precious.write_text("precious")
+    place = watched.folder() / "run"
+    shutil.copytree(made["run"], place)
+    (place / name).unlink(missing_ok=True)
+    os.link(precious, place / name)
+    for words in OPENED["run"][:3]:
+        said = watched.call(*(word.replace("DIR", str(place)) for word in words))
+        check(said, words)
+        assert (said.code, "found a hard link" in said.err) == (2, True), said
+    assert precious.read_text() == "precious"
 
 
 # --- journals ---------------------------------------------------------------------------------
@@ -520,3 +666,78 @@ def test_what_is_granted_is_seen_by_the_watch(watched):
     said = watched.call("run", folder / "config.yaml", "--out", outside, *SHORT)
     events = {event for event, _ in said.effects}
     assert {"open", "os.rename", "os.mkdir", "sqlite3.connect"} <= events, said
+
+
+def test_a_check_that_is_taken_out_is_missed(watched):
+    """Else the tests above could not fail: each of the checks keeps an effect from happening."""
+    folder, base = watched.folder(), watched.base
+    sweep = sweeps.raw(trials=2)
+    sweep["sweep"]["storage"] = f"sqlite:///{base}/elsewhere/study.db"
+    problem = RUN["problem"]
+    sent = {
+        "read": {**RUN, "problem": {**problem, "dataset": {"path": str(base / "home/secret.csv")}}},
+        "host": {**RUN, "problem": {**problem, "dataset": {"openml": 31}}},
+        "class": {**RUN, "problem": {**problem, "classifier": {"kind": "evil.Evil"}}},
+        "write": sweep,
+    }
+    events = {}
+    for check_of, content in sent.items():
+        file = folder / f"{check_of}.yaml"
+        file.write_text(yaml.safe_dump(content))
+        command = ["sweep", file, "--out", folder / "out", "--quiet"]
+        arguments = command if check_of == "write" else ["check", file]
+        said = watched.call(*arguments)
+        assert (said.code, said.effects) == (2, []), said
+        others = [kind for kind in ("variable", "options", "cluster", *sent) if kind != check_of]
+        said = watched.call(*arguments, without=others)
+        assert (said.code, said.effects) == (2, []), said
+        events[check_of] = dict(watched.call(*arguments, without=[check_of]).effects)
+    assert events["read"] == {"open": f"reads {base}/home/secret.csv"}
+    assert "openml.org" in events["host"]["socket.getaddrinfo"]
+    assert events["class"]["exec"] == str(base / "packages/evil.py")
+    assert "touch forged" in events["class"]["os.system"]
+    assert events["write"]["sqlite3.connect"] == f"{base}/elsewhere/study.db"
+
+
+def logged(watched: Watched, uri: str, without: Sequence[str]) -> Said:
+    """Return what a run did whose configuration names a tracking server."""
+    folder = watched.folder()
+    (folder / "config.yaml").write_text(yaml.safe_dump({**RUN, "tracking": {"uri": uri}}))
+    return watched.call("run", folder / "config.yaml", *SHORT, without=without)
+
+
+def test_a_variable_that_is_not_asked_for_is_heard(watched):
+    server = Hostile()
+    uri = f"http://me:${{A_SECRET}}@127.0.0.1:{server.server_address[1]}"
+    secret = b64encode(b"me:s3cret").decode()
+    with closing(server.socket):
+        assert logged(watched, uri, ["host", "options"]).code == 2
+        assert server.heard == []
+        assert logged(watched, uri, ["variable"]).code == 0
+        until = time.monotonic() + PATIENCE
+        while not any(secret in heard for heard in server.heard):
+            assert time.monotonic() < until, server.heard
+            time.sleep(0.1)
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_what_processes_do_that_a_command_starts_is_seen(watched):
+    said = logged(watched, "http://evil.example", ["host"])
+    until, effects = time.monotonic() + PATIENCE, said.effects
+    while not any("evil.example" in what for _, what in effects):
+        assert time.monotonic() < until, said
+        effects = watched.call("list", "problems").effects
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_not_asked_for_starts_programs(watched):
+    folder = watched.folder()
+    sent = {**RUN, "workers": 2, "cluster": {"env_vars": {"PYTHONPATH": str(folder)}}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(sent))
+    arguments = ["run", folder / "config.yaml", *SHORT]
+    said = watched.call(*arguments)
+    assert (said.code, "--trust-cluster" in said.err) == (2, True), said
+    assert "subprocess.Popen" not in dict(said.effects), said
+    said = watched.call(*arguments, without=["cluster"])
+    assert "subprocess.Popen" in dict(said.effects), said

@@ -6,13 +6,16 @@ process that they start watched by Python's audit hooks (``watching/sitecustomiz
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import pytest
 
 from tests.command import PROGRAM
 from tests.trust.conftest import CONFIG
+from tracking.mlflow_log import store
 
 WATCHING = Path(__file__).with_name("watching")
 SECRETS = ("t0ken", "us3r", "passw0rd", "dXMzcjpwYXNzdzByZA", "fr0mfile")
@@ -34,7 +38,8 @@ class Hostile(ThreadingHTTPServer):
     location : str
         Where the files of a run go, as it says.
     trick : str
-        What else it does: ``redirect``, ``huge``, ``bomb``, ``deep`` or ``escapes``.
+        What else it does: ``redirect``, ``huge``, ``bomb``, ``packed``, ``drip``, ``slow``,
+        ``deep`` or ``escapes``.
     heard : list of str
         Request lines, headers and bodies.
     """
@@ -78,6 +83,25 @@ class Answering(BaseHTTPRequestHandler):
                     self.server.sent += len(with_spaces)
             except OSError:
                 return
+        elif trick in ("bomb", "packed"):
+            content = gzip.compress(b" " * 2**20) * 200
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            packing = "gzip" if trick == "bomb" else "gzip, gzip"
+            self.send_header("Content-Encoding", packing)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(content)
+        elif trick in ("drip", "slow"):
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+            with suppress(OSError):
+                self.wfile.write(head if trick == "drip" else head[:-2] + b"X: ")
+                while True:
+                    self.wfile.write(b" ")
+                    self.server.sent += 1
+                    time.sleep(0.1)
+            self.close_connection = True
         elif trick == "deep":
             self._json("[" * 100_000 + "]" * 100_000)
         elif trick == "escapes":
@@ -263,6 +287,37 @@ def test_answers_are_bounded_and_stay_text(trick, place, servers):
     again = command(place, "sync", place / "out/run")
     assert (again.returncode, "Traceback" in again.stderr, "\x1b" in again.stderr) == (2, 0, 0)
     assert_untouched(place, server)
+
+
+@pytest.mark.parametrize("trick", ["drip", "slow", "bomb", "packed"])
+def test_an_answer_ends_in_time_and_takes_no_memory(trick, servers, monkeypatch):
+    """A byte now and then, in the body or in the head; what unpacks to more than a machine has."""
+    monkeypatch.setattr(store, "_LONGEST_ANSWER", 1.0)
+    monkeypatch.setattr("urllib3.util.Retry.DEFAULT_BACKOFF_MAX", 0.1)
+    server = Hostile(trick=trick)
+    servers.append(server)
+    client = store.connect(server.uri)
+    begin = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Exception, match=r"an answer|Connection|Incomplete"):
+        client.get_experiment_by_name("little")
+    assert time.monotonic() - begin < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 80_000
+    assert server.heard
+
+
+@pytest.mark.slow
+def test_a_server_that_drips_keeps_no_prompt_waiting(place, servers):
+    server = Hostile(trick="drip")
+    servers.append(server)
+    text = CONFIG.replace("tracking: null", f"tracking: {{uri: '{server.uri}'}}")
+    (place / "sent" / "config.yaml").write_text(text)
+    arguments = ["--out", place / "out/run", "--quiet", "--no-plots"]
+    begin = time.monotonic()
+    done = command(place, "run", place / "sent/config.yaml", *arguments)
+    assert time.monotonic() - begin < 60
+    assert (done.returncode, "goes on by itself" in done.stdout + done.stderr) == (0, True), done
+    assert server.sent
 
 
 @pytest.mark.slow

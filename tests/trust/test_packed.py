@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -125,9 +126,97 @@ def test_parquet_of_one_long_text(tmp_path, small):
     assert read_frame(tmp_path / "t.parquet", FileOptions(columns=("a",))).shape == (500, 1)
 
 
-def test_parquet_comes_back_as_pandas_wrote_it(tmp_path):
-    import pandas as pd
+def number(value: int, length: int = 0) -> bytes:
+    """Return a whole number as Thrift writes it, in so many bytes if that is more."""
+    value, found = value * 2 if value >= 0 else -2 * value - 1, []
+    while value > 127 or len(found) < length - 1:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
 
+
+def page_of(path: Path, unpacked: int, values: int) -> Path:
+    """Write a column of 1,000 numbers whose page says that it is of other sizes."""
+    table = pyarrow.table({"a": np.arange(1000.0)})
+    parquet.write_table(table, path, use_dictionary=False, compression="gzip")
+    content = path.read_bytes()
+    size = parquet.read_metadata(path).row_group(0).column(0).total_compressed_size
+    begin, end = 4, content.index(b"\x1f\x8b")  # from the first page to what gzip packed
+    about = b"\x15" + number(values) + b"\x15\0\x15\x06\x15\x06\0"
+    packed = b"\x15" + number(4 + size - end)
+    head = b"\x15\0\x15" + number(unpacked) + packed + b"\x2c" + about
+    more = end - begin - len(head) - 3  # of a text that nobody knows
+    path.write_bytes(
+        content[:begin] + head + b"\xa8" + bytes([more]) + b"x" * more + b"\0" + content[end:]
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("unpacked", "values", "sentence"),
+    [
+        (2**31 - 1, 1000, r"expected pages that unpack to at most [\d,]+ bytes .* found more"),
+        (8000, 10**9, "found: pages of 1,000,000,000 values where 1,000 are said to be"),
+        (8000, 999, "found: page"),
+        (-1, 1000, "found: a page without a size"),
+        (8000, -1, "found: page"),
+    ],
+)
+def test_parquet_pages_that_lie(unpacked, values, sentence, tmp_path, small):
+    """pyarrow makes room for whatever a page says."""
+    path = page_of(tmp_path / "t.parquet", unpacked, values)
+    with pytest.raises(InputError, match=sentence):
+        read_frame(path)
+
+
+def test_parquet_of_fewer_rows_than_it_has(tmp_path, small):
+    """The end of the file says 10 rows, its only group 100,000; pyarrow reads these."""
+    path, rows = tmp_path / "t.parquet", 10**5
+    parquet.write_table(pyarrow.table({"a": np.zeros(rows)}), path)
+    size = int.from_bytes(path.read_bytes()[-8:-4], "little") + 8
+    content, end = path.read_bytes()[:-size], path.read_bytes()[-size:]
+    path.write_bytes(content + end.replace(number(rows), number(10, 3), 1))
+    assert parquet.read_metadata(path).num_rows == 10
+    with pytest.raises(InputError, match=r"at most 12,500 values .* found 100,000 rows of 1;"):
+        read_frame(path)
+
+
+def test_parquet_of_a_large_page(tmp_path, small):
+    table = pyarrow.table({"text": ["x" * 10**4] * 100})
+    parquet.write_table(table, tmp_path / "t.parquet", use_dictionary=False, compression="zstd")
+    with pytest.raises(InputError, match="expected pages that unpack to at most 100,000 bytes"):
+        read_frame(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("packing", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_parquet_in_many_pages_and_files(packing, version, tmp_path):
+    """What is read a file at a time is what pyarrow makes of the folder as a whole."""
+    from pyarrow import dataset
+
+    n = 700
+    numbers = pyarrow.array([None if i % 7 == 0 else i / 3 for i in range(n)])
+    table = pyarrow.table(
+        {"a": numbers, "b": [f"t{i % 9}" for i in range(n)], "c.d": list(range(n))}
+    )
+    (tmp_path / "sub").mkdir()
+    for name, part in (("2", table[:300]), ("1", table[300:]), ("sub/3", table[:5])):
+        parquet.write_table(
+            part,
+            tmp_path / f"{name}.parquet",
+            compression=packing,
+            data_page_version=version,
+            data_page_size=500,
+            row_group_size=200,
+            write_batch_size=50,
+            use_dictionary=["b"],
+        )
+    (tmp_path / "_SUCCESS").touch()
+    whole = dataset.dataset(tmp_path, format="parquet").to_table().to_pandas()
+    pd.testing.assert_frame_equal(read_frame(tmp_path), whole)
+
+
+def test_parquet_comes_back_as_pandas_wrote_it(tmp_path):
     frame = pd.DataFrame(
         {
             "text": ["x", None, "y", "x"],

@@ -1,7 +1,9 @@
 """A process that is watched and runs one command after the other, as others ask it to.
 
 Each line on standard input is a JSON object, ``{"arguments": [...], "folder": where}``; the answer
-is another: exit code, what was printed, and every effect that led beyond its folders.
+is another: exit code, what was printed, and every effect that led beyond its folders, those of
+processes that it started among them (``watching/sitecustomize.py`` notes them). ``"without"`` names
+checks that are taken out meanwhile; ``"pages"`` says whether those of runs are written.
 """
 
 import contextlib
@@ -10,31 +12,73 @@ import json
 import os
 import resource
 import sys
+import threading
 import traceback
-
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "watching"))
-import sitecustomize as watching  # type: ignore[import-not-found]
+import urllib.request
+from unittest import mock
 
 _MEMORY = 12 * 10**9  # bytes of address space; a forged file that takes more ends in a traceback
 
 
-def main():
-    from framework.cli.main import main as command
+@contextlib.contextmanager
+def without(checks):
+    """Take checks out: kinds of effects that then need no grant, or ``class``: any is imported."""
+    from framework.security import policy
 
-    drawn = ("run_report.write_plots", "run_report.write_chosen", "run_report.write_run_page")
-    for name in (*drawn, "comparison_report.write_report"):
-        module, _, attribute = name.rpartition(".")
-        __import__(f"tracking.figures.{module}")
-        setattr(sys.modules[f"tracking.figures.{module}"], attribute, lambda *_, **__: [])
+    free = policy._is_free
+    effects = mock.patch.object(policy, "_is_free", lambda e, f: e.kind in checks or free(e, f))
+    classes = mock.patch("framework.models.classifiers.trusted", return_value=["evil.Evil"])
+    with effects, classes if "class" in checks else contextlib.nullcontext():
+        yield
+
+
+def ask(service, serve):
+    """Serve, ask for what the service is and for an answer, and end it."""
+    thread = threading.Thread(target=serve, args=[service])
+    thread.start()
+    try:
+        for path, body in (("/health", None), ("/openapi.json", None), ("/predict", b"[{}]")):
+            request = urllib.request.Request(service.address + path, body)
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    print(path, answer.status, answer.read().decode())
+            except urllib.error.HTTPError as error:
+                print(path, error.code, error.read().decode())
+    finally:
+        service.shutdown()
+        thread.join()
+
+
+def main(watched):
+    from framework.cli.main import main as command
+    from framework.models.service import Service
+    from tracking.figures import comparison_report, explore, run_report
+    from tracking.figures.run_data import read_run_data
+
+    wanted = [False]
+    report = run_report.write_run_page
+
+    def explored(run_dir):
+        run_dir.plots.mkdir(exist_ok=True)
+        if wanted[0]:
+            explore.explore_html(run_dir, read_run_data(run_dir), run_dir.plots / "explore.html")
+        return []
+
+    # without pictures, which take longer than all else
+    run_report.write_plots = comparison_report.write_report = lambda *_, **__: []
+    run_report.write_chosen = explored
+    run_report.write_run_page = lambda run_dir: report(run_dir) if wanted[0] else []
+    serve = Service.serve_forever
+    Service.serve_forever = lambda service: ask(service, serve)
     answers = os.fdopen(os.dup(1), "w")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    watch = watching.start()
     for line in sys.stdin:
         asked = json.loads(line)
         os.chdir(asked["folder"])
-        watch.effects = []
+        wanted[0] = asked["pages"]
         out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+        with streams[0], streams[1], without(asked["without"]):
             try:
                 code = command(asked["arguments"])
             except SystemExit as ended:
@@ -43,9 +87,11 @@ def main():
                 code = -1
                 err.write(traceback.format_exc())
         said = {"code": code, "out": out.getvalue(), "err": err.getvalue()}
-        answers.write(json.dumps({**said, "effects": watch.effects}) + "\n")
+        effects = [json.loads(line) for line in watched]
+        answers.write(json.dumps({**said, "effects": effects}) + "\n")
         answers.flush()
 
 
 if __name__ == "__main__":
-    main()
+    with open(os.environ["WATCH_FILE"]) as watched:
+        main(watched)

@@ -6,9 +6,10 @@ import json
 import logging
 import os
 import re
-import time
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,33 +181,62 @@ def _guard_credentials() -> None:
 
 
 def _guard_answers() -> None:
-    """Have answers of servers read no further than a machine holds, nor longer than one waits."""
-    from requests.adapters import HTTPAdapter
+    """Have answers of servers read no further than a machine holds, nor longer than one waits.
 
-    send = HTTPAdapter.send
+    A server that sends a byte now and then keeps every read waiting for the next: so the connection
+    is shut when its time is over, whatever is waited for.
+    """
+    from requests.adapters import HTTPAdapter
+    from urllib3.connection import HTTPConnection
+
+    send, receive = HTTPAdapter.send, HTTPConnection.getresponse
     if getattr(send, "bounded", False):
         return
 
+    def in_time(self: Any) -> Any:
+        clock = threading.Timer(_LONGEST_ANSWER, _hang_up, [self.sock])
+        clock.daemon = True
+        clock.start()
+        try:
+            answer: Any = receive(self)
+        except BaseException:
+            clock.cancel()
+            raise
+        answer.clock = clock
+        return answer
+
     def bounded(self: Any, *arguments: Any, **options: Any) -> Any:
         answer = send(self, *arguments, **options)
+        packing = answer.headers.get("Content-Encoding", "identity").strip().lower()
+        if packing not in _PACKINGS:  # of others, a few bytes may unpack to all memory
+            answer.close()
+            raise OSError(f"an answer packed as {packing[:40]!r}")
         stream = answer.raw.stream
 
         def counted(*how: Any, **more: Any) -> Iterator[bytes]:
-            count, until = 0, time.monotonic() + _LONGEST_ANSWER
-            for part in stream(*how, **more):
-                count += len(part)
-                if count > _MOST_ANSWER or time.monotonic() > until:
-                    answer.close()
-                    raise OSError(
-                        f"an answer of more than {_MOST_ANSWER:,} bytes or {_LONGEST_ANSWER:.0f} s"
-                    )
-                yield part
+            count = 0
+            try:
+                for part in stream(*how, **more):
+                    count += len(part)
+                    if count > _MOST_ANSWER:
+                        answer.close()
+                        raise OSError(f"an answer of more than {_MOST_ANSWER:,} bytes")
+                    yield part
+            finally:
+                answer.raw.clock.cancel()
 
         answer.raw.stream = counted
         return answer
 
     bounded.bounded = True  # type: ignore[attr-defined]
+    HTTPConnection.getresponse = in_time  # type: ignore[method-assign]
     HTTPAdapter.send = bounded  # type: ignore[method-assign]
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection that another thread waits for; one of TLS below its own layer."""
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def location(uri: str, experiment: str) -> str:
@@ -251,6 +281,7 @@ PARENT = "experiment"
 _MOST = 10**8  # bytes of tracking.json
 _MOST_ANSWER = 3 * 10**7  # bytes of a server's, unpacked
 _LONGEST_ANSWER = 600.0  # seconds
+_PACKINGS = ("identity", "gzip", "x-gzip", "deflate", "")
 
 
 @dataclass

@@ -31,13 +31,13 @@ CALLED_BY_PICKLES = ("os", "posix", "subprocess", "shutil", "socket", "runpy", "
 
 
 class Watch:
-    """Takes every event of the process; ``effects`` are those that lead beyond the folders."""
+    """Takes every event of the process; those that lead beyond the folders go to a file."""
 
-    def __init__(self, may, received, secret, file=None):
+    def __init__(self, may, received, secret, file):
         self.may = [os.path.realpath(folder) for folder in may]
         self.received = [os.path.realpath(folder) for folder in received]
         self.secret = [os.path.realpath(folder) for folder in secret]
-        self.effects, self.file, self.busy = [], file, False
+        self.file, self.busy = file, False
 
     def __call__(self, event, given):
         if self.busy:
@@ -46,11 +46,9 @@ class Watch:
         try:
             found = self.effect(event, given)
             if found is not None:
-                self.effects.append([event, found])
-                if self.file is not None:
-                    line = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-                    os.write(line, json.dumps([event, found]).encode() + b"\n")
-                    os.close(line)
+                line = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+                os.write(line, json.dumps([event, found]).encode() + b"\n")
+                os.close(line)
         finally:
             self.busy = False
 
@@ -122,13 +120,6 @@ class Watch:
         return any(place == folder or place.startswith(folder + os.sep) for folder in folders)
 
 
-def start(file=None):
-    """Watch this process from now on, as the environment says."""
-    folders = {name: os.environ[f"WATCH_{name}"].split(":") for name in ("MAY", "SENT", "SECRET")}
-    watch = Watch(folders["MAY"], folders["SENT"], folders["SECRET"], file)
-    sys.addaudithook(watch)
-    return watch
-
-
 if "WATCH_FILE" in os.environ:
-    start(os.environ["WATCH_FILE"])
+    may, sent, secret = (os.environ[f"WATCH_{n}"].split(":") for n in ("MAY", "SENT", "SECRET"))
+    sys.addaudithook(Watch(may, sent, secret, os.environ["WATCH_FILE"]))

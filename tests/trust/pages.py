@@ -1,0 +1,48 @@
+"""What a page that was made of a stranger's names does beyond showing text and pictures."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from tracking.figures import html_page
+
+
+class Markup(HTMLParser):
+    """Notes what a page would do beyond showing text and pictures of its own."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            own = (value or "").startswith(("#", "data:image/png;base64,", "plots/"))
+            if name.startswith("on") or (name in ("src", "href", "action", "data") and not own):
+                self.found.append(f"{tag} {name}={value}")
+        if tag in LEADING:
+            self.found.append(tag)
+
+
+LEADING = {"iframe", "object", "embed", "link", "base", "form", "audio", "video", "template"}
+
+
+def leading(page: str) -> list[str]:
+    """Return what in a page leads elsewhere, or runs."""
+    return Markup(page).found
+
+
+def check_page(path: Path, scripts: int = 0) -> None:
+    """Fail where a page does more than show; it has so many scripts of ours.
+
+    The page to explore has its own two; what sorts tables does not count.
+    """
+    page = path.read_text(encoding="utf-8").replace(html_page._SORTING, "")
+    beyond = leading(page)
+    assert not beyond, f"{path}: {beyond}"
+    found = re.findall(r"<script[^>]*>", page)
+    data = ['<script type="application/json" id="front-data">', "<script>"]
+    ours = data if path.name == "explore.html" else ["<script>"] * scripts
+    assert found == ours, f"{path}: {found}"
