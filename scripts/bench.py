@@ -5,7 +5,7 @@
     python scripts/bench.py scaling [--generations N] [--repeats N]
     python scripts/bench.py ensembling [--repeats N]
     python scripts/bench.py hull [--evaluations N] [--populations N N ...]
-    python scripts/bench.py pruning [--seconds S | --effort N] [LIBRARY ...]
+    python scripts/bench.py pruning [--seconds S | --effort N | --workers N ...] [LIBRARY ...]
 
 The multi-stage data are the Australian credit data of the EMSCO paper (14 features, 690 records,
 k = 4), taken from PARETOLAB_DATA; without them a synthetic set of the same shape stands in, and the
@@ -89,6 +89,14 @@ def main() -> int:
     pruning.add_argument(
         "--effort", type=int, metavar="N", help="gaps by K and records after N iterations instead"
     )
+    pruning.add_argument(
+        "--workers",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="time to --gap on so many workers instead; 0 is this process",
+    )
+    pruning.add_argument("--gap", type=float, default=0.01, help="(bound - value) / value")
     args = parser.parse_args()
     with threadpool_limits(1):  # scikit-learn's best here: its matrices are small
         getattr(import_module(f"bench_{args.module}"), args.function)(args)

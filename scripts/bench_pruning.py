@@ -7,6 +7,9 @@ for as many seconds of its processor. Printed beside: what the paper reports (K 
 With ``--effort``: the gap of the strong form by classifiers and records, after as many simplex
 iterations each: a library's first so many classifiers, on all of its validation records or on each
 second or fourth one.
+
+With ``--workers``: the time to one gap in rounds of eight boxes, in this process (0) and on so many
+workers of a local Ray, by the clock and of all their processors, and whether the proof is the same.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import numpy as np
+import psutil
 from bench import print_table
 
 from algorithms.pruning.branch_and_bound.instance import Instance
@@ -24,6 +29,7 @@ from algorithms.pruning.papers.printed_program import Program
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.votes import weights_of
 from framework.libraries.library import Library, load_library
+from framework.preparation import InProcess, Workforce
 
 PAPER = {  # by what a library's name holds
     ("parkinsons", "prk"): 0.0,
@@ -100,9 +106,73 @@ def effort(library: Library, weights: str, iterations: int) -> Iterator[tuple[st
         yield str(models), str(n0 + n1), f"{n1 / (n0 + n1):.2f}", f"{solver.gap:.2%}", spent
 
 
+BOXES = 8  # of a round
+
+
+def rounds(instance: Instance, gap: float, workers: Workforce) -> BranchAndBound:
+    """Return the solve in rounds, where its gap is small enough or the proof complete."""
+    solver = BranchAndBound(instance)
+    while not solver.done and solver.gap > gap:
+        solver.step(BOXES, workers)
+    return solver
+
+
+def by_workers(
+    library: Library, weights: str, gap: float, numbers: list[int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield pool, workers, seconds by the clock and of all processors, value, bound, programs."""
+    from framework.parallel.cluster import cluster
+    from framework.parallel.ray_evaluator import RayEvaluator
+
+    problem = PruningProblem(library)
+    instance = Instance.of(problem.votes, weights_of(weights, *problem.votes.totals))
+    for number in numbers:
+        with ExitStack() as stack:
+            workforce: Workforce = InProcess()
+            processes = [psutil.Process()]
+            if number:
+                joined = stack.enter_context(cluster(number))
+                workforce = stack.enter_context(
+                    closing(RayEvaluator(problem, 0, workers=joined.workers))
+                )
+                BranchAndBound(instance, looks=1).step(BOXES, workforce)  # starts the workers
+                list(workforce.map(_pause, None, range(8 * number)))
+                processes += [psutil.Process(pid) for pid in workforce.pids()]
+            before, start = sum(map(_spent, processes)), time.perf_counter()
+            solver = rounds(instance, gap, workforce)
+            wall, cpu = time.perf_counter() - start, sum(map(_spent, processes)) - before
+        assert solver.incumbent is not None
+        value, bound = f"{solver.incumbent.value:g}", f"{solver.bound:g}"
+        yield (
+            library.name,
+            f"{number}" if number else "this process",
+            *(f"{wall:.1f}", f"{cpu:.1f}", value, bound, f"{solver.programs}"),
+        )
+
+
+def _pause(_: None, piece: int) -> int:
+    """Take so long that each worker gets one of these."""
+    time.sleep(0.2)
+    return piece
+
+
+def _spent(process: psutil.Process) -> float:
+    """Return the seconds of the processor that a process has had."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
 def bench_pruning(args: argparse.Namespace) -> None:
     """Print value, bound and gap of both forms, or of the strong one by sizes."""
     pools = [load_library(path) for path in args.libraries] or [made_up()]
+    if args.workers:
+        strong(PruningProblem(pools[0]), args.weights, 0.0)  # compiles
+        heads = ("pool", "workers", "seconds", "CPU s", "value", "bound", "programs")
+        timed = (
+            row for pool in pools for row in by_workers(pool, args.weights, args.gap, args.workers)
+        )
+        print_table(None, heads, timed, left=1)
+        return
     if args.effort:
         heads = ("pool", "classifiers", "records", "positive", "gap", "iterations to the proof")
         sizes = (

@@ -37,6 +37,7 @@ from framework.security import ESTIMATOR_BYTES, arrays_of
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # of cuts, before a box is divided
 _WORTH = 0.02  # share of the gap that a round of cuts has to close
 _WHOLE = 1e-6  # how far from a whole number is one
+_CLIMBERS = 4  # searches that share the looks of the first local search
 _LOOKS_EACH = 10  # looks of the first local search, at most, for each ensemble that there is
 _RELATIVE = 1e-9  # bound and value that differ by less are equal, where values are no whole numbers
 _VERSION = 3  # of packed solves
@@ -117,7 +118,10 @@ class BranchAndBound:
         start = first_members(instance)
         if start is not None:
             few = _LOOKS_EACH * 2**instance.k  # more find nothing new
-            self.incumbent = improve(instance, start, min(looks, few), self._rng)
+            for i in range(_CLIMBERS):
+                found = improve(instance, start, (min(looks, few) + i) // _CLIMBERS, self._rng)
+                if found is not None:
+                    self._take(found, found.x)
         closure = closure_bound(instance)
         k = instance.k
         box = Box(
@@ -204,10 +208,6 @@ class BranchAndBound:
 
     def _go_on(self, node: OpenBox, found: Relaxed, bound: float, new: Cuts) -> None:
         """Add cuts to a box where that pays, else divide it."""
-        self._round_up(found)
-        if bound <= self._cutoff():
-            self.nodes += 1
-            return
         gap = bound - self._cutoff()
         pays = node.rounds == 0 or node.bound - bound > _WORTH * gap
         most = _ROOT_ROUNDS if self.nodes == 0 else _ROUNDS
@@ -217,6 +217,7 @@ class BranchAndBound:
                 bound, node.box, cuts, found.basis, found.kept_status, rounds=node.rounds + 1
             )
             return
+        self._round_up(found)  # once a box: the solutions of its programs are much alike
         self.nodes += 1
         cuts = np.concatenate([found.kept, new])
         for box in self._divided(node.box, found):
