@@ -369,6 +369,26 @@ def test_local_search_keeps_count_of_votes():
     assert value > brute_force(votes[:3], y, Weights(1, 0, 1, 0))
 
 
+@pytest.mark.parametrize("looks", [1, 3, 50])
+def test_several_climbers_share_the_looks_and_the_best_is_kept(monkeypatch, looks):
+    votes, y = pool(12, 80, 3)
+    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    given_to: list[int] = []
+    values: list[float] = []
+
+    def noted(instance, x, looks, rng):
+        found = improve(instance, x, looks, rng)
+        given_to.append(looks)
+        values.append(found.value)
+        return found
+
+    monkeypatch.setattr("algorithms.pruning.branch_and_bound.solver.improve", noted)
+    search = BranchAndBound(instance, looks=looks)
+    assert sum(given_to) == looks
+    assert max(given_to) - min(given_to) <= 1
+    assert search.incumbent.value == max(values)
+
+
 def test_gaps_are_shares_of_the_value():
     assert share_of_gap(11.0, 10.0) == pytest.approx(0.1)
     assert share_of_gap(-9.0, -10.0) == pytest.approx(0.1)

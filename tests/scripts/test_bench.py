@@ -66,3 +66,16 @@ def test_the_obvious_step_scores_every_kind_of_target(bench, monkeypatch):
         bench.show_target(60, *target, 1)
     assert len(shown) == len(bench.TARGETS)
     assert "Greedy selection by rmse: 60 models, 60 records, regression" in dict(shown)
+
+
+def test_the_time_to_a_gap_is_that_of_a_proof(monkeypatch):
+    monkeypatch.syspath_prepend("scripts")
+    import bench_pruning
+
+    pool = bench_pruning.made_up(k=10, n=80)
+    ((name, workers, *_, value, bound, programs),) = bench_pruning.by_workers(
+        pool, "accuracy", 0.0, [0]
+    )
+    assert (name, workers) == ("made_up", "this process")
+    assert float(bound) == float(value)
+    assert int(programs) > 0
