@@ -167,11 +167,11 @@ def bench_pruning(args: argparse.Namespace) -> None:
     pools = [load_library(path) for path in args.libraries] or [made_up()]
     if args.workers:
         strong(PruningProblem(pools[0]), args.weights, 0.0)  # compiles
-        heads = ("pool", "workers", "seconds", "CPU s", "value", "bound", "programs")
         timed = (
             row for pool in pools for row in by_workers(pool, args.weights, args.gap, args.workers)
         )
-        print_table(None, heads, timed, left=1)
+        columns = ("pool", "workers", "seconds", "CPU s", "value", "bound", "programs")
+        print_table(None, columns, timed, left=1)
         return
     if args.effort:
         heads = ("pool", "classifiers", "records", "positive", "gap", "iterations to the proof")
